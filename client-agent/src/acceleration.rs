@@ -22,7 +22,7 @@ pub struct PushPolicy {
     /// True if the gateway fetches and pushes the objects of pages.
     pub enabled: bool,
     /// Minimum time without data of the page after which a request no longer waits for an announced object.
-    pub patience: Duration,
+    pub stall_timeout: Duration,
     /// Maximum delay, in addition to half a round-trip time, of an object's entry after the bytes that made
     /// the browser request the object.
     pub reordering: Duration,

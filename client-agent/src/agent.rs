@@ -17,7 +17,7 @@ use crate::{
     control::{self, Control, ControlToken, NoRandomness},
     control_client,
     counters::Counters,
-    forget::Forgetting,
+    forget::DeletionQueue,
     gateway::{Gateway, GatewayConfig},
     handles::Handles,
     https::{AuthorityError, Https},
@@ -40,13 +40,13 @@ pub enum StartError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The client for direct fetches cannot be created.
-    #[error("the client for direct requests cannot be made: {0}")]
+    #[error("the client for direct requests cannot be created: {0}")]
     Direct(#[from] OriginConfigError),
     /// The device's certificate authority, which accelerated HTTPS requires, cannot be opened or created.
     #[error("HTTPS cannot be accelerated: {0}")]
     Authority(#[from] AuthorityError),
     /// The control port's token cannot be created.
-    #[error("the control port's token cannot be made: {0}")]
+    #[error("the control port's token cannot be created: {0}")]
     Token(#[from] NoRandomness),
 }
 
@@ -74,8 +74,8 @@ impl Agent {
         let control_address = control_listener.local_addr().unwrap_or(config.control);
         if !proxy.ip().to_canonical().is_loopback() {
             warn!(
-                "the proxy port can be reached from other machines: whoever is in `listen.allow` and has a password of \
-                 `listen.password-file` can use the gateway, and passwords cross that network as they are"
+                "the proxy port can be reached from other machines: any machine in `listen.allow` with a password of \
+                 `listen.password-file` can use the gateway, and passwords cross that network unencrypted"
             );
         }
         let access = Arc::new(config.access);
@@ -99,7 +99,7 @@ impl Agent {
             store: store.clone(),
             page_streams: Arc::new(page_loads.clone()),
         });
-        let forgetting = Forgetting::start(store.clone(), page_loads.clone(), state_dir.clone(), &gateway);
+        let deletions = DeletionQueue::start(store.clone(), page_loads.clone(), state_dir.clone(), &gateway);
         let handles = Handles {
             upstream: Arc::new(Upstream {
                 gateway,
@@ -126,7 +126,7 @@ impl Agent {
         };
         let control = Arc::new(Control {
             handles: handles.clone(),
-            forgetting,
+            deletions,
             proxy: reachable(proxy),
             address: control_address,
             started: Instant::now(),
@@ -179,7 +179,7 @@ impl Agent {
 const fn push_policy(settings: PushSettings) -> PushPolicy {
     PushPolicy {
         enabled: settings.enabled,
-        patience: settings.patience,
+        stall_timeout: settings.patience,
         reordering: settings.reordering,
         leaving: settings.leaving,
     }

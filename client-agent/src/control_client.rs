@@ -28,7 +28,7 @@ const MAX_STATUS: usize = 64 * 1024;
 pub enum StatusError {
     /// No agent has published its addresses.
     #[error(
-        "no agent runs with the state directory {0}: start it with `longhaul-agent run`, or say --control ADDR:PORT"
+        "no agent runs with the state directory {0}: start it with `longhaul-agent run`, or give --control ADDR:PORT"
     )]
     NotRunning(String),
     /// Another program answers, or none does.
@@ -154,7 +154,7 @@ pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Er
         let _infallible = write!(out, "\nlink      RTT {:.0} ms, rate {rate}", session.rtt_ms);
     }
     let direct = if status.direct_in_use {
-        ", now going around the gateway"
+        ", now direct because the gateway does not answer"
     } else {
         ""
     };
@@ -186,11 +186,11 @@ pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Er
 
 fn pages(status: &Status) -> String {
     if !status.push_enabled {
-        return "no bundles: each object is fetched when the browser asks for it".to_owned();
+        return "bundles are off: each object is fetched when the browser requests it".to_owned();
     }
     let bytes = |amount: u64| ByteCount::new(amount).to_string();
     format!(
-        "{} in bundles, {} pushed, {} of that taken, {} for nothing",
+        "{} in bundles, {} pushed, {} of it used, {} unused",
         status.pages,
         bytes(status.pushed_bytes),
         bytes(status.push_taken_bytes),
@@ -207,7 +207,7 @@ fn cache(status: &Status) -> String {
         ByteCount::new(status.cache_quota),
     );
     format!(
-        "{used} of {quota}, {} bodies found, {} unchanged at the gateway",
+        "{used} of {quota}, {} cache hits, {} unchanged at the gateway",
         status.cache_hits, status.held_hits
     )
 }

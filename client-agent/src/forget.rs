@@ -24,31 +24,31 @@ use crate::{
 
 /// Maximum wait of a caller for the gateway's confirmation. A round trip takes a second or two on the slowest
 /// hops.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of pending deletions. If there are more, one deletion of all data replaces them.
-const MOST_WAITING: usize = 256;
+const MAX_PENDING: usize = 256;
 /// Maximum length of a host name (RFC 1035 section 2.3.4).
 const MAX_NAME: usize = 253;
 
 /// Error: the text is not the name of a site.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the name of a site: give a host name such as example.org, without scheme and path")]
-pub struct NoSite(pub String);
+pub struct InvalidSite(pub String);
 
 /// A site, identified by its registrable domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site(String);
 
 impl std::str::FromStr for Site {
-    type Err = NoSite;
+    type Err = InvalidSite;
 
-    fn from_str(text: &str) -> Result<Self, NoSite> {
+    fn from_str(text: &str) -> Result<Self, InvalidSite> {
         let name = text.trim().trim_end_matches('.').to_ascii_lowercase();
         let is_name = |byte: u8| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':')
         };
         if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_name) {
-            return Err(NoSite(text.to_owned()));
+            return Err(InvalidSite(text.to_owned()));
         }
         Ok(Self(registrable_domain(&name).to_owned()))
     }
@@ -63,19 +63,19 @@ impl Site {
 
 /// Result of a deletion. The agent's own data is deleted in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forgotten {
+pub enum DeletionOutcome {
     /// The gateway has confirmed the deletion.
-    AtBothEnds,
+    Confirmed,
     /// The gateway could not be reached; `Forget` is sent as soon as possible.
-    GatewayLater,
+    GatewayPending,
 }
 
-impl std::fmt::Display for Forgotten {
+impl std::fmt::Display for DeletionOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::AtBothEnds => "forgotten on this machine and at the gateway",
-            Self::GatewayLater => {
-                "forgotten on this machine; the gateway does not answer, and is told as soon as it does"
+            Self::Confirmed => "deleted on this machine and at the gateway",
+            Self::GatewayPending => {
+                "deleted on this machine; the gateway does not answer and will delete as soon as it can be reached"
             }
         })
     }
@@ -83,7 +83,7 @@ impl std::fmt::Display for Forgotten {
 
 /// A pending deletion at the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Order {
+struct PendingDeletion {
     id: u64,
     client: Option<u64>,
     site: Option<String>,
@@ -91,113 +91,113 @@ struct Order {
 
 /// Handle for deletions at both ends.
 #[derive(Clone, Debug)]
-pub struct Forgetting(Arc<Inner>);
+pub struct DeletionQueue(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     store: Store,
     loads: PageLoads,
     state_dir: StateDir,
-    waiting: Mutex<Vec<Order>>,
+    pending: Mutex<Vec<PendingDeletion>>,
     changed: watch::Sender<()>,
 }
 
-impl Forgetting {
+impl DeletionQueue {
     /// Reads the pending deletions, and sends them to the gateway while the agent runs.
     pub(crate) fn start(store: Store, loads: PageLoads, state_dir: StateDir, gateway: &Gateway) -> Self {
-        let waiting = state_dir.forgets();
-        let waiting = waiting.and_then(|text| serde_json::from_str(&text).ok());
-        let forgetting = Self(Arc::new(Inner {
+        let pending = state_dir.forgets();
+        let pending = pending.and_then(|text| serde_json::from_str(&text).ok());
+        let deletions = Self(Arc::new(Inner {
             store,
             loads,
             state_dir,
-            waiting: Mutex::new(waiting.unwrap_or_default()),
+            pending: Mutex::new(pending.unwrap_or_default()),
             changed: watch::Sender::new(()),
         }));
-        tokio::spawn(send_control(Arc::clone(&forgetting.0), gateway.clone()));
-        forgetting
+        tokio::spawn(send_pending(Arc::clone(&deletions.0), gateway.clone()));
+        deletions
     }
 
     /// Deletes the data of a client, or of all clients, from a site or for it, or all data. The agent's files
     /// contain none of this data when the call returns.
-    pub async fn forget(&self, client: Option<ClientId>, site: Option<&Site>) -> Forgotten {
+    pub async fn forget(&self, client: Option<ClientId>, site: Option<&Site>) -> DeletionOutcome {
         let inner = &self.0;
         inner.loads.end_for(client, site.map(Site::domain));
         let id = inner.order(client, site);
         inner.store.forget(client, site.map(Site::domain)).await;
         let mut changes = inner.changed.subscribe();
-        let told = changes.wait_for(|()| !inner.waiting().iter().any(|order| order.id == id));
-        match timeout(PATIENCE, told).await {
-            Ok(Ok(_)) => Forgotten::AtBothEnds,
-            Ok(Err(_)) | Err(_) => Forgotten::GatewayLater,
+        let told = changes.wait_for(|()| !inner.pending().iter().any(|order| order.id == id));
+        match timeout(CONFIRMATION_TIMEOUT, told).await {
+            Ok(Ok(_)) => DeletionOutcome::Confirmed,
+            Ok(Err(_)) | Err(_) => DeletionOutcome::GatewayPending,
         }
     }
 }
 
 impl Inner {
-    fn waiting(&self) -> MutexGuard<'_, Vec<Order>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, Vec<PendingDeletion>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn order(&self, client: Option<ClientId>, site: Option<&Site>) -> u64 {
-        let mut waiting = self.waiting();
-        let id = waiting.last().map_or(1, |last| last.id + 1);
-        if waiting.len() >= MOST_WAITING {
-            waiting.clear();
-            waiting.push(Order {
+        let mut pending = self.pending();
+        let id = pending.last().map_or(1, |last| last.id + 1);
+        if pending.len() >= MAX_PENDING {
+            pending.clear();
+            pending.push(PendingDeletion {
                 id,
                 client: None,
                 site: None,
             });
         } else {
-            waiting.push(Order {
+            pending.push(PendingDeletion {
                 id,
                 client: client.map(|client| client.0),
                 site: site.map(|site| site.domain().to_owned()),
             });
         }
-        self.keep(&waiting);
-        drop(waiting);
+        self.keep(&pending);
+        drop(pending);
         self.changed.send_replace(());
         id
     }
 
     fn done(&self, id: u64) {
-        let mut waiting = self.waiting();
-        waiting.retain(|order| order.id != id);
-        self.keep(&waiting);
-        drop(waiting);
+        let mut pending = self.pending();
+        pending.retain(|order| order.id != id);
+        self.keep(&pending);
+        drop(pending);
         self.changed.send_replace(());
     }
 
-    fn keep(&self, waiting: &[Order]) {
-        let text = serde_json::to_string(waiting).unwrap_or_default();
+    fn keep(&self, pending: &[PendingDeletion]) {
+        let text = serde_json::to_string(pending).unwrap_or_default();
         if let Err(error) = self.state_dir.keep_forgets(&text) {
-            warn!(%error, "what the gateway is to forget is lost if the agent ends now");
+            warn!(%error, "a pending deletion cannot be stored and is lost if the agent ends before the gateway confirms it");
         }
     }
 }
 
 /// Sends the pending deletions to the gateway, one after the other.
-async fn send_control(inner: Arc<Inner>, gateway: Gateway) {
+async fn send_pending(inner: Arc<Inner>, gateway: Gateway) {
     let mut changes = inner.changed.subscribe();
     loop {
         changes.borrow_and_update();
-        let next = inner.waiting().first().cloned();
+        let next = inner.pending().first().cloned();
         let Some(order) = next else {
             if changes.changed().await.is_err() {
                 return;
             }
             continue;
         };
-        let (session, _) = gateway.usable(RequiredSessionState::Open).await;
+        let (session, _) = gateway.wait_for_session(RequiredSessionState::Open).await;
         let id = order.id;
         session.send_control(Message::Forget(messages::Forget {
             id,
             client: order.client,
             site: order.site,
         }));
-        if session.forgotten(id).await {
+        if session.wait_for_forgotten(id).await {
             inner.done(id);
         }
     }

@@ -22,12 +22,12 @@ use crate::proxy_body::ProxyBody;
 
 /// Number of requests for one image within [`LOOP_TIME`] after which the page counts as retrying forever: it
 /// then gets an empty image.
-const LOOP: usize = 5;
+const LOOP_REQUESTS: usize = 5;
 const LOOP_TIME: Duration = Duration::from_secs(10);
 /// Maximum number of remembered requests: those of a large page.
 const REMEMBERED: usize = 512;
 /// An image without contents.
-const EMPTY: &str = r#"<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>"#;
+const EMPTY_IMAGE: &str = r#"<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>"#;
 
 /// The user's image settings.
 #[derive(Debug)]
@@ -62,19 +62,19 @@ impl ImageSettings {
 
     /// Returns the response to a GET for an image that is not to be loaded. Browsers then show the
     /// alternative text of the page.
-    pub(crate) fn instead_of(&self, url: &str, request: &HeaderMap) -> Option<Response<ProxyBody>> {
-        self.instead_at(url, request, Instant::now())
+    pub(crate) fn replacement(&self, url: &str, request: &HeaderMap) -> Option<Response<ProxyBody>> {
+        self.replacement_at(url, request, Instant::now())
     }
 
-    fn instead_at(&self, url: &str, request: &HeaderMap, now: Instant) -> Option<Response<ProxyBody>> {
+    fn replacement_at(&self, url: &str, request: &HeaderMap, now: Instant) -> Option<Response<ProxyBody>> {
         let hides = self.level() == ImageLevel::Text
             && picture::is_for_display(request)
             && policy::reload(request) != Reload::Bypass;
         hides.then(|| {
             if self.is_loop(url, now) {
-                nothing(StatusCode::OK, EMPTY)
+                placeholder(StatusCode::OK, EMPTY_IMAGE)
             } else {
-                nothing(StatusCode::NO_CONTENT, "")
+                placeholder(StatusCode::NO_CONTENT, "")
             }
         })
     }
@@ -88,11 +88,11 @@ impl ImageSettings {
             hidden.pop_front();
         }
         hidden.push_back((url, now));
-        before >= LOOP
+        before >= LOOP_REQUESTS
     }
 }
 
-fn nothing(status: StatusCode, body: &'static str) -> Response<ProxyBody> {
+fn placeholder(status: StatusCode, body: &'static str) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(Bytes::from_static(body.as_bytes())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -124,7 +124,7 @@ mod tests {
         let shown = request(&[ACCEPT]);
         let status = |url: &str, request: &HeaderMap| {
             pictures
-                .instead_of(url, request)
+                .replacement(url, request)
                 .map(|response| response.status().as_u16())
         };
         assert_eq!(status("http://a.test/1.png", &shown), None);
@@ -152,8 +152,14 @@ mod tests {
         pictures.set_level(ImageLevel::Text);
         let shown = request(&[ACCEPT]);
         let start = Instant::now();
-        let ask = |url: &str, at| pictures.instead_at(url, &shown, at).unwrap().status().as_u16();
-        for _ in 0..LOOP {
+        let ask = |url: &str, at| {
+            pictures
+                .replacement_at(url, &shown, at)
+                .unwrap()
+                .status()
+                .as_u16()
+        };
+        for _ in 0..LOOP_REQUESTS {
             assert_eq!(ask("http://a.test/1.png", start), 204);
         }
         assert_eq!(ask("http://a.test/1.png", start), 200);

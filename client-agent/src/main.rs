@@ -104,7 +104,7 @@ async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()
         return say(&format!("{json}\n"));
     }
     say(&control_client::summary(&json, token.as_deref())
-        .with_context(|| format!("what answers on {address} is not an agent"))?)
+        .with_context(|| format!("the program that answers on {address} is not an agent"))?)
 }
 
 async fn forget(flags: &ForgetArgs, environment: &Environment) -> Result<()> {
@@ -146,9 +146,9 @@ fn authority(command: &CaCommand, environment: &Environment) -> Result<()> {
         CaCommand::Export(_) => say(Authority::open_or_make(&state, now)?.pem()),
         CaCommand::Fingerprint(_) => say(&format!("{}\n", Authority::open(&state)?.fingerprint())),
         CaCommand::Remove(_) if Authority::remove(&state)? => {
-            say("removed from this device; take it out of the trust stores of browsers as well\n")
+            say("removed from this device; remove it from the trust stores of browsers, too\n")
         }
-        CaCommand::Remove(_) => say("there was none\n"),
+        CaCommand::Remove(_) => say("there was no certificate authority\n"),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 /// Error of a truncated body. The agent aborts the browser's connection, so that the browser does not take
 /// the body for complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body broke off before its end")]
+#[error("the body ended early")]
 pub struct BodyBroken;
 
 /// A response body for the browser.

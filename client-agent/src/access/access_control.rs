@@ -43,7 +43,7 @@ pub(crate) enum Denial {
     /// The user is not served.
     User(UserId),
     /// The peer is on this machine but its user cannot be determined.
-    Nobody,
+    UnknownUser,
     /// The address is outside the ranges.
     Range(IpAddr),
     /// The password is missing or wrong.
@@ -51,7 +51,7 @@ pub(crate) enum Denial {
     /// The credential differs from the connection's first one.
     OtherPassword,
     /// The client has reached its limit of connections, and all are in use.
-    Crowded,
+    TooManyConnections,
 }
 
 impl Access {
@@ -84,25 +84,31 @@ impl Access {
         !self.passwords.is_empty()
     }
 
-    /// Checks the peer of a connection that was accepted at `ours`; returns its user, if the system reports
+    /// Checks the peer of a connection that was accepted at `local`; returns its user, if the system reports
     /// one.
-    pub(crate) async fn judge(&self, ours: SocketAddr, peer: SocketAddr) -> Result<Option<UserId>, Denial> {
-        self.judge_peer(peer::find(ours, peer).await, peer.ip().to_canonical())
+    pub(crate) async fn check_peer(
+        &self,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> Result<Option<UserId>, Denial> {
+        self.check_found_peer(peer::find(local, peer).await, peer.ip().to_canonical())
     }
 
-    fn judge_peer(&self, found: Peer, ip: IpAddr) -> Result<Option<UserId>, Denial> {
+    fn check_found_peer(&self, found: Peer, ip: IpAddr) -> Result<Option<UserId>, Denial> {
         // For programs of this machine the user decides, not the local address that they use.
         match found {
             Peer::User(user) if self.users.contains(&user) => Ok(Some(user)),
             Peer::User(user) => Err(Denial::User(user)),
-            Peer::Gone => Err(Denial::Nobody),
-            Peer::Untold => Ok(None),
+            Peer::Closed => Err(Denial::UnknownUser),
+            Peer::Unreported => Ok(None),
             // Without a password no other machine is served, whatever the ranges: the settings reject this
             // case already, and this is the second check.
-            Peer::Elsewhere if self.has_passwords() && self.ranges.iter().any(|range| range.contains(ip)) => {
+            Peer::OtherMachine
+                if self.has_passwords() && self.ranges.iter().any(|range| range.contains(ip)) =>
+            {
                 Ok(None)
             }
-            Peer::Elsewhere => Err(Denial::Range(ip)),
+            Peer::OtherMachine => Err(Denial::Range(ip)),
         }
     }
 
@@ -112,9 +118,9 @@ impl Access {
             return Ok(None);
         }
         let mut fields = headers.get_all(header::PROXY_AUTHORIZATION).iter();
-        let shown = fields.next().filter(|_| fields.next().is_none());
-        let shown = shown.and_then(|field| basic(field.as_bytes()));
-        shown
+        let credential = fields.next().filter(|_| fields.next().is_none());
+        let credential = credential.and_then(|field| basic(field.as_bytes()));
+        credential
             .and_then(|pair| self.passwords.holder(&pair))
             .map(Some)
             .ok_or(Denial::Password)
@@ -150,32 +156,32 @@ impl Denial {
         let (status, what, advice) = match self {
             Self::User(user) => (
                 StatusCode::FORBIDDEN,
-                "The agent on this computer belongs to another user, and serves its own user only: what it loads, and \
-                 what it keeps, is that user's.",
+                "The agent on this computer belongs to another user and serves only the users that its settings name, \
+                 because it loads and stores data for them.",
                 format!(
-                    "Run an agent of your own, or have the one who runs this agent add you to `listen.users` (you are \
-                     user {user}) and start it again."
+                    "Run your own agent, or ask the owner of this agent to add you to `listen.users` (you are user {user}) \
+                     and to restart the agent."
                 ),
             ),
-            Self::Nobody => (
+            Self::UnknownUser => (
                 StatusCode::FORBIDDEN,
-                "The agent serves users of this computer that it can tell from each other, and the program that sent \
-                 this could not be found.",
-                "Try again. If it happens each time, tell the one who runs the agent; `listen.users` says whom it \
-                 serves."
+                "The agent serves only known users of this computer, and it could not determine which user's program \
+                 sent this request.",
+                "Try again. If it happens every time, tell the owner of the agent; the setting `listen.users` lists the \
+                 users that it serves."
                     .to_owned(),
             ),
             Self::Range(ip) => (
                 StatusCode::FORBIDDEN,
                 "The agent does not serve this computer.",
-                format!("Have the one who runs the agent add {ip} to `listen.allow` and start it again."),
+                format!("Ask the owner of the agent to add {ip} to `listen.allow` and to restart the agent."),
             ),
             Self::Password | Self::OtherPassword => (
                 StatusCode::PROXY_AUTHENTICATION_REQUIRED,
-                "The agent asks for a name and a password.",
+                "The agent requires a name and a password.",
                 "Enter a name and its password from the agent's `listen.password-file`.".to_owned(),
             ),
-            Self::Crowded => (
+            Self::TooManyConnections => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "The agent is at its limit of connections, and all of them are in use.",
                 "Wait a moment and reload.".to_owned(),
@@ -184,19 +190,19 @@ impl Denial {
         Page {
             status,
             title: match self {
-                Self::Crowded => "Too much at once".to_owned(),
-                Self::User(_) | Self::Nobody | Self::Range(_) | Self::Password | Self::OtherPassword => {
+                Self::TooManyConnections => "Too many connections".to_owned(),
+                Self::User(_) | Self::UnknownUser | Self::Range(_) | Self::Password | Self::OtherPassword => {
                     "This agent does not serve you".to_owned()
                 }
             },
             what: what.to_owned(),
-            whose: "Nobody's: these are the settings of the agent.",
+            whose: "Nobody's: the settings of the agent do not allow it.",
             advice,
             detail: match self {
-                Self::User(_) | Self::Nobody => "listen.users",
+                Self::User(_) | Self::UnknownUser => "listen.users",
                 Self::Range(_) => "listen.allow",
                 Self::Password | Self::OtherPassword => "listen.password-file",
-                Self::Crowded => "connections",
+                Self::TooManyConnections => "connections",
             }
             .to_owned(),
             reason: None,
@@ -225,27 +231,30 @@ mod tests {
         let (own, other, stranger) = (UserId::own(), UserId::new(4_000_001), UserId::new(4_000_002));
         let (here, there) = ("127.0.0.1".parse().unwrap(), "192.0.2.7".parse().unwrap());
         let closed = access("");
-        assert_eq!(closed.judge_peer(Peer::User(own), here), Ok(Some(own)));
-        assert_eq!(closed.judge_peer(Peer::User(other), here), Ok(Some(other)));
+        assert_eq!(closed.check_found_peer(Peer::User(own), here), Ok(Some(own)));
+        assert_eq!(closed.check_found_peer(Peer::User(other), here), Ok(Some(other)));
         assert_eq!(
-            closed.judge_peer(Peer::User(stranger), here),
+            closed.check_found_peer(Peer::User(stranger), here),
             Err(Denial::User(stranger))
         );
-        assert_eq!(closed.judge_peer(Peer::Gone, here), Err(Denial::Nobody));
         assert_eq!(
-            closed.judge_peer(Peer::Elsewhere, there),
+            closed.check_found_peer(Peer::Closed, here),
+            Err(Denial::UnknownUser)
+        );
+        assert_eq!(
+            closed.check_found_peer(Peer::OtherMachine, there),
             Err(Denial::Range(there)),
             "no password, no other machine"
         );
         let open = access("me:a long password");
-        assert_eq!(open.judge_peer(Peer::Elsewhere, there), Ok(None));
+        assert_eq!(open.check_found_peer(Peer::OtherMachine, there), Ok(None));
         let beyond = "192.0.3.7".parse().unwrap();
         assert_eq!(
-            open.judge_peer(Peer::Elsewhere, beyond),
+            open.check_found_peer(Peer::OtherMachine, beyond),
             Err(Denial::Range(beyond))
         );
         assert!(
-            open.judge_peer(Peer::User(stranger), there).is_err(),
+            open.check_found_peer(Peer::User(stranger), there).is_err(),
             "in range, but here"
         );
     }

@@ -13,22 +13,22 @@ pub struct Passwords {
 #[non_exhaustive]
 pub enum PasswordsError {
     /// The file contains no password.
-    #[error("it holds no password; write a line `name:password`")]
+    #[error("it contains no password; add a line `name:password`")]
     None,
     /// The line has no name or no password.
     #[error("line {0} is not `name:password`")]
     Line(usize),
     /// The password can be guessed.
-    #[error("the password in line {line} is shorter than {least} characters: whoever reaches the port may guess", least = Passwords::MIN_LENGTH)]
+    #[error("the password in line {line} is shorter than {least} characters: anyone who can reach the port could guess it", least = Passwords::MIN_LENGTH)]
     Short {
         /// The line number.
         line: usize,
     },
     /// Two lines have the same name.
-    #[error("line {0} has a name that another line has, too")]
+    #[error("line {0} repeats the name of another line")]
     Twice(usize),
     /// The system has no randomness.
-    #[error("the system has no randomness")]
+    #[error("the system provides no random numbers")]
     Randomness,
 }
 
@@ -76,11 +76,11 @@ impl Passwords {
     /// Returns the name for a `name:password`. The time depends only on the length of the input: all hashes
     /// are compared.
     pub(super) fn holder(&self, pair: &[u8]) -> Option<Arc<str>> {
-        let shown = blake3::keyed_hash(&self.key, pair);
+        let credential = blake3::keyed_hash(&self.key, pair);
         let mut holder = None;
         for (name, hash) in &self.entries {
             // blake3 compares hashes in constant time.
-            if *hash == shown {
+            if *hash == credential {
                 holder = Some(Arc::clone(name));
             }
         }

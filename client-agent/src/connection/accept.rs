@@ -8,17 +8,17 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    connection_limit::{Place, PlaceLimits, Places},
-    evictable_stream::Watched,
+    connection_limit::{ConnectionLimiter, ConnectionLimits, ConnectionPermit},
+    evictable_stream::EvictableStream,
 };
 use crate::access::prepare_peer_lookup;
 
 /// Interval of the search for connections that take too long.
-const SWEEP: Duration = Duration::from_secs(5);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after the system failed to accept a connection, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Response on a connection for which there is no place.
-const NO_PLACE: &[u8] =
+const AT_LIMIT_RESPONSE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// Errors of opening a listening port.
@@ -27,7 +27,7 @@ const NO_PLACE: &[u8] =
 pub enum BindError {
     /// Another program uses the port.
     #[error(
-        "{what} {address} is in use by another program, perhaps another agent: stop that, or choose another port with \
+        "{what} {address} is in use by another program, perhaps another agent: stop it, or choose another port with \
          --{flag}"
     )]
     InUse {
@@ -78,45 +78,45 @@ pub async fn bind(
 /// An accepted connection.
 #[derive(Debug)]
 pub(crate) struct Accepted {
-    pub(crate) stream: Watched<TcpStream>,
+    pub(crate) stream: EvictableStream<TcpStream>,
     /// The local address.
-    pub(crate) ours: SocketAddr,
+    pub(crate) local: SocketAddr,
     /// The remote address.
     pub(crate) peer: SocketAddr,
-    pub(crate) place: Arc<Place>,
+    pub(crate) permit: Arc<ConnectionPermit>,
 }
 
 /// Accepts connections forever and passes each to `serve`, with one of the places.
-pub(crate) async fn accept<F>(listener: TcpListener, limits: PlaceLimits, serve: impl Fn(Accepted) -> F)
+pub(crate) async fn accept<F>(listener: TcpListener, limits: ConnectionLimits, serve: impl Fn(Accepted) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     prepare_peer_lookup();
-    let places = Places::new(limits);
-    let mut sweeps = interval(SWEEP);
+    let limiter = ConnectionLimiter::new(limits);
+    let mut sweeps = interval(SWEEP_INTERVAL);
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = sweeps.tick() => {
-                places.sweep();
+                limiter.sweep();
                 continue;
             }
         };
         match accepted.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
-            Ok((ours, stream, peer)) => {
-                let Some(place) = places.take() else {
+            Ok((local, stream, peer)) => {
+                let Some(permit) = limiter.take() else {
                     // Best effort: nothing waits for a client while all places are taken.
-                    let _best_effort = stream.try_write(NO_PLACE);
+                    let _best_effort = stream.try_write(AT_LIMIT_RESPONSE);
                     continue;
                 };
-                let place = Arc::new(place);
-                let stream = Watched::new(stream, Arc::clone(&place));
+                let permit = Arc::new(permit);
+                let stream = EvictableStream::new(stream, Arc::clone(&permit));
                 tokio::spawn(serve(Accepted {
                     stream,
-                    ours,
+                    local,
                     peer,
-                    place,
+                    permit,
                 }));
             }
             Err(error) => {

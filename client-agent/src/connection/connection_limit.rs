@@ -31,7 +31,7 @@ const STUCK_TIME: Duration = Duration::from_secs(30);
 
 /// Limits of the number of connections.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PlaceLimits {
+pub(crate) struct ConnectionLimits {
     /// All connections.
     pub(crate) total: usize,
     /// Connections of one owner.
@@ -55,8 +55,8 @@ pub(crate) enum Owner {
 
 /// All places of a port.
 #[derive(Debug)]
-pub(crate) struct Places {
-    limits: PlaceLimits,
+pub(crate) struct ConnectionLimiter {
+    limits: ConnectionLimits,
     taken: Mutex<Taken>,
 }
 
@@ -68,8 +68,8 @@ struct Taken {
 
 /// The place of one connection; dropping it frees the place.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct ConnectionPermit {
+    limiter: Arc<ConnectionLimiter>,
     number: u64,
     slot: Arc<ConnectionSlot>,
 }
@@ -95,7 +95,7 @@ struct State {
     /// Start of the incomplete request, or of the idle time.
     since: Instant,
     /// Meaning of arriving bytes while the connection is not in use.
-    bytes: Meaning,
+    bytes: InputMeaning,
     /// Time since which the client has not read pending output.
     stuck_since: Option<Instant>,
     reader: Option<Waker>,
@@ -104,7 +104,7 @@ struct State {
 
 /// Meaning of arriving bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
+enum InputMeaning {
     /// A request begins.
     Request,
     /// No meaning: HTTP/2 frames arrive at any time.
@@ -113,8 +113,8 @@ enum Meaning {
     Tunnel,
 }
 
-impl Places {
-    pub(crate) fn new(limits: PlaceLimits) -> Arc<Self> {
+impl ConnectionLimiter {
+    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self {
             limits,
             taken: Mutex::default(),
@@ -123,7 +123,7 @@ impl Places {
 
     /// Takes a place, if necessary by evicting another connection; returns `None` if all connections are in
     /// use.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Place> {
+    pub(crate) fn take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let mut taken = lock(&self.taken);
         if taken.slots.len() >= self.limits.total && !taken.make_room() {
             return None;
@@ -132,8 +132,8 @@ impl Places {
         let number = taken.next;
         taken.next += 1;
         taken.slots.insert(number, Arc::clone(&slot));
-        Some(Place {
-            places: Arc::clone(self),
+        Some(ConnectionPermit {
+            limiter: Arc::clone(self),
             number,
             slot,
         })
@@ -180,8 +180,10 @@ impl Taken {
             .filter(|(number, _)| Some(**number) != kept)
             .filter_map(|(number, slot)| {
                 let state = lock(&slot.state);
-                let worth = (state.owner == owner).then(|| state.worth(now)).flatten()?;
-                Some((worth, *number))
+                let eviction_order = (state.owner == owner)
+                    .then(|| state.eviction_order(now))
+                    .flatten()?;
+                Some((eviction_order, *number))
             })
             .min();
         let Some((_, number)) = spare else {
@@ -198,16 +200,16 @@ impl Taken {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Sets the owner; returns `false` if the owner has reached its limit and all its connections are in use.
-    pub(crate) fn belongs_to(&self, owner: Owner) -> bool {
-        let limits = self.places.limits;
+    pub(crate) fn set_owner(&self, owner: Owner) -> bool {
+        let limits = self.limiter.limits;
         let limit = if owner == Owner::Refused {
             limits.refused
         } else {
             limits.per_owner
         };
-        let mut taken = lock(&self.places.taken);
+        let mut taken = lock(&self.limiter.taken);
         lock(&self.slot.state).owner = owner;
         let count = taken
             .slots
@@ -224,7 +226,7 @@ impl Place {
     }
 
     /// Starts the timeout for bytes that are not a request yet, such as a ClientHello.
-    pub(super) fn expect(&self) {
+    pub(super) fn expect_first_bytes(&self) {
         let mut state = lock(&self.slot.state);
         (state.begun, state.since) = (true, Instant::now());
     }
@@ -234,19 +236,19 @@ impl Place {
         let mut state = lock(&self.slot.state);
         (state.begun, state.since) = (begun && !multiplexed, Instant::now());
         state.bytes = if multiplexed {
-            Meaning::Nothing
+            InputMeaning::Nothing
         } else {
-            Meaning::Request
+            InputMeaning::Request
         };
     }
 
     /// Marks the connection as a tunnel; `is_used` if the tunnel has carried bytes.
-    pub(super) fn becomes_tunnel(&self, is_used: bool) {
+    pub(super) fn become_tunnel(&self, is_used: bool) {
         let mut state = lock(&self.slot.state);
         (state.begun, state.since) = (false, Instant::now());
-        state.bytes = Meaning::Tunnel;
+        state.bytes = InputMeaning::Tunnel;
         if is_used {
-            state.moved();
+            state.handle_bytes();
         }
     }
 
@@ -256,20 +258,20 @@ impl Place {
     }
 
     /// Records that bytes have arrived.
-    pub(super) fn came(&self) {
-        lock(&self.slot.state).moved();
+    pub(super) fn record_input(&self) {
+        lock(&self.slot.state).handle_bytes();
     }
 
     /// Records whether the client reads the output.
-    pub(super) fn went(&self, is_stuck: bool, waker: &Waker) {
+    pub(super) fn record_output(&self, is_stuck: bool, waker: &Waker) {
         let mut state = lock(&self.slot.state);
         if is_stuck {
             state.stuck_since.get_or_insert_with(Instant::now);
             state.writer = Some(waker.clone());
         } else {
             state.stuck_since = None;
-            if state.bytes == Meaning::Tunnel {
-                state.moved();
+            if state.bytes == InputMeaning::Tunnel {
+                state.handle_bytes();
             }
         }
     }
@@ -283,9 +285,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        lock(&self.places.taken).slots.remove(&self.number);
+        lock(&self.limiter.taken).slots.remove(&self.number);
     }
 }
 
@@ -308,7 +310,7 @@ impl ConnectionSlot {
                 uses: 0,
                 begun: false,
                 since: Instant::now(),
-                bytes: Meaning::Request,
+                bytes: InputMeaning::Request,
                 stuck_since: None,
                 reader: None,
                 writer: None,
@@ -328,19 +330,19 @@ impl ConnectionSlot {
 
 impl State {
     /// Updates the state after bytes have arrived.
-    fn moved(&mut self) {
+    fn handle_bytes(&mut self) {
         match self.bytes {
-            Meaning::Request if self.uses == 0 && !self.begun => {
+            InputMeaning::Request if self.uses == 0 && !self.begun => {
                 (self.begun, self.since) = (true, Instant::now());
             }
             // A tunnel remains in use until the connection ends.
-            Meaning::Tunnel if self.uses == 0 => self.uses = 1,
-            Meaning::Request | Meaning::Tunnel | Meaning::Nothing => {}
+            InputMeaning::Tunnel if self.uses == 0 => self.uses = 1,
+            InputMeaning::Request | InputMeaning::Tunnel | InputMeaning::Nothing => {}
         }
     }
 
     /// Returns the order of eviction, lowest first; `None` if the connection must stay.
-    fn worth(&self, now: Instant) -> Option<(u8, Instant)> {
+    fn eviction_order(&self, now: Instant) -> Option<(u8, Instant)> {
         if self.uses == 0 {
             return Some((0, self.since));
         }
@@ -363,114 +365,119 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    const LIMITS: PlaceLimits = PlaceLimits {
+    const LIMITS: ConnectionLimits = ConnectionLimits {
         total: 6,
         per_owner: 4,
         refused: 1,
     };
 
-    fn place(places: &Arc<Places>, user: u32) -> Place {
-        let place = places.take().unwrap();
-        assert!(place.belongs_to(Owner::User(UserId::new(user))));
-        place
+    fn permit(limiter: &Arc<ConnectionLimiter>, user: u32) -> ConnectionPermit {
+        let permit = limiter.take().unwrap();
+        assert!(permit.set_owner(Owner::User(UserId::new(user))));
+        permit
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_says_nothing_makes_room_and_who_is_served_stays() {
-        let places = Places::new(LIMITS);
+        let limiter = ConnectionLimiter::new(LIMITS);
         let mut silent = Vec::new();
         for _ in 0..4 {
-            silent.push(place(&places, 1));
+            silent.push(permit(&limiter, 1));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         let served = silent[0].begin();
-        let fifth = place(&places, 1);
+        let fifth = permit(&limiter, 1);
         assert!(!silent[0].is_evicted(), "in use");
         assert!(silent[1].is_evicted(), "the longest of all others");
         assert!(!fifth.is_evicted() && !silent[2].is_evicted());
         // The connection is idle again, with a newer idle time than the others.
         drop(served);
         tokio::time::advance(Duration::from_millis(1)).await;
-        let _sixth = place(&places, 1);
+        let _sixth = permit(&limiter, 1);
         assert!(silent[2].is_evicted() && !silent[0].is_evicted());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_full_house_takes_from_who_has_most() {
-        let places = Places::new(LIMITS);
-        let few: Vec<Place> = (0..2).map(|_| place(&places, 1)).collect();
+        let limiter = ConnectionLimiter::new(LIMITS);
+        let few: Vec<ConnectionPermit> = (0..2).map(|_| permit(&limiter, 1)).collect();
         tokio::time::advance(Duration::from_millis(1)).await;
-        let many: Vec<Place> = (0..4).map(|_| place(&places, 2)).collect();
-        let new = place(&places, 3);
-        assert!(few.iter().all(|place| !place.is_evicted()));
-        assert_eq!(many.iter().filter(|place| place.is_evicted()).count(), 1);
+        let many: Vec<ConnectionPermit> = (0..4).map(|_| permit(&limiter, 2)).collect();
+        let new = permit(&limiter, 3);
+        assert!(few.iter().all(|permit| !permit.is_evicted()));
+        assert_eq!(many.iter().filter(|permit| permit.is_evicted()).count(), 1);
         // All connections are in use: no new one until one ends.
-        let in_use: Vec<InUse> = few.iter().chain(&many).chain([&new]).map(Place::begin).collect();
-        assert!(places.take().is_none());
+        let in_use: Vec<InUse> = few
+            .iter()
+            .chain(&many)
+            .chain([&new])
+            .map(ConnectionPermit::begin)
+            .collect();
+        assert!(limiter.take().is_none());
         drop(new);
-        assert!(places.take().is_some());
+        assert!(limiter.take().is_some());
         drop(in_use);
     }
 
     #[tokio::test(start_paused = true)]
     async fn those_who_are_not_served_share_few_places() {
-        let places = Places::new(LIMITS);
-        let (first, second) = (places.take().unwrap(), places.take().unwrap());
+        let limiter = ConnectionLimiter::new(LIMITS);
+        let (first, second) = (limiter.take().unwrap(), limiter.take().unwrap());
         let _told = first.begin();
-        assert!(first.belongs_to(Owner::Refused));
-        assert!(!second.belongs_to(Owner::Refused));
+        assert!(first.set_owner(Owner::Refused));
+        assert!(!second.set_owner(Owner::Refused));
     }
 
     #[tokio::test(start_paused = true)]
     async fn half_requests_end_soon_and_idle_connections_later() {
-        let places = Places::new(LIMITS);
+        let limiter = ConnectionLimiter::new(LIMITS);
         let (idle, half, h2, served) = (
-            place(&places, 1),
-            place(&places, 1),
-            place(&places, 1),
-            place(&places, 1),
+            permit(&limiter, 1),
+            permit(&limiter, 1),
+            permit(&limiter, 1),
+            permit(&limiter, 1),
         );
-        half.came();
+        half.record_input();
         h2.expect_requests(true, true);
-        h2.came();
+        h2.record_input();
         let _served = served.begin();
         tokio::time::advance(HEAD_TIME / 2).await;
         // Further bytes do not extend the timeout.
-        half.came();
+        half.record_input();
         tokio::time::advance(HEAD_TIME / 2).await;
-        places.sweep();
+        limiter.sweep();
         assert!(half.is_evicted() && !idle.is_evicted() && !h2.is_evicted());
         tokio::time::advance(IDLE_TIME).await;
-        places.sweep();
+        limiter.sweep();
         assert!(idle.is_evicted() && h2.is_evicted() && !served.is_evicted());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_tunnel_counts_from_its_first_byte() {
-        let places = Places::new(LIMITS);
-        let (quiet, used, served) = (place(&places, 1), place(&places, 1), place(&places, 1));
+        let limiter = ConnectionLimiter::new(LIMITS);
+        let (quiet, used, served) = (permit(&limiter, 1), permit(&limiter, 1), permit(&limiter, 1));
         for tunnel in [&quiet, &used, &served] {
-            tunnel.becomes_tunnel(false);
+            tunnel.become_tunnel(false);
         }
-        used.came();
-        served.went(false, Waker::noop());
+        used.record_input();
+        served.record_output(false, Waker::noop());
         tokio::time::advance(IDLE_TIME).await;
-        places.sweep();
+        limiter.sweep();
         assert!(quiet.is_evicted() && !used.is_evicted() && !served.is_evicted());
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_goes_only_if_there_is_no_other_way() {
-        let places = Places::new(LIMITS);
-        let all: Vec<Place> = (0..4).map(|_| place(&places, 1)).collect();
-        let _in_use: Vec<InUse> = all.iter().map(Place::begin).collect();
-        all[2].went(true, Waker::noop());
-        let new = places.take().unwrap();
-        assert!(!new.belongs_to(Owner::User(UserId::new(1))), "not yet stuck");
+        let limiter = ConnectionLimiter::new(LIMITS);
+        let all: Vec<ConnectionPermit> = (0..4).map(|_| permit(&limiter, 1)).collect();
+        let _in_use: Vec<InUse> = all.iter().map(ConnectionPermit::begin).collect();
+        all[2].record_output(true, Waker::noop());
+        let new = limiter.take().unwrap();
+        assert!(!new.set_owner(Owner::User(UserId::new(1))), "not yet stuck");
         tokio::time::advance(STUCK_TIME).await;
-        places.sweep();
+        limiter.sweep();
         assert!(!all[2].is_evicted());
         let owner = Owner::User(UserId::new(1));
-        assert!(new.belongs_to(owner) && all[2].is_evicted());
+        assert!(new.set_owner(owner) && all[2].is_evicted());
     }
 }

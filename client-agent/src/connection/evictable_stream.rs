@@ -1,4 +1,4 @@
-//! Observation of a connection's bytes for its [`Place`]: arrival of bytes, progress of the client's reads,
+//! Observation of a connection's bytes for its [`ConnectionPermit`]: arrival of bytes, progress of the client's reads,
 //! and eviction of the connection.
 use std::{
     io,
@@ -11,19 +11,19 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection_limit::{InUse, Place};
+use super::connection_limit::{ConnectionPermit, InUse};
 use crate::proxy_body::{BodyBroken, ProxyBody};
 
 /// A stream with a place.
 #[derive(Debug)]
-pub(crate) struct Watched<T> {
+pub(crate) struct EvictableStream<T> {
     inner: T,
-    place: Arc<Place>,
+    permit: Arc<ConnectionPermit>,
 }
 
-impl<T> Watched<T> {
-    pub(super) const fn new(inner: T, place: Arc<Place>) -> Self {
-        Self { inner, place }
+impl<T> EvictableStream<T> {
+    pub(super) const fn new(inner: T, permit: Arc<ConnectionPermit>) -> Self {
+        Self { inner, permit }
     }
 
     pub(super) const fn get_ref(&self) -> &T {
@@ -35,35 +35,35 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for EvictableStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.place.is_evicted() {
+        if self.permit.is_evicted() {
             return Self::end();
         }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(cx, buffer);
         if polled.is_pending() {
-            self.place.wake_reader(cx.waker());
+            self.permit.wake_reader(cx.waker());
             // The eviction may have happened just now.
-            if self.place.is_evicted() {
+            if self.permit.is_evicted() {
                 return Self::end();
             }
         } else if buffer.filled().len() > before {
-            self.place.came();
+            self.permit.record_input();
         }
         polled
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for EvictableStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        self.place.went(written.is_pending(), cx.waker());
-        if written.is_pending() && self.place.is_evicted() {
+        self.permit.record_output(written.is_pending(), cx.waker());
+        if written.is_pending() && self.permit.is_evicted() {
             return Self::end();
         }
         written
@@ -83,8 +83,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, pieces);
-        self.place.went(written.is_pending(), cx.waker());
-        if written.is_pending() && self.place.is_evicted() {
+        self.permit.record_output(written.is_pending(), cx.waker());
+        if written.is_pending() && self.permit.is_evicted() {
             return Self::end();
         }
         written
@@ -97,12 +97,12 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
 
 /// Response body that keeps its connection in use until its end.
 #[derive(Debug)]
-pub(crate) struct LastingBody {
+pub(crate) struct InUseBody {
     body: ProxyBody,
     _in_use: Option<InUse>,
 }
 
-impl LastingBody {
+impl InUseBody {
     pub(crate) const fn new(body: ProxyBody, in_use: Option<InUse>) -> Self {
         Self {
             body,
@@ -111,7 +111,7 @@ impl LastingBody {
     }
 }
 
-impl Body for LastingBody {
+impl Body for InUseBody {
     type Data = Bytes;
     type Error = BodyBroken;
 

@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::{
     error_page_stream::ExplainingIo,
-    evictable_stream::{LastingBody, Watched},
+    evictable_stream::{EvictableStream, InUseBody},
 };
 
 /// Maximum size of a header section that is parsed. Above 64 KiB the request gets an error page; above this
@@ -33,7 +33,7 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = ()>, grace: Duration)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<LastingBody>, Error = Infallible> + Unpin,
+    S: Service<Request<Incoming>, Response = Response<InUseBody>, Error = Infallible> + Unpin,
     S::Future: Send,
 {
     let connection = builder()
@@ -52,7 +52,7 @@ where
     };
     if let Err(error) = ended {
         // No close_notify was sent, so a truncated response does not look complete.
-        debug!(%error, "accelerated connection of a browser broken");
+        debug!(%error, "an accelerated connection of a browser failed");
     }
 }
 
@@ -68,9 +68,9 @@ fn builder() -> http1::Builder {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve_http<S>(stream: Watched<TcpStream>, service: S)
+pub(crate) async fn serve_http<S>(stream: EvictableStream<TcpStream>, service: S)
 where
-    S: Service<Request<Incoming>, Response = Response<LastingBody>, Error = Infallible> + Unpin,
+    S: Service<Request<Incoming>, Response = Response<InUseBody>, Error = Infallible> + Unpin,
     S::Future: Send,
 {
     // Tunnels carry interactive traffic, and hyper writes whole heads.
@@ -85,7 +85,7 @@ where
     let stream = parts.io.into_inner().into_inner();
     match ended {
         Err(error) if !error.is_parse() => {
-            debug!(%error, "connection of a browser broken");
+            debug!(%error, "a connection of a browser failed");
             // The connection is reset, not closed: a truncated body must not look complete, not even to an
             // HTTP/1.0 client that reads to the end.
             let _best_effort = stream.get_ref().set_zero_linger();
@@ -96,7 +96,7 @@ where
     }
 }
 
-async fn drain(mut stream: Watched<TcpStream>) {
+async fn drain(mut stream: EvictableStream<TcpStream>) {
     let mut buffer = vec![0; 16 * 1024];
     let mut left = LINGER_BYTES;
     while left > 0 {

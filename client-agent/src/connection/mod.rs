@@ -10,8 +10,8 @@ mod scope;
 
 pub(crate) use accept::{Accepted, accept};
 pub use accept::{BindError, bind};
-pub(crate) use connection_limit::{InUse, Owner, Place, PlaceLimits};
+pub(crate) use connection_limit::{ConnectionLimits, ConnectionPermit, InUse, Owner};
 pub(crate) use declared_body::has_body;
-pub(crate) use evictable_stream::{LastingBody, Watched};
+pub(crate) use evictable_stream::{EvictableStream, InUseBody};
 pub(crate) use http1::{serve_http, serve_http1};
 pub use scope::ConnectionScope;

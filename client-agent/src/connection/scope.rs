@@ -8,7 +8,7 @@ use http::{HeaderMap, Response};
 use longhaul_http::credentials;
 use longhaul_origin::OriginClient;
 
-use super::connection_limit::{InUse, Place};
+use super::connection_limit::{ConnectionPermit, InUse};
 use crate::access::{Client, UserId};
 
 /// Number of the next connection; 0 means none.
@@ -26,7 +26,7 @@ pub struct ConnectionScope {
     /// Credential of the first request that had one; requests with another credential are refused.
     credential: OnceLock<Arc<str>>,
     /// `None` in tests.
-    place: Option<Arc<Place>>,
+    permit: Option<Arc<ConnectionPermit>>,
 }
 
 impl ConnectionScope {
@@ -38,7 +38,7 @@ impl ConnectionScope {
             direct: OnceLock::new(),
             user: client.user(),
             credential: OnceLock::new(),
-            place: None,
+            permit: None,
         };
         if let Some(name) = client.credential() {
             let _new = scope.credential.set(name.into());
@@ -47,9 +47,9 @@ impl ConnectionScope {
     }
 
     /// Creates the state of a connection that has a place.
-    pub(crate) fn with_place(user: Option<UserId>, place: Arc<Place>) -> Self {
+    pub(crate) fn with_permit(user: Option<UserId>, permit: Arc<ConnectionPermit>) -> Self {
         Self {
-            place: Some(place),
+            permit: Some(permit),
             ..Self::new(&Client::new(user, None))
         }
     }
@@ -58,7 +58,7 @@ impl ConnectionScope {
     /// place, and its own number and logins.
     pub(crate) fn inner(&self) -> Self {
         Self {
-            place: self.place.clone(),
+            permit: self.permit.clone(),
             ..Self::new(&self.client())
         }
     }
@@ -69,59 +69,59 @@ impl ConnectionScope {
     }
 
     /// Records the credential of a request; returns `false` if an earlier request had another credential.
-    pub(crate) fn shows(&self, name: &Arc<str>) -> bool {
+    pub(crate) fn accepts_credential(&self, name: &Arc<str>) -> bool {
         self.credential.get_or_init(|| Arc::clone(name)) == name
     }
 
     /// Marks the connection as in use until the guard is dropped.
     pub(crate) fn begin(&self) -> Option<InUse> {
-        self.place.as_ref().map(|place| place.begin())
+        self.permit.as_ref().map(|permit| permit.begin())
     }
 
     /// Marks that the client must send bytes that are not yet a request, such as a ClientHello.
-    pub(crate) fn expect(&self) {
-        if let Some(place) = &self.place {
-            place.expect();
+    pub(crate) fn expect_first_bytes(&self) {
+        if let Some(permit) = &self.permit {
+            permit.expect_first_bytes();
         }
     }
 
     /// Marks that requests follow; `begun` if the first one has begun.
     pub(crate) fn expect_requests(&self, multiplexed: bool, begun: bool) {
-        if let Some(place) = &self.place {
-            place.expect_requests(multiplexed, begun);
+        if let Some(permit) = &self.permit {
+            permit.expect_requests(multiplexed, begun);
         }
     }
 
     /// Marks that the connection has become a tunnel; `is_used` if the tunnel has carried bytes.
-    pub(crate) fn becomes_tunnel(&self, is_used: bool) {
-        if let Some(place) = &self.place {
-            place.becomes_tunnel(is_used);
+    pub(crate) fn become_tunnel(&self, is_used: bool) {
+        if let Some(permit) = &self.permit {
+            permit.become_tunnel(is_used);
         }
     }
 
     /// Processes the fields of a request.
-    pub fn asked(&self, request: &HeaderMap) {
+    pub fn observe_request(&self, request: &HeaderMap) {
         if credentials::is_connection_bound(request) {
             self.bound.store(true, Ordering::Relaxed);
         }
     }
 
     /// Processes the response to the last request.
-    pub fn answered<B>(&self, response: &Response<B>) {
+    pub fn observe_response<B>(&self, response: &Response<B>) {
         if credentials::is_connection_challenge(response) {
             self.bound.store(true, Ordering::Relaxed);
         }
     }
 
     /// The connection's number, from 1, if it is bound.
-    pub fn bound(&self) -> Option<u64> {
+    pub fn bound_number(&self) -> Option<u64> {
         self.bound.load(Ordering::Relaxed).then_some(self.number)
     }
 
     /// Returns the client for direct fetches: a bound connection has a client with origin connections of its
     /// own.
     pub fn direct(&self, shared: &OriginClient) -> OriginClient {
-        match self.bound() {
+        match self.bound_number() {
             None => shared.clone(),
             Some(_) => self.direct.get_or_init(|| shared.isolated()).clone(),
         }
@@ -145,26 +145,26 @@ mod tests {
     #[test]
     fn logins_bind_connections_for_good() {
         let (one, other) = (scope(), scope());
-        one.asked(&fields(header::AUTHORIZATION, "Basic eA=="));
-        assert_eq!(one.bound(), None);
-        one.asked(&fields(header::AUTHORIZATION, "NTLM x"));
-        one.asked(&HeaderMap::new());
+        one.observe_request(&fields(header::AUTHORIZATION, "Basic eA=="));
+        assert_eq!(one.bound_number(), None);
+        one.observe_request(&fields(header::AUTHORIZATION, "NTLM x"));
+        one.observe_request(&HeaderMap::new());
         let mut refused = Response::new(());
         *refused.headers_mut() = fields(header::WWW_AUTHENTICATE, "Negotiate");
-        other.answered(&refused);
-        assert_eq!(other.bound(), None, "a 200");
+        other.observe_response(&refused);
+        assert_eq!(other.bound_number(), None, "a 200");
         *refused.status_mut() = StatusCode::UNAUTHORIZED;
-        other.answered(&refused);
-        let (one, other) = (one.bound().unwrap(), other.bound().unwrap());
+        other.observe_response(&refused);
+        let (one, other) = (one.bound_number().unwrap(), other.bound_number().unwrap());
         assert!(one > 0 && other > one);
     }
 
     #[test]
     fn a_connection_has_one_client_and_so_has_what_is_inside() {
         let scope = scope();
-        assert!(scope.shows(&"me".into()));
-        assert!(scope.shows(&"me".into()));
-        assert!(!scope.shows(&"you".into()));
+        assert!(scope.accepts_credential(&"me".into()));
+        assert!(scope.accepts_credential(&"me".into()));
+        assert!(!scope.accepts_credential(&"you".into()));
         let expected = Client::new(Some(UserId::new(7)), Some("me".into()));
         assert_eq!(scope.client(), expected);
         assert_eq!(scope.inner().client(), expected);

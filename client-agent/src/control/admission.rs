@@ -9,17 +9,17 @@ use crate::access::UserId;
 /// Reason why a request to the control port is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    #[error("this port answers only under its own address")]
+    #[error("this port answers only requests that name its own address")]
     Host,
-    #[error("this port answers only its own pages")]
+    #[error("this port accepts changes only from its own pages")]
     Origin,
-    #[error("there is nothing to change here: use GET, or POST /pictures or /forget")]
+    #[error("this path accepts no changes: use GET, or POST /pictures or /forget")]
     Method,
     #[error(
         "this port shows its pages to the user who runs the agent; others need the token, which `longhaul-agent status` \
          prints for that user"
     )]
-    Stranger,
+    OtherUser,
     #[error("changes need the token: open the address that `longhaul-agent status` prints")]
     Token,
 }
@@ -27,7 +27,7 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
-            Self::Host | Self::Origin | Self::Stranger | Self::Token => StatusCode::FORBIDDEN,
+            Self::Host | Self::Origin | Self::OtherUser | Self::Token => StatusCode::FORBIDDEN,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
@@ -46,21 +46,21 @@ pub(super) struct Caller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rights {
     /// May read only the proxy script.
-    Script,
+    ReadScript,
     /// May read everything.
-    See,
+    ReadAll,
     /// May read and change everything.
     Change,
 }
 
 /// Address and token of the control port.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Door<'a> {
+pub(super) struct AccessCheck<'a> {
     pub(super) own: SocketAddr,
     pub(super) token: &'a ControlToken,
 }
 
-impl Door<'_> {
+impl AccessCheck<'_> {
     /// Checks a request by its origin and its credentials.
     pub(super) fn admit<B>(self, caller: Caller, request: &Request<B>) -> Result<Rights, Refusal> {
         let host = single(request.headers(), &header::HOST).ok_or(Refusal::Host)?;
@@ -72,9 +72,9 @@ impl Door<'_> {
         if matches!(*request.method(), Method::GET | Method::HEAD) {
             let is_script = request.uri().path() == "/proxy.pac";
             return match rights {
-                Some(Rights::Script) if !is_script => Err(Refusal::Stranger),
+                Some(Rights::ReadScript) if !is_script => Err(Refusal::OtherUser),
                 Some(rights) => Ok(rights),
-                None => Err(Refusal::Stranger),
+                None => Err(Refusal::OtherUser),
             };
         }
         let origin =
@@ -94,9 +94,9 @@ impl Door<'_> {
         if self.is_shown(caller, request) {
             Some(Rights::Change)
         } else if caller.user == Some(UserId::own()) {
-            Some(Rights::See)
+            Some(Rights::ReadAll)
         } else {
-            caller.is_served.then_some(Rights::Script)
+            caller.is_served.then_some(Rights::ReadScript)
         }
     }
 
@@ -190,11 +190,11 @@ mod tests {
             request = request.header(*name, *value);
         }
         let own = "127.0.0.1:3129".parse().unwrap();
-        Door { own, token }.admit(caller, &request.body(()).unwrap())
+        AccessCheck { own, token }.admit(caller, &request.body(()).unwrap())
     }
 
     /// Checks the owner's request with the token.
-    fn judge(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<Rights, Refusal> {
+    fn check_peer(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<Rights, Refusal> {
         let token = ControlToken::make().unwrap();
         let bearer = format!("Bearer {}", token.to_hex());
         let fields = [fields, &[("authorization", &*bearer)]].concat();
@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn only_its_own_names_are_answered() {
-        assert_eq!(judge("GET", "/", &[HOST]), Ok(Rights::Change));
+        assert_eq!(check_peer("GET", "/", &[HOST]), Ok(Rights::Change));
         assert_eq!(
-            judge("HEAD", "/", &[("host", "LocalHost:3129")]),
+            check_peer("HEAD", "/", &[("host", "LocalHost:3129")]),
             Ok(Rights::Change)
         );
         for host in [
@@ -216,27 +216,37 @@ mod tests {
             "127.0.0.1:3129.evil.test",
             "",
         ] {
-            assert_eq!(judge("GET", "/", &[("host", host)]), Err(Refusal::Host), "{host}");
+            assert_eq!(
+                check_peer("GET", "/", &[("host", host)]),
+                Err(Refusal::Host),
+                "{host}"
+            );
         }
-        assert_eq!(judge("GET", "/", &[]), Err(Refusal::Host));
+        assert_eq!(check_peer("GET", "/", &[]), Err(Refusal::Host));
         let twice = [HOST, ("host", "evil.test")];
-        assert_eq!(judge("GET", "/", &twice), Err(Refusal::Host));
-        assert_eq!(judge("GET", "http://evil.test/", &[HOST]), Err(Refusal::Host));
+        assert_eq!(check_peer("GET", "/", &twice), Err(Refusal::Host));
+        assert_eq!(
+            check_peer("GET", "http://evil.test/", &[HOST]),
+            Err(Refusal::Host)
+        );
     }
 
     #[test]
     fn foreign_pages_cannot_post() {
-        assert_eq!(judge("POST", "/", &[HOST]), Err(Refusal::Origin));
+        assert_eq!(check_peer("POST", "/", &[HOST]), Err(Refusal::Origin));
         for origin in ["http://evil.test", "null", "http://127.0.0.1:3128"] {
             for (method, uri) in [("POST", "/"), ("POST", PICTURE), ("DELETE", "/")] {
-                let judged = judge(method, uri, &[HOST, ("origin", origin)]);
-                assert_eq!(judged, Err(Refusal::Origin), "{method} {uri} {origin}");
+                let checked = check_peer(method, uri, &[HOST, ("origin", origin)]);
+                assert_eq!(checked, Err(Refusal::Origin), "{method} {uri} {origin}");
             }
         }
-        assert_eq!(judge("POST", PICTURE, &[HOST]), Err(Refusal::Origin));
-        assert_eq!(judge("POST", "/", &[HOST, ORIGIN]), Err(Refusal::Method));
-        assert_eq!(judge("DELETE", PICTURE, &[HOST, ORIGIN]), Err(Refusal::Method));
-        assert_eq!(judge("POST", PICTURE, &[HOST, ORIGIN]), Ok(Rights::Change));
+        assert_eq!(check_peer("POST", PICTURE, &[HOST]), Err(Refusal::Origin));
+        assert_eq!(check_peer("POST", "/", &[HOST, ORIGIN]), Err(Refusal::Method));
+        assert_eq!(
+            check_peer("DELETE", PICTURE, &[HOST, ORIGIN]),
+            Err(Refusal::Method)
+        );
+        assert_eq!(check_peer("POST", PICTURE, &[HOST, ORIGIN]), Ok(Rights::Change));
     }
 
     #[test]
@@ -244,16 +254,16 @@ mod tests {
         let token = ControlToken::make().unwrap();
         let status = ("GET", "/status.json");
         let see = |caller, request| judge_with(&token, caller, request, &[HOST]);
-        assert_eq!(see(owner(), status), Ok(Rights::See));
-        assert_eq!(see(other(true), status), Err(Refusal::Stranger));
-        assert_eq!(see(other(false), status), Err(Refusal::Stranger));
-        assert_eq!(see(other(true), ("GET", "/proxy.pac")), Ok(Rights::Script));
-        assert_eq!(see(other(false), ("GET", "/proxy.pac")), Err(Refusal::Stranger));
+        assert_eq!(see(owner(), status), Ok(Rights::ReadAll));
+        assert_eq!(see(other(true), status), Err(Refusal::OtherUser));
+        assert_eq!(see(other(false), status), Err(Refusal::OtherUser));
+        assert_eq!(see(other(true), ("GET", "/proxy.pac")), Ok(Rights::ReadScript));
+        assert_eq!(see(other(false), ("GET", "/proxy.pac")), Err(Refusal::OtherUser));
         let untold = Caller {
             user: None,
             is_served: true,
         };
-        assert_eq!(see(untold, status), Err(Refusal::Stranger), "who cannot be told");
+        assert_eq!(see(untold, status), Err(Refusal::OtherUser), "who cannot be told");
 
         let post = |caller, fields: &[(&str, &str)]| {
             let fields = [&[HOST, ORIGIN], fields].concat();
@@ -266,17 +276,17 @@ mod tests {
         assert_eq!(post(other(false), &shown), Ok(Rights::Change), "who has it may");
         let query = format!("/?token={}", token.to_hex());
         assert_eq!(see(other(false), ("GET", &query)), Ok(Rights::Change));
-        assert_eq!(see(other(false), ("GET", "/?token=00")), Err(Refusal::Stranger));
+        assert_eq!(see(other(false), ("GET", "/?token=00")), Err(Refusal::OtherUser));
     }
 
     #[test]
     fn a_cookie_is_worth_something_from_its_own_user_only() {
         let token = ControlToken::make().unwrap();
-        let door = Door {
+        let access_check = AccessCheck {
             own: "127.0.0.1:3129".parse().unwrap(),
             token: &token,
         };
-        let set = door.set_cookie(owner().user);
+        let set = access_check.set_cookie(owner().user);
         assert!(
             set.contains("HttpOnly") && set.contains("SameSite=Strict"),
             "{set}"

@@ -20,13 +20,13 @@ use tokio::{net::TcpListener, time::Instant};
 use longhaul_session::ImageLevel;
 pub use token::{ControlToken, NoRandomness};
 
-use admission::{Caller, Door, Rights};
+use admission::{AccessCheck, Caller, Rights};
 
 use crate::{
     access::{Access, Denial},
-    connection::{Accepted, LastingBody, Owner, PlaceLimits, accept, serve_http},
+    connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
     dashboard::{self, FORGET, PICTURES, Status},
-    forget::{Forgetting, NoSite, Site},
+    forget::{DeletionQueue, InvalidSite, Site},
     handles::Handles,
     listener::script,
     proxy_body::ProxyBody,
@@ -36,17 +36,17 @@ use crate::{
 const CHANGES: [&str; 2] = [PICTURES, FORGET];
 
 /// Limits of connections: people and scripts of a few users.
-const PLACES: PlaceLimits = PlaceLimits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     total: 256,
     per_owner: 64,
     refused: 16,
 };
 
 /// Argument of a deletion.
-enum Order {
+enum DeletionScope {
     All,
     Site(Site),
-    Nonsense(NoSite),
+    Invalid(InvalidSite),
 }
 
 /// State of the control port.
@@ -55,7 +55,7 @@ pub struct Control {
     /// The agent's components.
     pub handles: Handles,
     /// Deletion of data at both ends.
-    pub forgetting: Forgetting,
+    pub deletions: DeletionQueue,
     /// Address of the proxy's listener.
     pub proxy: SocketAddr,
     /// The control port's own address.
@@ -70,7 +70,7 @@ pub struct Control {
 
 /// Serves the control port forever.
 pub async fn serve(listener: TcpListener, control: Arc<Control>) {
-    accept(listener, PLACES, |accepted| {
+    accept(listener, LIMITS, |accepted| {
         serve_one(accepted, Arc::clone(&control))
     })
     .await;
@@ -79,46 +79,46 @@ pub async fn serve(listener: TcpListener, control: Arc<Control>) {
 async fn serve_one(accepted: Accepted, control: Arc<Control>) {
     let Accepted {
         stream,
-        ours,
+        local,
         peer,
-        place,
+        permit,
     } = accepted;
-    let judged = control.access.judge(ours, peer).await;
+    let checked = control.access.check_peer(local, peer).await;
     let caller = Caller {
-        user: match judged {
+        user: match checked {
             Ok(user) => user,
             Err(Denial::User(user)) => Some(user),
             Err(_) => None,
         },
-        is_served: judged.is_ok(),
+        is_served: checked.is_ok(),
     };
-    if !place.belongs_to(caller.user.map_or(Owner::Refused, Owner::User)) {
+    if !permit.set_owner(caller.user.map_or(Owner::Refused, Owner::User)) {
         return;
     }
     let service = service_fn(|request: Request<Incoming>| {
-        let (control, in_use) = (Arc::clone(&control), Some(place.begin()));
+        let (control, in_use) = (Arc::clone(&control), Some(permit.begin()));
         async move {
             control.handles.storage.store.refresh_usage().await;
             let response = match control.forget_order(caller, &request) {
                 Some(order) => control.forget(order).await,
                 None => control.answer(caller, &request),
             };
-            Ok::<_, Infallible>(response.map(|body| LastingBody::new(body, in_use)))
+            Ok::<_, Infallible>(response.map(|body| InUseBody::new(body, in_use)))
         }
     });
     serve_http(stream, service).await;
 }
 
 impl Control {
-    const fn door(&self) -> Door<'_> {
-        Door {
+    const fn access_check(&self) -> AccessCheck<'_> {
+        AccessCheck {
             own: self.address,
             token: &self.token,
         }
     }
 
     fn answer<B>(&self, caller: Caller, request: &Request<B>) -> Response<ProxyBody> {
-        let mut response = match self.door().admit(caller, request) {
+        let mut response = match self.access_check().admit(caller, request) {
             Ok(rights) => self.page(caller, rights, request),
             Err(refusal) => text(refusal.status(), refusal.to_string()),
         };
@@ -158,7 +158,7 @@ impl Control {
             _ => {
                 return text(
                     StatusCode::NOT_FOUND,
-                    "there are /, /status.json and /proxy.pac; POST /forget and /forget?site=NAME forget"
+                    "the pages are /, /status.json and /proxy.pac; POST /forget and POST /forget?site=NAME delete data"
                         .to_owned(),
                 );
             }
@@ -175,38 +175,40 @@ impl Control {
 
     /// Redirects to the status page with a cookie that replaces the token.
     fn with_cookie(&self, caller: Caller) -> Response<ProxyBody> {
-        let mut response = text(StatusCode::SEE_OTHER, "here it is".to_owned());
+        let mut response = text(StatusCode::SEE_OTHER, "see /".to_owned());
         let headers = response.headers_mut();
         headers.insert(header::LOCATION, HeaderValue::from_static("/"));
-        if let Ok(cookie) = HeaderValue::from_str(&self.door().set_cookie(caller.user)) {
+        if let Ok(cookie) = HeaderValue::from_str(&self.access_check().set_cookie(caller.user)) {
             headers.insert(header::SET_COOKIE, cookie);
         }
         response
     }
 
     /// Returns the deletion that a request orders; `None` if it orders none or lacks the rights.
-    fn forget_order<B>(&self, caller: Caller, request: &Request<B>) -> Option<Order> {
+    fn forget_order<B>(&self, caller: Caller, request: &Request<B>) -> Option<DeletionScope> {
         let is_order = request.uri().path() == FORGET && request.method() == Method::POST;
-        let may_change = self.door().admit(caller, request).ok()? == Rights::Change;
+        let may_change = self.access_check().admit(caller, request).ok()? == Rights::Change;
         if !is_order || !may_change {
             return None;
         }
         let query = request.uri().query().unwrap_or_default();
         let site = query.strip_prefix("site=").filter(|site| !site.is_empty());
         Some(match site {
-            None => Order::All,
-            Some(site) => site.parse().map_or_else(Order::Nonsense, Order::Site),
+            None => DeletionScope::All,
+            Some(site) => site
+                .parse()
+                .map_or_else(DeletionScope::Invalid, DeletionScope::Site),
         })
     }
 
     /// Deletes at both ends.
-    async fn forget(&self, order: Order) -> Response<ProxyBody> {
+    async fn forget(&self, order: DeletionScope) -> Response<ProxyBody> {
         let site = match order {
-            Order::All => None,
-            Order::Site(site) => Some(site),
-            Order::Nonsense(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
+            DeletionScope::All => None,
+            DeletionScope::Site(site) => Some(site),
+            DeletionScope::Invalid(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
         };
-        let done = self.forgetting.forget(None, site.as_ref()).await;
+        let done = self.deletions.forget(None, site.as_ref()).await;
         let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
         text(StatusCode::OK, format!("{what}: {done}"))
     }
@@ -225,7 +227,7 @@ impl Control {
             return text(StatusCode::BAD_REQUEST, how);
         };
         self.handles.acceleration.images.set_level(level);
-        let mut response = text(StatusCode::SEE_OTHER, "the level is changed".to_owned());
+        let mut response = text(StatusCode::SEE_OTHER, "the image level is changed".to_owned());
         response
             .headers_mut()
             .insert(header::LOCATION, HeaderValue::from_static("/"));

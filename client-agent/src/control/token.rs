@@ -9,9 +9,9 @@ use crate::access::UserId;
 /// The token.
 pub struct ControlToken([u8; 32]);
 
-/// Error: the system has no randomness.
+/// Error: the system provides no random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system has no randomness")]
+#[error("the system provides no random numbers")]
 pub struct NoRandomness;
 
 impl ControlToken {

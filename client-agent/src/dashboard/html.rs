@@ -24,7 +24,7 @@ pub(crate) fn html(status: &Status, may_change: bool) -> String {
         let _infallible = write!(main, "<p>{}</p>", escape(reason));
     }
     if status.direct_in_use {
-        main.push_str("<p class=wait>Pages load without the gateway, as if there were no Longhaul, until it answers again.</p>");
+        main.push_str("<p class=wait>Pages load without the gateway, and without acceleration, until the gateway answers again.</p>");
     }
     pictures(&mut main, &status.image_level, may_change);
     forget(&mut main, may_change);
@@ -49,21 +49,21 @@ pub(crate) fn html(status: &Status, may_change: bool) -> String {
 /// Describes the handling of HTTPS in plain words.
 fn https(status: &HttpsStatus) -> String {
     let which = match status.accelerate.as_str() {
-        "list" => format!("of {} and what is below them", escape(&status.hosts.join(", "))),
-        "all" => "but for the built-in exclusions (banks, health, government, identity, updates)".to_owned(),
+        "list" => format!("of {} and their subdomains", escape(&status.hosts.join(", "))),
+        "all" => "except the built-in exclusions (banks, health, government, identity, updates)".to_owned(),
         _ => {
-            return "<p>HTTPS pages pass through as they are: nobody on the way, the gateway included, can read \
+            return "<p>HTTPS pages pass through unchanged: nobody on the way, not even the gateway, can read \
                     them.</p>"
                 .to_owned();
         }
     };
     let mut html = format!(
         "<p class=wait>HTTPS pages {which} are accelerated: <b>the gateway\u{2019}s operator can read them</b>, \
-         passwords included. All others pass through as they are.</p>"
+         including passwords. All other HTTPS pages pass through unchanged.</p>"
     );
     if !status.except.is_empty() {
         let except = escape(&status.except.join(", "));
-        let _infallible = write!(html, "<p>You excepted {except}.</p>");
+        let _infallible = write!(html, "<p>You excluded {except}.</p>");
     }
     if let Some(fingerprint) = &status.fingerprint {
         let _infallible = write!(
@@ -74,7 +74,7 @@ fn https(status: &HttpsStatus) -> String {
         );
     }
     if !status.spared.is_empty() {
-        html.push_str("<p>Left alone for now:</p><ul>");
+        html.push_str("<p>Temporarily not accelerated:</p><ul>");
         for spared in &status.spared {
             let _infallible = write!(html, "<li>{}: {}</li>", escape(&spared.host), escape(&spared.why));
         }
@@ -87,7 +87,10 @@ fn headline(status: &Status) -> (&'static str, &'static str) {
     match status.state.as_str() {
         "open" => ("ok", "Connected to the gateway"),
         "connecting" => ("wait", "Connecting to the gateway\u{2026}"),
-        "stalled" => ("wait", "The link is silent; everything waits and will go on"),
+        "stalled" => (
+            "wait",
+            "The gateway is silent; requests wait and continue when it answers",
+        ),
         _ => ("bad", "No connection to the gateway"),
     }
 }
@@ -117,9 +120,9 @@ fn pictures(main: &mut String, now: &str, may_change: bool) {
         );
     }
     main.push_str(
-        "</form><p>The more to the right, the less they take on the link; text: none at all. Where that is sooner, as on \
-         fast links, pictures come as they are. Reload a page without caches (Ctrl+Shift+R) to see its pictures as they \
-         are. HTTPS pages that are not accelerated come as they are in any case.</p>",
+        "</form><p>Levels further to the right use less data; at level text, no pictures are loaded. Where the original \
+         arrives sooner, as on fast links, pictures are not converted. Reload a page without caches (Ctrl+Shift+R) to see \
+         its original pictures. Pictures of HTTPS pages that are not accelerated are never converted.</p>",
     );
 }
 
@@ -130,8 +133,8 @@ fn forget(main: &mut String, may_change: bool) {
     }
     let _infallible = write!(
         main,
-        "<h2>Privacy</h2><form method=post><button formaction=\"{FORGET}\">Forget everything</button></form>\
-         <p>Deletes what is kept of pages on this machine and, for this device, at the gateway. For one site: \
+        "<h2>Privacy</h2><form method=post><button formaction=\"{FORGET}\">Delete everything</button></form>\
+         <p>Deletes the stored data of all pages on this machine and, for this device, at the gateway. For one site: \
          <code>longhaul-agent forget SITE</code>.</p>"
     );
 }
@@ -165,7 +168,10 @@ fn data_rows(status: &Status) -> Vec<Row> {
     vec![
         ("Received over the link", bytes(status.bytes_down)),
         ("Sent over the link", bytes(status.bytes_up)),
-        ("Page data given to the browser", bytes(status.body_bytes_decoded)),
+        (
+            "Page data delivered to the browser",
+            bytes(status.body_bytes_decoded),
+        ),
         ("In tunnels (HTTPS)", bytes(status.tunnel_bytes)),
         ("Saved", bytes(status.bytes_saved)),
     ]
@@ -185,22 +191,22 @@ fn page_rows(status: &Status) -> Vec<Row> {
             ),
         ));
         rows.push((
-            "Of that taken by the browser",
+            "Pushed and used by the browser",
             format!(
                 "{} in {} objects",
                 bytes(status.push_taken_bytes),
                 status.push_taken_objects
             ),
         ));
-        rows.push(("Of that for nothing", bytes(status.push_wasted_bytes)));
+        rows.push(("Pushed and not used", bytes(status.push_wasted_bytes)));
     } else {
         rows.push((
             "Bundles",
-            "off: each object is fetched when the browser asks for it".to_owned(),
+            "off: each object is fetched when the browser requests it".to_owned(),
         ));
     }
     rows.push((
-        "Unchanged, so not sent again",
+        "Unchanged and not sent again",
         format!("{} objects", status.held_hits),
     ));
     if status.cache_quota == 0 {
@@ -209,7 +215,7 @@ fn page_rows(status: &Status) -> Vec<Row> {
         let (used, quota) = (bytes(status.cache_bytes), bytes(status.cache_quota));
         rows.push((
             "Cache",
-            format!("{used} of {quota}, {} bodies found", status.cache_hits),
+            format!("{used} of {quota}, {} cache hits", status.cache_hits),
         ));
     }
     rows
@@ -219,11 +225,11 @@ fn request_rows(status: &Status) -> Vec<Row> {
     vec![
         ("Requests", status.requests.to_string()),
         ("Failed", status.failures.to_string()),
-        ("Around the gateway", status.direct_requests.to_string()),
+        ("Sent without the gateway", status.direct_requests.to_string()),
         ("Repeated after a lost session", status.repeated.to_string()),
         (
-            "Bad windows repaired",
-            format!("{} ({} repairs)", status.windows_bad, status.resumed),
+            "Damaged windows",
+            format!("{} ({} bodies resumed)", status.windows_bad, status.resumed),
         ),
         ("Running for", format!("{} min", status.uptime_s / 60)),
     ]

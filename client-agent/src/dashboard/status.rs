@@ -241,7 +241,7 @@ impl HttpsStatus {
             Accelerate::Only(hosts) => ("list", hosts.clone()),
             Accelerate::All => ("all", Vec::new()),
         };
-        let spared = https.spared();
+        let spared = https.bypassed_hosts();
         Self {
             accelerate: accelerate.to_owned(),
             hosts,

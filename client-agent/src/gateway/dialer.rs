@@ -17,7 +17,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     demand::WaitingRequests,
-    gateway_session::{Credentials, GatewaySession, Pages},
+    gateway_session::{Credentials, GatewaySession, SessionStart},
     page_streams::PageStreams,
     state::{DownReason, GatewayState, SessionSnapshot},
     traffic::TrafficTotals,
@@ -77,7 +77,7 @@ pub(super) struct Dialer {
 }
 
 /// Result of an attempt.
-enum Outcome {
+enum AttemptOutcome {
     /// The session was open and has ended.
     Served(CloseReason),
     Failed(DownReason),
@@ -106,8 +106,8 @@ impl Dialer {
     pub(super) async fn run(mut self) {
         loop {
             let started = Instant::now();
-            match self.round().await {
-                Outcome::Served(reason) => {
+            match self.try_addresses().await {
+                AttemptOutcome::Served(reason) => {
                     info!(?reason, "the session ended; opening another one");
                     // Pauses also grow if sessions end soon after they open.
                     let is_reset = reason == CloseReason::Reset;
@@ -121,16 +121,16 @@ impl Dialer {
                     } else {
                         0
                     };
-                    self.leave(GatewayState::Connecting, Some(DownReason::Ended(reason)));
+                    self.publish_no_session(GatewayState::Connecting, Some(DownReason::Ended(reason)));
                 }
-                Outcome::Failed(reason) => {
+                AttemptOutcome::Failed(reason) => {
                     if self.failures == 0 {
                         warn!("no session with the gateway: {reason}");
                     } else {
                         debug!("no session with the gateway: {reason}");
                     }
                     self.failures = self.failures.saturating_add(1);
-                    self.leave(GatewayState::Down, Some(reason));
+                    self.publish_no_session(GatewayState::Down, Some(reason));
                 }
             }
             self.pause().await;
@@ -138,12 +138,13 @@ impl Dialer {
     }
 
     /// Looks up the gateway's name and tries its addresses.
-    async fn round(&mut self) -> Outcome {
+    async fn try_addresses(&mut self) -> AttemptOutcome {
         let addresses = match self.look_up().await {
             Ok(addresses) => addresses,
-            Err(reason) => return Outcome::Failed(reason),
+            Err(reason) => return AttemptOutcome::Failed(reason),
         };
-        let mut outcome = Outcome::Failed(DownReason::NameLookup("the name has no address".to_owned()));
+        let mut outcome =
+            AttemptOutcome::Failed(DownReason::NameLookup("the name has no address".to_owned()));
         for (at, &address) in addresses.iter().enumerate() {
             let patience = if at + 1 == addresses.len() {
                 HANDSHAKE_TIMEOUT
@@ -151,11 +152,11 @@ impl Dialer {
                 (HANDSHAKE_TIMEOUT_BEFORE_OTHERS * 2u32.saturating_pow(self.failures.min(4)))
                     .min(HANDSHAKE_TIMEOUT)
             };
-            outcome = self.attempt(address, patience).await;
+            outcome = self.run_attempt(address, patience).await;
             match &outcome {
-                Outcome::Served(_) => break,
-                Outcome::Failed(reason) if reason.is_final() => break,
-                Outcome::Failed(_) => {}
+                AttemptOutcome::Served(_) => break,
+                AttemptOutcome::Failed(reason) if reason.is_final() => break,
+                AttemptOutcome::Failed(_) => {}
             }
         }
         outcome
@@ -176,23 +177,23 @@ impl Dialer {
     }
 
     /// Runs one session, from the first datagram to its end.
-    async fn attempt(&mut self, address: SocketAddr, patience: Duration) -> Outcome {
+    async fn run_attempt(&mut self, address: SocketAddr, patience: Duration) -> AttemptOutcome {
         let credentials = Credentials {
             token: self.token,
             last_stamp: self.stamp,
         };
-        let pages = Pages {
+        let pages = SessionStart {
             streams: Arc::clone(&self.config.page_streams),
             cache_state: self.config.store.state_id(),
             preferences: *self.config.preferences.borrow_and_update(),
-            accelerated: self.config.https.told(),
+            accelerated: self.config.https.accelerated_hosts(),
         };
         let dialled =
             GatewaySession::dial(&self.config.invite, address, credentials, self.config.link, pages);
-        self.keep_stamp().await;
+        self.store_stamp().await;
         let session = match dialled {
             Ok(session) => session,
-            Err(error) => return Outcome::Failed(DownReason::Local(error.to_string())),
+            Err(error) => return AttemptOutcome::Failed(DownReason::Local(error.to_string())),
         };
         self.view
             .send_modify(|view| view.session = Some(Arc::clone(&session)));
@@ -201,20 +202,20 @@ impl Dialer {
         let outcome = match opened.map(|state| state.map(|state| state.clone())) {
             Err(_) => {
                 session.close("no answer");
-                Outcome::Failed(DownReason::NoAnswer)
+                AttemptOutcome::Failed(DownReason::NoAnswer)
             }
-            Ok(Ok(LinkState::Closed(reason))) => Outcome::Failed(down_reason(reason)),
+            Ok(Ok(LinkState::Closed(reason))) => AttemptOutcome::Failed(down_reason(reason)),
             Ok(Ok(LinkState::Connecting | LinkState::Open | LinkState::Stalled)) => {
-                self.serve(&session).await
+                self.run_session(&session).await
             }
-            Ok(Err(_)) => Outcome::Failed(DownReason::NoAnswer),
+            Ok(Err(_)) => AttemptOutcome::Failed(DownReason::NoAnswer),
         };
         self.traffic_totals.add_closed(&session);
         outcome
     }
 
     /// Serves an open session until its end.
-    async fn serve(&mut self, session: &Arc<GatewaySession>) -> Outcome {
+    async fn run_session(&mut self, session: &Arc<GatewaySession>) -> AttemptOutcome {
         self.traffic_totals.count_opened();
         let mut state = session.transport().state();
         let mut tokens = session.transport().tokens();
@@ -223,49 +224,49 @@ impl Dialer {
         let mut preferences = self.config.preferences.clone();
         let mut accelerated = self.config.https.changes();
         let token = *tokens.borrow_and_update();
-        self.keep_token(token).await;
+        self.store_token(token).await;
         loop {
             let now = state.borrow_and_update().clone();
             match now {
                 LinkState::Closed(reason) => {
                     let down = down_reason(reason.clone());
                     return if down.is_final() {
-                        Outcome::Failed(down)
+                        AttemptOutcome::Failed(down)
                     } else {
-                        Outcome::Served(reason)
+                        AttemptOutcome::Served(reason)
                     };
                 }
-                LinkState::Open => self.open(session),
-                LinkState::Stalled => self.stalled(),
+                LinkState::Open => self.publish_open(session),
+                LinkState::Stalled => self.publish_stalled(),
                 LinkState::Connecting => {}
             }
             tokio::select! {
                 changed = state.changed() => if changed.is_err() {
-                    return Outcome::Served(CloseReason::Reset);
+                    return AttemptOutcome::Served(CloseReason::Reset);
                 },
                 Ok(()) = preferences.changed() => {
                     let now = *preferences.borrow_and_update();
                     session.send_control(Message::Preferences(now));
                 }
                 Ok(()) = accelerated.changed() => {
-                    session.send_control(Message::AcceleratedHosts(self.config.https.told()));
+                    session.send_control(Message::AcceleratedHosts(self.config.https.accelerated_hosts()));
                 }
                 Ok(()) = tokens.changed() => {
                     let token = *tokens.borrow_and_update();
-                    self.keep_token(token).await;
+                    self.store_token(token).await;
                 }
                 Ok(()) = welcome.changed() => {
                     let version = welcome.borrow_and_update().as_ref().map(|welcome| welcome.version);
                     if version == Some(0) {
                         session.close("no common version");
-                        return Outcome::Failed(DownReason::Version);
+                        return AttemptOutcome::Failed(DownReason::Version);
                     }
                 }
             }
         }
     }
 
-    async fn keep_token(&mut self, token: Option<[u8; 32]>) {
+    async fn store_token(&mut self, token: Option<[u8; 32]>) {
         let Some(token) = token else {
             return;
         };
@@ -279,7 +280,7 @@ impl Dialer {
     }
 
     /// Stores the time of a dial, so that later dials have greater stamps even if the wall clock is set back.
-    async fn keep_stamp(&mut self) {
+    async fn store_stamp(&mut self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let stamp = self
             .stamp
@@ -292,7 +293,7 @@ impl Dialer {
         }
     }
 
-    fn open(&self, session: &Arc<GatewaySession>) {
+    fn publish_open(&self, session: &Arc<GatewaySession>) {
         let was = self.view.borrow().state;
         if was != GatewayState::Open {
             info!("the session with the gateway is open");
@@ -306,8 +307,8 @@ impl Dialer {
         });
     }
 
-    fn stalled(&self) {
-        info!("the gateway is silent; everything is kept until the link is back");
+    fn publish_stalled(&self) {
+        info!("the gateway is silent; requests wait until it answers again");
         self.view.send_modify(|view| {
             view.state = GatewayState::Stalled;
             view.silent_since.get_or_insert_with(Instant::now);
@@ -315,7 +316,7 @@ impl Dialer {
     }
 
     /// Publishes that there is no session.
-    fn leave(&self, state: GatewayState, why: Option<DownReason>) {
+    fn publish_no_session(&self, state: GatewayState, why: Option<DownReason>) {
         self.view.send_modify(|view| {
             view.state = state;
             view.session = None;

@@ -6,7 +6,7 @@ use longhaul_session::{Evicted, Message, short_hash};
 use tokio::{sync::watch, time::timeout};
 
 use super::state::SessionSnapshot;
-use crate::store::Losses;
+use crate::store::EvictionReports;
 
 /// Delay before `Evicted` is sent: evictions occur in bursts, which go in one message.
 const BURST_TIME: Duration = Duration::from_millis(200);
@@ -17,11 +17,11 @@ const MAX_HASHES_PER_MESSAGE: usize = 512;
 const MAX_WAITING: usize = 8192;
 
 /// Runs until the cache is closed.
-pub(super) async fn send(mut losses: Losses, mut view: watch::Receiver<SessionSnapshot>) {
-    while let Some(first) = losses.next().await {
+pub(super) async fn send(mut reports: EvictionReports, mut view: watch::Receiver<SessionSnapshot>) {
+    while let Some(first) = reports.next().await {
         let mut hashes = first;
         while hashes.len() < MAX_WAITING
-            && let Ok(Some(more)) = timeout(BURST_TIME, losses.next()).await
+            && let Ok(Some(more)) = timeout(BURST_TIME, reports.next()).await
         {
             hashes.extend(more);
         }

@@ -53,7 +53,7 @@ pub(super) struct Credentials {
 
 /// Data for page loads that a session needs.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(super) struct SessionStart {
     /// Receiver of their streams.
     pub(super) streams: Arc<dyn PageStreams>,
     /// Cache state (docs/protocol/session.md section 7.2); zero without a cache.
@@ -110,7 +110,7 @@ impl Exchange {
                 .session
                 .requests
                 .table()
-                .open()
+                .check_open()
                 .err()
                 .unwrap_or(CloseReason::Reset)),
         }
@@ -130,7 +130,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.settled {
-            self.session.requests.table().take(self.id);
+            self.session.requests.table().take_receiver(self.id);
             self.session
                 .send_control(Message::Cancel(Cancel { fetch: self.id }));
         }
@@ -140,7 +140,7 @@ impl Drop for Exchange {
 impl GatewaySession {
     /// Waits until the gateway confirms the `Forget` with this number; returns false if the session ends
     /// first.
-    pub async fn forgotten(&self, id: u64) -> bool {
+    pub async fn wait_for_forgotten(&self, id: u64) -> bool {
         let mut forgotten = self.requests.forgotten();
         tokio::select! {
             done = forgotten.wait_for(|done| *done == id) => done.is_ok(),
@@ -158,7 +158,7 @@ impl GatewaySession {
         remote: SocketAddr,
         credentials: Credentials,
         link: Option<LinkProfile>,
-        pages: Pages,
+        pages: SessionStart,
     ) -> Result<Arc<Self>, DialError> {
         /// The number of the next session of this process.
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -211,13 +211,12 @@ impl GatewaySession {
     ) -> Result<(Exchange, Vec<u8>), SendError> {
         let (answer_sender, answer) = oneshot::channel();
         let mut table = self.requests.table();
-        table.open().map_err(SendError::Lost)?;
-        let (id, wire) =
-            table
-                .encode_fetch(upstream, resume, policy, answer_sender)
-                .map_err(|error| match error {
-                    EncodeFetchError::Headers(_) | EncodeFetchError::Envelope(_) => SendError::HeaderTooLarge,
-                })?;
+        table.check_open().map_err(SendError::Lost)?;
+        let (id, wire) = table
+            .encode_fetch(upstream, resume, policy, answer_sender)
+            .map_err(|error| match error {
+                EncodeFetchError::Headers(_) | EncodeFetchError::Envelope(_) => SendError::HeaderTooLarge,
+            })?;
         drop(table);
         Ok((
             Exchange {
@@ -242,7 +241,11 @@ impl GatewaySession {
         security: TunnelSecurity,
     ) -> Result<(Exchange, Vec<u8>), SendError> {
         let (answer_sender, answer) = oneshot::channel();
-        let id = self.requests.table().register(answer_sender).map_err(SendError::Lost)?;
+        let id = self
+            .requests
+            .table()
+            .register(answer_sender)
+            .map_err(SendError::Lost)?;
         let exchange = Exchange {
             session: Arc::clone(self),
             id,
@@ -374,7 +377,7 @@ const fn options(class: Priority, send_phase: SendPhase) -> OpenOptions {
     }
 }
 
-fn hello(link: Option<LinkProfile>, pages: &Pages) -> Bytes {
+fn hello(link: Option<LinkProfile>, pages: &SessionStart) -> Bytes {
     let hello = Hello {
         versions: VersionRange::OURS,
         software: concat!("longhaul-agent/", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -51,12 +51,12 @@ impl Gateway {
         let key = config.invite.gateway();
         let demand = Arc::new(WaitingRequests::default());
         let traffic_totals = Arc::new(TrafficTotals::default());
-        let losses = config.store.losses();
+        let eviction_reports = config.store.eviction_reports();
         let (sender, view) = watch::channel(SessionSnapshot::starting());
         let dialer = Dialer::new(config, sender, Arc::clone(&demand), Arc::clone(&traffic_totals));
         let task = Arc::new(DialerTask(tokio::spawn(dialer.run())));
-        if let Some(losses) = losses {
-            tokio::spawn(eviction_reports::send(losses, view.clone()));
+        if let Some(eviction_reports) = eviction_reports {
+            tokio::spawn(eviction_reports::send(eviction_reports, view.clone()));
         }
         Self {
             view,
@@ -93,16 +93,22 @@ impl Gateway {
         WaitingRequests::register(&self.demand)
     }
 
-    /// Returns a session that `need` can use now, if there is one.
-    pub fn usable_now(&self, need: RequiredSessionState) -> Option<(Arc<GatewaySession>, SendPhase)> {
-        find(&self.view.borrow(), need)
+    /// Returns a session that `required_state` can use now, if there is one.
+    pub fn usable_session(
+        &self,
+        required_state: RequiredSessionState,
+    ) -> Option<(Arc<GatewaySession>, SendPhase)> {
+        find(&self.view.borrow(), required_state)
     }
 
-    /// Waits for a session that `need` can use. Cancel safe.
-    pub async fn usable(&self, need: RequiredSessionState) -> (Arc<GatewaySession>, SendPhase) {
+    /// Waits for a session that `required_state` can use. Cancel safe.
+    pub async fn wait_for_session(
+        &self,
+        required_state: RequiredSessionState,
+    ) -> (Arc<GatewaySession>, SendPhase) {
         let mut view = self.view.clone();
         loop {
-            let found = find(&view.borrow_and_update(), need);
+            let found = find(&view.borrow_and_update(), required_state);
             if let Some(found) = found {
                 return found;
             }
@@ -136,7 +142,7 @@ impl Gateway {
     /// Waits until a request that has waited since `started` must fail: the gateway refuses this device, has
     /// no common version, or has been silent for too long. A gateway that has answered in this run gets more
     /// time: an outage of the link suspends requests and does not fail them. Cancel safe.
-    pub async fn hopeless(&self, started: Instant) {
+    pub async fn until_unavailable(&self, started: Instant) {
         let mut view = self.view.clone();
         loop {
             let until = {
@@ -166,7 +172,7 @@ impl Gateway {
         self.task.0.abort();
         let session = self.view.borrow().session.clone();
         if let Some(session) = session {
-            session.close("the agent ends");
+            session.close("the agent stops");
             let _ended = tokio::time::timeout(CLOSE_TIME, session.closed()).await;
         }
     }
@@ -184,9 +190,12 @@ const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time for closing a session.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
-fn find(view: &SessionSnapshot, need: RequiredSessionState) -> Option<(Arc<GatewaySession>, SendPhase)> {
+fn find(
+    view: &SessionSnapshot,
+    required_state: RequiredSessionState,
+) -> Option<(Arc<GatewaySession>, SendPhase)> {
     let session = view.session.as_ref()?;
-    match (session.link_state(), need) {
+    match (session.link_state(), required_state) {
         (LinkState::Open, _) => Some((Arc::clone(session), SendPhase::Open)),
         (LinkState::Connecting, RequiredSessionState::EarlyData) => {
             Some((Arc::clone(session), SendPhase::EarlyData))

@@ -40,7 +40,7 @@ pub(super) async fn read_streams(session: Session, incoming: IncomingStreams) {
         tokio::spawn(read_stream(stream, session.expect_data(), incoming.clone()));
     }
     let reason = session.closed().await;
-    incoming.requests.table().end(reason);
+    incoming.requests.table().close(reason);
     incoming.pages.session_lost(incoming.serial);
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn write_control(stream: Option<SendStream>, mut control_messag
     while let Some(message) = control_messages.recv().await {
         let mut wire = Vec::new();
         if let Err(error) = encode(&message, &mut wire) {
-            debug!(%error, "a message for the gateway is too large and dropped");
+            debug!(%error, "a message to the gateway is too large and was dropped");
             continue;
         }
         // Messages that already wait go in the same packet.
@@ -149,7 +149,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         | Message::AcceleratedHosts(_)
         | Message::Forget(_)
         | Message::Forgotten(_) => {
-            debug!("the gateway opened a stream with a message that does not open one")
+            debug!("the gateway opened a stream with an unexpected message")
         }
     }
 }
@@ -177,7 +177,7 @@ async fn read_notices(mut reader: MessageReader, mut stream: RecvStream, request
                 .filter(|c| !c.is_control())
                 .take(500)
                 .collect();
-            warn!(%text, "notice of the gateway's operator");
+            warn!(%text, "notice from the gateway's operator");
         } else if let Message::Forgotten(forgotten) = message {
             requests.record_forgotten(forgotten.id);
         }
@@ -185,7 +185,7 @@ async fn read_notices(mut reader: MessageReader, mut stream: RecvStream, request
 }
 
 fn deliver_head(requests: &SharedRequests, head: &Head, stream: ResponseStream) {
-    let decoded = requests.table().head(head);
+    let decoded = requests.table().accept_head(head);
     let (answer, receiver) = match decoded {
         Ok((fields, receiver)) => {
             let &Head {
@@ -207,7 +207,10 @@ fn deliver_head(requests: &SharedRequests, head: &Head, stream: ResponseStream) 
         }
         Err(error) => {
             warn!(%error, "the gateway sent a header section that cannot be decoded");
-            (GatewayAnswer::Malformed, requests.table().take(head.fetch))
+            (
+                GatewayAnswer::Malformed,
+                requests.table().take_receiver(head.fetch),
+            )
         }
     };
     if let Some(receiver) = receiver {
@@ -222,9 +225,9 @@ fn deliver(requests: &SharedRequests, id: u64, answer: GatewayAnswer) {
         detail,
     } = &answer
     {
-        warn!(%detail, "the gateway calls a request malformed");
+        warn!(%detail, "the gateway rejected a request as malformed");
     }
-    let receiver = requests.table().take(id);
+    let receiver = requests.table().take_receiver(id);
     if let Some(receiver) = receiver {
         let _gone = receiver.send(answer);
     }

@@ -145,7 +145,7 @@ struct Waiting {
 impl RequestTable {
     /// Assigns a number to a tunnel and registers the receiver of its answer.
     pub(super) fn register(&mut self, receiver: oneshot::Sender<GatewayAnswer>) -> Result<u64, CloseReason> {
-        self.open()?;
+        self.check_open()?;
         self.newest += 1;
         self.waiting.insert(
             self.newest,
@@ -159,7 +159,7 @@ impl RequestTable {
     }
 
     /// Returns the reason for the session's end, if it has ended, as an error.
-    pub(super) fn open(&self) -> Result<(), CloseReason> {
+    pub(super) fn check_open(&self) -> Result<(), CloseReason> {
         self.over.clone().map_or(Ok(()), Err)
     }
 
@@ -251,7 +251,7 @@ impl RequestTable {
     }
 
     /// Handles the `Head` of a fetch; returns its fields and the receiver of the answer.
-    pub(super) fn head(
+    pub(super) fn accept_head(
         &mut self,
         head: &Head,
     ) -> Result<(Vec<HeaderField>, Option<oneshot::Sender<GatewayAnswer>>), HeaderSetError> {
@@ -283,12 +283,12 @@ impl RequestTable {
     }
 
     /// Removes and returns the receiver of the answer to `id`.
-    pub(super) fn take(&mut self, id: u64) -> Option<oneshot::Sender<GatewayAnswer>> {
+    pub(super) fn take_receiver(&mut self, id: u64) -> Option<oneshot::Sender<GatewayAnswer>> {
         self.waiting.remove(&id).map(|waiting| waiting.receiver)
     }
 
     /// Ends the session's table: receivers detect the end by the closed channel.
-    pub(super) fn end(&mut self, reason: CloseReason) {
+    pub(super) fn close(&mut self, reason: CloseReason) {
         self.over.get_or_insert(reason);
         self.waiting.clear();
     }

@@ -80,7 +80,7 @@ impl fmt::Display for DownReason {
             Self::NameLookup(detail) => write!(
                 f,
                 "the gateway's name cannot be looked up ({detail}): this computer may be offline, or the invite names a \
-                 host that is gone"
+                 host that no longer exists"
             ),
             Self::NoAnswer => f.write_str(
                 "no answer: the gateway is down, UDP is blocked on the way, or the invite's key is not this gateway's",

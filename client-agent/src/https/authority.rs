@@ -36,7 +36,7 @@ const DAY: u64 = 24 * 3600;
 #[non_exhaustive]
 pub enum AuthorityError {
     /// The authority does not exist yet.
-    #[error("this device has no certificate authority yet: `longhaul-agent ca export` makes one")]
+    #[error("this device has no certificate authority yet: `longhaul-agent ca export` creates one")]
     Missing,
     /// A file cannot be read or removed.
     #[error("{} cannot be {what}: {source}", path.display())]
@@ -53,18 +53,18 @@ pub enum AuthorityError {
     State(#[from] StateError),
     /// A file has unexpected contents.
     #[error(
-        "{} is damaged: `longhaul-agent ca remove` removes it, and `longhaul-agent ca export` makes a new one, which \
-         browsers must be told to trust", path.display()
+        "{} is damaged: `longhaul-agent ca remove` removes it, and `longhaul-agent ca export` creates a new one, which \
+         must be added to the browsers' trust stores", path.display()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
     },
     /// The system has no randomness.
-    #[error("the system has no randomness")]
+    #[error("the system provides no random numbers")]
     Randomness,
     /// A key or certificate cannot be created.
-    #[error("a certificate cannot be made: {0}")]
+    #[error("a certificate cannot be created: {0}")]
     Make(#[from] rcgen::Error),
     /// The key of a certificate cannot be used.
     #[error("the key of a certificate cannot be used: {0}")]

@@ -10,19 +10,19 @@ use longhaul_types::UnixTime;
 use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
-use super::hosts::{BypassedHost, MAX_SPARED, Why};
+use super::hosts::{BypassReason, BypassedHost, MAX_BYPASSED};
 use crate::state_dir::StateDir;
 
 /// File in the state directory. It reveals visited sites, as the cache does.
 const FILE: &str = "unaccelerated.json";
 /// Maximum size of the file: all entries with names of maximum length (RFC 1035 section 2.3.4) and their
 /// other members.
-const MAX_FILE: u64 = MAX_SPARED as u64 * (253 + 128);
+const MAX_FILE: u64 = MAX_BYPASSED as u64 * (253 + 128);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     host: String,
-    why: Why,
+    why: BypassReason,
     /// Seconds since 1970.
     until: u64,
 }
@@ -52,39 +52,39 @@ impl BypassFile {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
-                warn!(%error, file = FILE, "the hosts that were left alone cannot be read");
+                warn!(%error, file = FILE, "the list of bypassed hosts cannot be read");
                 return Vec::new();
             }
         }
         let entries: Vec<Entry> = serde_json::from_str(&text).unwrap_or_else(|error| {
-            warn!(%error, file = FILE, "the list of hosts that were left alone is damaged and begun anew");
+            warn!(%error, file = FILE, "the list of bypassed hosts is damaged; a new list is started");
             Vec::new()
         });
-        let spared = entries.into_iter().take(MAX_SPARED).map(|entry| BypassedHost {
+        let bypassed = entries.into_iter().take(MAX_BYPASSED).map(|entry| BypassedHost {
             host: entry.host,
             why: entry.why,
             until: UnixTime::new(Duration::from_secs(entry.until)),
         });
-        spared.collect()
+        bypassed.collect()
     }
 
-    /// Writes the entries that `spared` returns after the lock is taken. Blocks.
-    pub(super) fn write(&self, spared: impl FnOnce() -> Vec<BypassedHost>) {
+    /// Writes the entries that `bypassed` returns after the lock is taken. Blocks.
+    pub(super) fn write(&self, bypassed: impl FnOnce() -> Vec<BypassedHost>) {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries: Vec<Entry> = spared()
+        let entries: Vec<Entry> = bypassed()
             .into_iter()
-            .map(|spared| Entry {
-                host: spared.host,
-                why: spared.why,
-                until: spared.until.since_epoch().as_secs(),
+            .map(|bypassed| Entry {
+                host: bypassed.host,
+                why: bypassed.why,
+                until: bypassed.until.since_epoch().as_secs(),
             })
             .collect();
         let written = serde_json::to_vec(&entries).map(|text| self.state.replace(FILE, &text));
         // If the disk is full, the host is accelerated again after the next start, and then bypassed again.
         match written {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => debug!(%error, "not kept"),
-            Err(error) => debug!(%error, "not kept"),
+            Ok(Err(error)) => debug!(%error, "the list of bypassed hosts cannot be stored"),
+            Err(error) => debug!(%error, "the list of bypassed hosts cannot be stored"),
         }
     }
 }
@@ -99,15 +99,15 @@ mod tests {
         let state = StateDir::new(home.path().to_owned());
         let kept = BypassFile::new(state.clone());
         assert_eq!(kept.read(), []);
-        let spared: Vec<_> = (0..MAX_SPARED as u64)
+        let bypassed: Vec<_> = (0..MAX_BYPASSED as u64)
             .map(|number| BypassedHost {
                 host: format!("{number:0>253}"),
-                why: Why::AsksCertificate,
+                why: BypassReason::AsksCertificate,
                 until: UnixTime::new(Duration::from_secs(1_700_000_000 + number)),
             })
             .collect();
-        kept.write(|| spared.clone());
-        assert_eq!(kept.read(), spared);
+        kept.write(|| bypassed.clone());
+        assert_eq!(kept.read(), bypassed);
         for damaged in [
             "",
             "{}",

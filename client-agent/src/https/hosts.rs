@@ -37,7 +37,7 @@ pub struct HttpsSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Why {
+pub enum BypassReason {
     /// The host requests a client certificate.
     AsksCertificate,
     /// A client did not accept the agent's certificate.
@@ -50,15 +50,17 @@ pub enum Why {
     NotHttp,
 }
 
-impl Why {
+impl BypassReason {
     /// Explanation for users.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::AsksCertificate => "it asks for a certificate of yours",
-            Self::LeftByClient => "a program ends its connections when it sees this device's certificates",
+            Self::AsksCertificate => "it requests a client certificate",
+            Self::LeftByClient => {
+                "a program closes its connections when it receives this device's certificates"
+            }
             Self::RefusedByClient => "a program does not accept this device's certificates",
-            Self::UsersChoice => "you chose so",
-            Self::NotHttp => "it speaks something other than HTTP",
+            Self::UsersChoice => "you chose to open it without acceleration",
+            Self::NotHttp => "its protocol is not HTTP",
         }
     }
 
@@ -82,7 +84,7 @@ impl Why {
 #[derive(Debug)]
 pub(super) struct Hosts {
     settings: HttpsSettings,
-    spared: Mutex<BTreeMap<String, Spared>>,
+    bypassed: Mutex<BTreeMap<String, Bypass>>,
     changes: watch::Sender<()>,
 }
 
@@ -92,27 +94,27 @@ pub struct BypassedHost {
     /// Host name.
     pub host: String,
     /// Reason of the bypass.
-    pub why: Why,
+    pub why: BypassReason,
     /// End of the bypass.
     pub until: UnixTime,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Spared {
-    why: Why,
+struct Bypass {
+    why: BypassReason,
     until: UnixTime,
 }
 
 /// Maximum number of names sent to the gateway: usually a few hundred bytes, at most 64 KiB.
-const MAX_TOLD: usize = 256;
+const MAX_NAMES: usize = 256;
 /// Maximum number of bypassed hosts; the host whose bypass ends first is removed.
-pub(super) const MAX_SPARED: usize = 512;
+pub(super) const MAX_BYPASSED: usize = 512;
 
 impl Hosts {
     pub(super) fn new(settings: HttpsSettings) -> Self {
         Self {
             settings,
-            spared: Mutex::default(),
+            bypassed: Mutex::default(),
             changes: watch::Sender::new(()),
         }
     }
@@ -127,7 +129,9 @@ impl Hosts {
 
     /// True if a host is to be accelerated.
     pub(super) fn accelerates(&self, host: &str, now: UnixTime) -> bool {
-        !is_listed(host, &self.settings.except) && self.wanted().contains(host) && !self.is_spared(host, now)
+        !is_listed(host, &self.settings.except)
+            && self.wanted().contains(host)
+            && !self.is_bypassed(host, now)
     }
 
     fn wanted(&self) -> Accelerated {
@@ -140,73 +144,73 @@ impl Hosts {
 
     /// Returns the value for the gateway, which need not push objects that browsers fetch through tunnels.
     /// For listed hosts the value may be inexact, which costs an unused push.
-    pub(super) fn told(&self, now: UnixTime) -> Accelerated {
+    pub(super) fn accelerated_hosts(&self, now: UnixTime) -> Accelerated {
         match self.wanted() {
             Accelerated::AllBut(_) => {
-                let spared = self.all_spared(now).into_iter().map(|spared| spared.host);
-                let except = self.settings.except.iter().cloned().chain(spared);
-                Accelerated::AllBut(except.take(MAX_TOLD).collect())
+                let bypassed = self.all_bypassed(now).into_iter().map(|bypassed| bypassed.host);
+                let except = self.settings.except.iter().cloned().chain(bypassed);
+                Accelerated::AllBut(except.take(MAX_NAMES).collect())
             }
             Accelerated::Only(names) => {
                 let kept = names
                     .into_iter()
-                    .filter(|name| !self.is_spared(name, now) && !is_listed(name, &self.settings.except));
-                Accelerated::Only(kept.take(MAX_TOLD).collect())
+                    .filter(|name| !self.is_bypassed(name, now) && !is_listed(name, &self.settings.except));
+                Accelerated::Only(kept.take(MAX_NAMES).collect())
             }
             Accelerated::Nothing => Accelerated::Nothing,
         }
     }
 
-    /// Returns a receiver for changes of [`Self::told`].
+    /// Returns a receiver for changes of [`Self::accelerated_hosts`].
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
     /// Bypasses a host for some time.
-    pub(super) fn spare(&self, host: &str, why: Why, now: UnixTime) {
-        self.spare_until(host, why, now + why.time(), now);
+    pub(super) fn bypass(&self, host: &str, why: BypassReason, now: UnixTime) {
+        self.bypass_until(host, why, now + why.time(), now);
         self.changes.send_replace(());
     }
 
     /// Restores a bypass of an earlier run.
-    pub(super) fn spare_again(&self, spared: &BypassedHost, now: UnixTime) {
+    pub(super) fn restore_bypass(&self, bypassed: &BypassedHost, now: UnixTime) {
         // An entry written with a wrong clock must not bypass a host for years.
-        let until = spared.until.min(now + spared.why.time());
+        let until = bypassed.until.min(now + bypassed.why.time());
         if until > now {
-            self.spare_until(&spared.host, spared.why, until, now);
+            self.bypass_until(&bypassed.host, bypassed.why, until, now);
         }
     }
 
-    fn spare_until(&self, host: &str, why: Why, until: UnixTime, now: UnixTime) {
-        let mut spared = self.lock();
-        if spared.len() >= MAX_SPARED && !spared.contains_key(host) {
-            spared.retain(|_, spared| spared.until > now);
-            let next = spared.iter().min_by_key(|(_, spared)| spared.until);
+    fn bypass_until(&self, host: &str, why: BypassReason, until: UnixTime, now: UnixTime) {
+        let mut bypassed = self.lock();
+        if bypassed.len() >= MAX_BYPASSED && !bypassed.contains_key(host) {
+            bypassed.retain(|_, bypassed| bypassed.until > now);
+            let next = bypassed.iter().min_by_key(|(_, bypassed)| bypassed.until);
             let next = next.map(|(host, _)| host.clone());
-            if let (Some(next), true) = (next, spared.len() >= MAX_SPARED) {
-                spared.remove(&next);
+            if let (Some(next), true) = (next, bypassed.len() >= MAX_BYPASSED) {
+                bypassed.remove(&next);
             }
         }
-        spared.insert(host.to_owned(), Spared { why, until });
+        bypassed.insert(host.to_owned(), Bypass { why, until });
     }
 
-    pub(super) fn is_spared(&self, host: &str, now: UnixTime) -> bool {
-        self.lock().get(host).is_some_and(|spared| spared.until > now)
+    pub(super) fn is_bypassed(&self, host: &str, now: UnixTime) -> bool {
+        self.lock().get(host).is_some_and(|bypassed| bypassed.until > now)
     }
 
     /// Waits until a host becomes bypassed.
-    pub(super) async fn spared(&self, host: &str, now: impl Fn() -> UnixTime) {
+    pub(super) async fn until_bypassed(&self, host: &str, now: impl Fn() -> UnixTime) {
         let mut changes = self.changes.subscribe();
         // The sender is part of this value.
-        while !self.is_spared(host, now()) && changes.changed().await.is_ok() {}
+        while !self.is_bypassed(host, now()) && changes.changed().await.is_ok() {}
     }
 
     /// Returns the hosts that are bypassed at present.
-    pub(super) fn all_spared(&self, now: UnixTime) -> Vec<BypassedHost> {
-        let spared = self.lock();
-        let now_spared = spared.iter().filter(|(_, spared)| spared.until > now);
+    pub(super) fn all_bypassed(&self, now: UnixTime) -> Vec<BypassedHost> {
+        let bypassed = self.lock();
+        let now_spared = bypassed.iter().filter(|(_, bypassed)| bypassed.until > now);
         now_spared
-            .map(|(host, Spared { why, until })| BypassedHost {
+            .map(|(host, Bypass { why, until })| BypassedHost {
                 host: host.clone(),
                 why: *why,
                 until: *until,
@@ -214,21 +218,21 @@ impl Hosts {
             .collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Spared>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Bypass>> {
         // The guarded data is consistent after every statement, so a poisoned lock is harmless.
-        self.spared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bypassed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Display for HttpsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.accelerate {
-            Accelerate::Off => return f.write_str("passes as it is"),
+            Accelerate::Off => return f.write_str("not accelerated"),
             Accelerate::Only(names) => write!(f, "accelerated for {}", names.join(", "))?,
-            Accelerate::All => f.write_str("accelerated, but for the built-in exclusions")?,
+            Accelerate::All => f.write_str("accelerated, except the built-in exclusions")?,
         }
         if !self.except.is_empty() {
-            write!(f, ", not for {}", self.except.join(", "))?;
+            write!(f, ", except {}", self.except.join(", "))?;
         }
         Ok(())
     }
@@ -253,40 +257,49 @@ mod tests {
         let only = hosts(Accelerate::Only(names(&["site.test"])), &["mail.site.test"]);
         assert!(only.accelerates("site.test", NOW) && only.accelerates("www.site.test", NOW));
         assert!(!only.accelerates("mail.site.test", NOW) && !only.accelerates("in.mail.site.test", NOW));
-        assert_eq!(only.told(NOW), Accelerated::Only(names(&["site.test"])));
+        assert_eq!(
+            only.accelerated_hosts(NOW),
+            Accelerated::Only(names(&["site.test"]))
+        );
         let all = hosts(Accelerate::All, &["a.test"]);
-        all.spare("b.test", Why::UsersChoice, NOW);
-        assert_eq!(all.told(NOW), Accelerated::AllBut(names(&["a.test", "b.test"])));
-        assert_eq!(hosts(Accelerate::Off, &[]).told(NOW), Accelerated::Nothing);
+        all.bypass("b.test", BypassReason::UsersChoice, NOW);
+        assert_eq!(
+            all.accelerated_hosts(NOW),
+            Accelerated::AllBut(names(&["a.test", "b.test"]))
+        );
+        assert_eq!(
+            hosts(Accelerate::Off, &[]).accelerated_hosts(NOW),
+            Accelerated::Nothing
+        );
     }
 
     #[tokio::test]
     async fn a_host_that_does_not_bear_it_is_left_alone_for_a_while() {
         let all = hosts(Accelerate::All, &[]);
         assert!(all.accelerates("pinned.test", NOW));
-        let told = all.spared("pinned.test", || NOW);
-        all.spare("pinned.test", Why::RefusedByClient, NOW);
-        told.await;
+        let accelerated_hosts = all.bypassed("pinned.test", || NOW);
+        all.bypass("pinned.test", BypassReason::RefusedByClient, NOW);
+        accelerated_hosts.await;
         assert!(!all.accelerates("pinned.test", NOW) && all.accelerates("other.test", NOW));
         let until = NOW + Duration::from_secs(24 * 3600);
-        let spared = BypassedHost {
+        let bypassed = BypassedHost {
             host: "pinned.test".to_owned(),
-            why: Why::RefusedByClient,
+            why: BypassReason::RefusedByClient,
             until,
         };
-        assert_eq!(all.all_spared(NOW), [spared]);
-        assert!(all.accelerates("pinned.test", until) && all.all_spared(until).is_empty());
+        assert_eq!(all.all_bypassed(NOW), [bypassed]);
+        assert!(all.accelerates("pinned.test", until) && all.all_bypassed(until).is_empty());
     }
 
     #[test]
     fn only_so_many_are_remembered_and_the_longest_stay() {
         let all = hosts(Accelerate::All, &[]);
-        all.spare("asks.test", Why::AsksCertificate, NOW);
+        all.bypass("asks.test", BypassReason::AsksCertificate, NOW);
         for number in 0..2000 {
-            all.spare(&format!("{number}.test"), Why::NotHttp, NOW);
+            all.bypass(&format!("{number}.test"), BypassReason::NotHttp, NOW);
         }
-        assert_eq!(all.all_spared(NOW).len(), MAX_SPARED);
-        assert!(all.is_spared("asks.test", NOW) && all.is_spared("1999.test", NOW));
+        assert_eq!(all.all_bypassed(NOW).len(), MAX_BYPASSED);
+        assert!(all.is_bypassed("asks.test", NOW) && all.is_bypassed("1999.test", NOW));
     }
 
     #[test]
@@ -294,19 +307,19 @@ mod tests {
         let all = hosts(Accelerate::All, &[]);
         let of = |host: &str, until| BypassedHost {
             host: host.to_owned(),
-            why: Why::NotHttp,
+            why: BypassReason::NotHttp,
             until,
         };
-        all.spare_again(&of("over.test", NOW), NOW);
-        all.spare_again(&of("soon.test", NOW + Duration::from_secs(9)), NOW);
-        all.spare_again(&of("years.test", NOW + Duration::from_secs(1 << 40)), NOW);
+        all.restore_bypass(&of("over.test", NOW), NOW);
+        all.restore_bypass(&of("soon.test", NOW + Duration::from_secs(9)), NOW);
+        all.restore_bypass(&of("years.test", NOW + Duration::from_secs(1 << 40)), NOW);
         let names: Vec<_> = all
-            .all_spared(NOW)
+            .all_bypassed(NOW)
             .into_iter()
-            .map(|spared| spared.host)
+            .map(|bypassed| bypassed.host)
             .collect();
         assert_eq!(names, ["soon.test", "years.test"]);
-        assert!(!all.is_spared("soon.test", NOW + Duration::from_secs(9)));
-        assert!(!all.is_spared("years.test", NOW + Duration::from_secs(3600)));
+        assert!(!all.is_bypassed("soon.test", NOW + Duration::from_secs(9)));
+        assert!(!all.is_bypassed("years.test", NOW + Duration::from_secs(3600)));
     }
 }

@@ -19,11 +19,12 @@ use tokio::sync::watch;
 use tracing::debug;
 
 pub use authority::{Authority, AuthorityError};
-pub use hosts::{Accelerate, BypassedHost, HttpsSettings, Why};
-pub(crate) use rejection_detection::Attempt;
+pub use hosts::{Accelerate, BypassReason, BypassedHost, HttpsSettings};
+pub(crate) use rejection_detection::Handshake;
 
 use self::{
-    bypass_file::BypassFile, host_certificates::HostCertificates, hosts::Hosts, rejection_detection::Attempts,
+    bypass_file::BypassFile, host_certificates::HostCertificates, hosts::Hosts,
+    rejection_detection::Handshakes,
 };
 use crate::{state_dir::StateDir, wall_clock::now};
 
@@ -35,7 +36,7 @@ pub struct Https(Arc<Inner>);
 struct Inner {
     hosts: Hosts,
     bypass_file: BypassFile,
-    attempts: Arc<Attempts>,
+    handshakes: Arc<Handshakes>,
     /// `None` if no host is accelerated: the device then needs no certificate authority.
     certificates: Option<HostCertificates>,
     /// Secret of this run for the buttons of error pages.
@@ -58,7 +59,7 @@ impl Https {
             bypass_file
                 .read()
                 .iter()
-                .for_each(|spared| hosts.spare_again(spared, now));
+                .for_each(|bypassed| hosts.restore_bypass(bypassed, now));
             Some(HostCertificates::new(Authority::open_or_make(state, now)?)?)
         };
         let mut secret = [0; 32];
@@ -66,7 +67,7 @@ impl Https {
         Ok(Self(Arc::new(Inner {
             hosts,
             bypass_file,
-            attempts: Attempts::new(),
+            handshakes: Handshakes::new(),
             certificates,
             secret,
         })))
@@ -85,8 +86,8 @@ impl Https {
     }
 
     /// Returns the value of `AcceleratedHosts` for the gateway.
-    pub(crate) fn told(&self) -> AcceleratedHosts {
-        match self.0.hosts.told(now()) {
+    pub(crate) fn accelerated_hosts(&self) -> AcceleratedHosts {
+        match self.0.hosts.accelerated_hosts(now()) {
             Accelerated::Nothing => AcceleratedHosts::Nothing,
             Accelerated::Only(names) => AcceleratedHosts::Only(names),
             Accelerated::AllBut(names) => AcceleratedHosts::AllBut(names),
@@ -105,21 +106,21 @@ impl Https {
 
     /// Bypasses a host for some time and ends its accelerated connections, so that the next connection is a
     /// tunnel.
-    pub(crate) fn spare(&self, host: &str, why: Why) {
-        self.0.hosts.spare(host, why, now());
+    pub(crate) fn bypass(&self, host: &str, why: BypassReason) {
+        self.0.hosts.bypass(host, why, now());
         let inner = Arc::clone(&self.0);
         // File operations block.
-        tokio::task::spawn_blocking(move || inner.bypass_file.write(|| inner.hosts.all_spared(now())));
+        tokio::task::spawn_blocking(move || inner.bypass_file.write(|| inner.hosts.all_bypassed(now())));
     }
 
     /// Waits until a host becomes bypassed.
     pub(crate) async fn until_bypassed(&self, host: &str) {
-        self.0.hosts.spared(host, now).await;
+        self.0.hosts.until_bypassed(host, now).await;
     }
 
     /// Registers a TLS handshake with a client of a host; returns `None` if there are too many hosts.
-    pub(crate) fn begin_handshake(&self, host: &str) -> Option<Attempt> {
-        self.0.attempts.begin(host)
+    pub(crate) fn begin_handshake(&self, host: &str) -> Option<Handshake> {
+        self.0.handshakes.begin(host)
     }
 
     /// The user's settings.
@@ -128,8 +129,8 @@ impl Https {
     }
 
     /// The hosts that are bypassed at present.
-    pub fn spared(&self) -> Vec<BypassedHost> {
-        self.0.hosts.all_spared(now())
+    pub fn bypassed_hosts(&self) -> Vec<BypassedHost> {
+        self.0.hosts.all_bypassed(now())
     }
 
     /// Fingerprint of the device's certificate authority, if it is in use.

@@ -11,38 +11,38 @@ use tokio::{sync::watch, time::Instant};
 
 /// Time after the acceptance of the certificate by a client of a host during which a closed connection does
 /// not count as a rejection: within this time browsers close additional connections.
-const LATELY: Duration = Duration::from_secs(10);
+const RECENT: Duration = Duration::from_secs(10);
 /// Maximum number of hosts with connections in the handshake, or recent ones. Connections of further hosts
 /// are not evaluated.
-const MAX: usize = 512;
+const MAX_HOSTS: usize = 512;
 
 /// The connections in the handshake, by host.
 #[derive(Debug)]
-pub(super) struct Attempts {
+pub(super) struct Handshakes {
     hosts: Mutex<BTreeMap<String, State>>,
     changes: watch::Sender<()>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    under_way: usize,
+    in_progress: usize,
     accepted: Option<Instant>,
 }
 
 impl State {
     fn is_accepted(self, now: Instant) -> bool {
-        self.accepted.is_some_and(|accepted| now < accepted + LATELY)
+        self.accepted.is_some_and(|accepted| now < accepted + RECENT)
     }
 }
 
 /// A connection in the handshake; dropping it has no effect on the result.
 #[derive(Debug)]
-pub(crate) struct Attempt {
-    attempts: Arc<Attempts>,
+pub(crate) struct Handshake {
+    handshakes: Arc<Handshakes>,
     host: String,
 }
 
-impl Attempts {
+impl Handshakes {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             hosts: Mutex::default(),
@@ -51,18 +51,18 @@ impl Attempts {
     }
 
     /// Registers a client of a host; returns `None` if there are too many hosts.
-    pub(super) fn begin(self: &Arc<Self>, host: &str) -> Option<Attempt> {
+    pub(super) fn begin(self: &Arc<Self>, host: &str) -> Option<Handshake> {
         let now = Instant::now();
         let mut hosts = self.lock();
-        if hosts.len() >= MAX {
-            hosts.retain(|_, state| state.under_way > 0 || state.is_accepted(now));
+        if hosts.len() >= MAX_HOSTS {
+            hosts.retain(|_, state| state.in_progress > 0 || state.is_accepted(now));
         }
-        if hosts.len() >= MAX && !hosts.contains_key(host) {
+        if hosts.len() >= MAX_HOSTS && !hosts.contains_key(host) {
             return None;
         }
-        hosts.entry(host.to_owned()).or_default().under_way += 1;
-        Some(Attempt {
-            attempts: Arc::clone(self),
+        hosts.entry(host.to_owned()).or_default().in_progress += 1;
+        Some(Handshake {
+            handshakes: Arc::clone(self),
             host: host.to_owned(),
         })
     }
@@ -77,44 +77,44 @@ impl Attempts {
     }
 }
 
-impl Attempt {
+impl Handshake {
     /// Records that the client has accepted the certificate.
     pub(crate) fn accepted(self) {
-        if let Some(state) = self.attempts.lock().get_mut(&self.host) {
+        if let Some(state) = self.handshakes.lock().get_mut(&self.host) {
             state.accepted = Some(Instant::now());
         }
     }
 
     /// The client has closed the connection after it received the certificate; returns true if this counts as
     /// a rejection. Waits for the host's other connections in the handshake, each of which has a timeout.
-    pub(crate) async fn was_refusal(self) -> bool {
-        let (attempts, host) = (Arc::clone(&self.attempts), self.host.clone());
-        let mut changes = attempts.changes.subscribe();
+    pub(crate) async fn was_rejection(self) -> bool {
+        let (handshakes, host) = (Arc::clone(&self.handshakes), self.host.clone());
+        let mut changes = handshakes.changes.subscribe();
         drop(self);
         loop {
-            let state = attempts.of(&host);
+            let state = handshakes.of(&host);
             if state.is_accepted(Instant::now()) {
                 return false;
             }
-            // The sender is part of `attempts`.
-            if state.under_way == 0 || changes.changed().await.is_err() {
+            // The sender is part of `handshakes`.
+            if state.in_progress == 0 || changes.changed().await.is_err() {
                 return true;
             }
         }
     }
 }
 
-impl Drop for Attempt {
+impl Drop for Handshake {
     fn drop(&mut self) {
-        let mut hosts = self.attempts.lock();
+        let mut hosts = self.handshakes.lock();
         if let Some(state) = hosts.get_mut(&self.host) {
-            state.under_way = state.under_way.saturating_sub(1);
-            if state.under_way == 0 && state.accepted.is_none() {
+            state.in_progress = state.in_progress.saturating_sub(1);
+            if state.in_progress == 0 && state.accepted.is_none() {
                 hosts.remove(&self.host);
             }
         }
         drop(hosts);
-        self.attempts.changes.send_replace(());
+        self.handshakes.changes.send_replace(());
     }
 }
 
@@ -124,46 +124,46 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_leaves_alone_refuses_and_who_leaves_beside_others_does_not() {
-        let attempts = Attempts::new();
-        assert!(attempts.begin("a.test").unwrap().was_refusal().await);
-        assert!(attempts.lock().is_empty());
+        let handshakes = Handshakes::new();
+        assert!(handshakes.begin("a.test").unwrap().was_rejection().await);
+        assert!(handshakes.lock().is_empty());
 
         // A browser opens two connections, and closes the second when the first is established.
         let (first, second) = (
-            attempts.begin("a.test").unwrap(),
-            attempts.begin("a.test").unwrap(),
+            handshakes.begin("a.test").unwrap(),
+            handshakes.begin("a.test").unwrap(),
         );
-        let left = tokio::spawn(second.was_refusal());
+        let left = tokio::spawn(second.was_rejection());
         tokio::task::yield_now().await;
         first.accepted();
         assert!(!left.await.unwrap());
-        assert!(!attempts.begin("a.test").unwrap().was_refusal().await);
+        assert!(!handshakes.begin("a.test").unwrap().was_rejection().await);
         assert!(
-            attempts.begin("b.test").unwrap().was_refusal().await,
+            handshakes.begin("b.test").unwrap().was_rejection().await,
             "another host"
         );
-        tokio::time::advance(LATELY).await;
-        assert!(attempts.begin("a.test").unwrap().was_refusal().await);
+        tokio::time::advance(RECENT).await;
+        assert!(handshakes.begin("a.test").unwrap().was_rejection().await);
 
         // A program opens two connections, and rejects the certificate on both.
         let (first, second) = (
-            attempts.begin("c.test").unwrap(),
-            attempts.begin("c.test").unwrap(),
+            handshakes.begin("c.test").unwrap(),
+            handshakes.begin("c.test").unwrap(),
         );
-        let (first, second) = tokio::join!(first.was_refusal(), second.was_refusal());
+        let (first, second) = tokio::join!(first.was_rejection(), second.was_rejection());
         assert!(first && second);
     }
 
     #[tokio::test(start_paused = true)]
     async fn there_is_a_bound() {
-        let attempts = Attempts::new();
-        let begun: Vec<_> = (0..2 * MAX)
-            .filter_map(|number| attempts.begin(&format!("{number}.test")))
+        let handshakes = Handshakes::new();
+        let begun: Vec<_> = (0..2 * MAX_HOSTS)
+            .filter_map(|number| handshakes.begin(&format!("{number}.test")))
             .collect();
-        assert_eq!(begun.len(), MAX);
-        begun.into_iter().for_each(Attempt::accepted);
-        assert!(attempts.begin("new.test").is_none());
-        tokio::time::advance(LATELY).await;
-        assert!(attempts.begin("new.test").is_some());
+        assert_eq!(begun.len(), MAX_HOSTS);
+        begun.into_iter().for_each(Handshake::accepted);
+        assert!(handshakes.begin("new.test").is_none());
+        tokio::time::advance(RECENT).await;
+        assert!(handshakes.begin("new.test").is_some());
     }
 }

@@ -6,7 +6,7 @@ use longhaul_session::FailureReason;
 use tracing::debug;
 
 use crate::{
-    https::{Https, Why},
+    https::{BypassReason, Https},
     pages::Page,
     proxy_body::ProxyBody,
 };
@@ -24,11 +24,11 @@ pub(super) fn offer(
     if !page.reason.is_some_and(is_defect) {
         return None;
     }
-    debug!(reason = ?page.reason, "the TLS of an accelerated host is wrong");
+    debug!(reason = ?page.reason, "the TLS of an accelerated host failed verification");
     // The secret prevents other sites from triggering the button.
     let offer = format!(
         "<form method=post action=\"{PATH}{}\"><p><button>Open this website unaccelerated</button></p>\
-         <p>It then passes as it is, and the browser itself judges whether it is the one that it says it is.</p></form>",
+         <p>The connection is then not accelerated, and this browser itself verifies the website's certificate.</p></form>",
         https.secret_of(host)
     );
     Some(page.to_response_with(&offer).map(ProxyBody::full))
@@ -50,12 +50,12 @@ const fn is_defect(reason: FailureReason) -> bool {
 pub(super) fn answer<B>(https: &Https, host: &str, request: &Request<B>) -> Option<Response<ProxyBody>> {
     let secret = request.uri().path().strip_prefix(PATH)?;
     let mut response = Response::new(ProxyBody::empty());
-    debug!(method = %request.method(), "the button of a page");
+    debug!(method = %request.method(), "request of an error page's button");
     if *request.method() != Method::POST || secret != https.secret_of(host) {
         *response.status_mut() = StatusCode::FORBIDDEN;
         return Some(response);
     }
-    https.spare(host, Why::UsersChoice);
+    https.bypass(host, BypassReason::UsersChoice);
     *response.status_mut() = StatusCode::SEE_OTHER;
     let back = came_from(host, request.headers()).unwrap_or(HeaderValue::from_static("/"));
     response.headers_mut().insert(header::LOCATION, back);

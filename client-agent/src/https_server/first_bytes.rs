@@ -11,7 +11,7 @@ use tokio::{
 
 /// Time after which a silent client counts as slow. A client that waits for the server's first bytes does not
 /// use TLS, but a TLS client on a busy machine may be slow, too.
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a ClientHello: with a post-quantum key share and a ticket it takes about 2 KiB.
 const MAX_HELLO: usize = 64 * 1024;
 
@@ -45,7 +45,7 @@ pub(super) async fn read<R: AsyncRead + Unpin>(client: &mut R) -> io::Result<Fir
     let mut bytes = BytesMut::new();
     let kind = loop {
         let before = bytes.len();
-        match timeout(SILENCE, client.read_buf(&mut bytes)).await {
+        match timeout(SILENCE_TIMEOUT, client.read_buf(&mut bytes)).await {
             Ok(Ok(0)) if before == 0 => break Kind::Gone,
             Ok(Ok(0)) | Err(_) => break Kind::Slow,
             Ok(read) => read?,

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use crate::connection::LastingBody;
+use crate::connection::InUseBody;
 
 /// Maximum number of concurrent requests per connection; Chromium opens up to 100 if the server allows it.
 const MAX_STREAMS: u32 = 128;
@@ -46,16 +46,16 @@ const MAX_ERROR_RESETS: usize = 256;
 const CANCELS: f64 = 1024.0;
 const CANCELS_PER_SECOND: f64 = 64.0;
 
-/// Serves a connection. Once `spared` is ready, requests in progress get `grace` to end, and `ending` is set.
+/// Serves a connection. Once `bypassed` is ready, requests in progress get `grace` to end, and `ending` is set.
 pub(super) async fn serve<I, S>(
     stream: I,
     service: S,
     cancels: &Cancels,
-    spared: impl Future<Output = ()>,
+    bypassed: impl Future<Output = ()>,
     (ending, grace): (&watch::Sender<bool>, Duration),
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: HttpService<Incoming, ResBody = LastingBody, Error = h2::Error>,
+    S: HttpService<Incoming, ResBody = InUseBody, Error = h2::Error>,
     S::Future: Send + 'static,
 {
     let connection = http2::Builder::new(TokioExecutor::new())
@@ -73,10 +73,10 @@ pub(super) async fn serve<I, S>(
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = cancels.exhausted() => {
-            debug!("a client cancels more than any page needs; its connection ends");
+            debug!("a client cancelled too many requests; its connection is closed");
             return;
         }
-        () = spared => {
+        () = bypassed => {
             connection.as_mut().graceful_shutdown();
             ending.send_replace(true);
             match timeout(grace, connection).await {

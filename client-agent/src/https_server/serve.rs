@@ -26,20 +26,20 @@ use super::{
     upgrade,
 };
 use crate::{
-    connection::{ConnectionScope, LastingBody, serve_http1},
+    connection::{ConnectionScope, InUseBody, serve_http1},
     handles::Handles,
-    https::{Https, Why},
+    https::{BypassReason, Https},
     pages::{BadRequest, Page, page_response},
     proxy_body::ProxyBody,
     request, tunnel,
 };
 
 /// Timeout of the TLS handshake for a browser on the same machine.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time after which a connection without a request counts as one that the browser keeps open for later.
-const FIRST_REQUEST: Duration = Duration::from_secs(5);
+const FIRST_REQUEST_TIME: Duration = Duration::from_secs(5);
 /// Time that requests in progress have after their host becomes bypassed.
-const ENDING: Duration = Duration::from_secs(5);
+const ENDING_TIME: Duration = Duration::from_secs(5);
 
 /// The host of a connection.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub(crate) async fn serve(
 ) {
     let Ok(browser) = browser.await else { return };
     // Until its first request, the connection has the same timeout as the head of a request.
-    outer.expect();
+    outer.expect_first_bytes();
     let mut browser = TokioIo::new(browser);
     let Ok(FirstBytes { bytes, kind }) = first_bytes::read(&mut browser).await else {
         return;
@@ -90,7 +90,7 @@ pub(crate) async fn serve(
             None => tunnel::carry(upstream, counters, &outer, host.address(), browser, bytes).await,
         },
         Kind::Hello { .. } | Kind::Other => {
-            https.spare(&host.name, Why::NotHttp);
+            https.bypass(&host.name, BypassReason::NotHttp);
             tunnel::carry(upstream, counters, &outer, host.address(), browser, bytes).await;
         }
         Kind::Slow => {
@@ -98,7 +98,7 @@ pub(crate) async fn serve(
             let (https, name) = (https.clone(), host.name.clone());
             let listens = bytes
                 .is_empty()
-                .then_some(move || https.spare(&name, Why::NotHttp));
+                .then_some(move || https.bypass(&name, BypassReason::NotHttp));
             let browser = SilentClient::new(browser, listens);
             tunnel::carry(upstream, counters, &outer, host.address(), browser, bytes).await;
         }
@@ -114,11 +114,11 @@ async fn accelerate<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Some(Greeted {
+    let Some(AcceptedClient {
         stream,
         is_h2,
         has_begun,
-    }) = greet(&handles.acceleration.https, &host, config, browser).await
+    }) = handshake_with(&handles.acceleration.https, &host, config, browser).await
     else {
         return;
     };
@@ -126,7 +126,7 @@ async fn accelerate<S>(
     let scope = Arc::new(outer.inner());
     scope.expect_requests(is_h2, has_begun);
     let (handles, host) = (&handles, Arc::new(host));
-    let spared = handles.acceleration.https.until_bypassed(&host.name);
+    let bypassed = handles.acceleration.https.until_bypassed(&host.name);
     if is_h2 {
         // Set once the browser knows that this connection accepts no more requests.
         let ending = watch::Sender::new(false);
@@ -138,7 +138,7 @@ async fn accelerate<S>(
                 let in_use = scope.begin();
                 let response = unanswered.answered(answer(&handles, &scope, &host, request).await);
                 if !asks_certificate(&response) {
-                    return Ok(response.map(|body| LastingBody::new(body, in_use)));
+                    return Ok(response.map(|body| InUseBody::new(body, in_use)));
                 }
                 // Nothing has reached the host, which REFUSED_STREAM signals: the browser repeats the request
                 // on a new connection (RFC 9113 section 8.7).
@@ -146,22 +146,22 @@ async fn accelerate<S>(
                 Err(h2::Error::from(h2::Reason::REFUSED_STREAM))
             }
         });
-        http2::serve(stream, service, &cancels, spared, (&ending, ENDING)).await;
+        http2::serve(stream, service, &cancels, bypassed, (&ending, ENDING_TIME)).await;
     } else {
         let service = service_fn(|request| {
             let (handles, scope, host) = (handles.clone(), Arc::clone(&scope), Arc::clone(&host));
             async move {
                 let in_use = scope.begin();
                 let response = answer(&handles, &scope, &host, request).await;
-                Ok::<_, Infallible>(response.map(|body| LastingBody::new(body, in_use)))
+                Ok::<_, Infallible>(response.map(|body| InUseBody::new(body, in_use)))
             }
         });
-        serve_http1(stream, service, spared, ENDING).await;
+        serve_http1(stream, service, bypassed, ENDING_TIME).await;
     }
 }
 
 /// A client that has accepted the agent's certificate.
-struct Greeted<S> {
+struct AcceptedClient<S> {
     stream: S,
     is_h2: bool,
     /// True if its first request has begun.
@@ -170,31 +170,31 @@ struct Greeted<S> {
 
 /// Performs the TLS handshake with a client and waits for its first byte of HTTP. If the client does not
 /// accept the agent's certificate, the host is bypassed, so that the client's next connection is a tunnel.
-async fn greet<S>(
+async fn handshake_with<S>(
     https: &Https,
     host: &Host,
     config: Arc<ServerConfig>,
     browser: S,
-) -> Option<Greeted<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>>
+) -> Option<AcceptedClient<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let attempt = https.begin_handshake(&host.name);
-    let accepted = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(browser));
-    let refusal = match accepted.await {
+    let handshake = https.begin_handshake(&host.name);
+    let accepted = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(browser));
+    let rejection = match accepted.await {
         Ok(Ok(mut stream)) => {
             let mut first = BytesMut::new();
-            match timeout(FIRST_REQUEST, stream.read_buf(&mut first)).await {
-                Ok(Ok(0)) => Refusal::Silent,
-                Ok(Err(error)) => Refusal::of(&error),
+            match timeout(FIRST_REQUEST_TIME, stream.read_buf(&mut first)).await {
+                Ok(Ok(0)) => Rejection::ByClose,
+                Ok(Err(error)) => Rejection::of(&error),
                 // A client that keeps the connection open for later has accepted the certificate as well.
                 Ok(Ok(_)) | Err(_) => {
-                    if let Some(attempt) = attempt {
-                        attempt.accepted();
+                    if let Some(handshake) = handshake {
+                        handshake.accepted();
                     }
                     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     let (reader, writer) = split(stream);
-                    return Some(Greeted {
+                    return Some(AcceptedClient {
                         is_h2,
                         has_begun: !first.is_empty(),
                         stream: join(Cursor::new(first).chain(reader), writer),
@@ -203,35 +203,35 @@ where
             }
         }
         Ok(Err(error)) => {
-            debug!(host = ?Pii(&host.name), %error, "no TLS with a client");
-            Refusal::of(&error)
+            debug!(host = ?Pii(&host.name), %error, "a TLS handshake with a client failed");
+            Rejection::of(&error)
         }
-        Err(_) => Refusal::No,
+        Err(_) => Rejection::No,
     };
-    match (refusal, attempt) {
-        (Refusal::Told, _) => https.spare(&host.name, Why::RefusedByClient),
-        (Refusal::Silent, Some(attempt)) => {
-            if attempt.was_refusal().await {
-                https.spare(&host.name, Why::LeftByClient);
+    match (rejection, handshake) {
+        (Rejection::ByAlert, _) => https.bypass(&host.name, BypassReason::RefusedByClient),
+        (Rejection::ByClose, Some(handshake)) => {
+            if handshake.was_rejection().await {
+                https.bypass(&host.name, BypassReason::LeftByClient);
             }
         }
-        (Refusal::Silent, None) | (Refusal::No, _) => {}
+        (Rejection::ByClose, None) | (Rejection::No, _) => {}
     }
     None
 }
 
 /// Form in which a client that ends the connection rejects the agent's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+enum Rejection {
     /// By a TLS alert.
-    Told,
+    ByAlert,
     /// By closing the connection, which may have other reasons.
-    Silent,
+    ByClose,
     /// The client does not reject the certificate.
     No,
 }
 
-impl Refusal {
+impl Rejection {
     fn of(error: &io::Error) -> Self {
         let inner = error
             .get_ref()
@@ -245,14 +245,14 @@ impl Refusal {
                 _,
             ) => Self::No,
             // Every other alert counts as rejection of the certificate: few clients send the specific one.
-            (Some(rustls::Error::AlertReceived(_)), _) => Self::Told,
+            (Some(rustls::Error::AlertReceived(_)), _) => Self::ByAlert,
             (
                 None,
                 io::ErrorKind::UnexpectedEof
                 | io::ErrorKind::ConnectionReset
                 | io::ErrorKind::ConnectionAborted
                 | io::ErrorKind::BrokenPipe,
-            ) => Self::Silent,
+            ) => Self::ByClose,
             _ => Self::No,
         }
     }
@@ -297,7 +297,7 @@ async fn answer(
         request::answer(handles, scope, request).await
     };
     if asks_certificate(&response) {
-        https.spare(host.name(), Why::AsksCertificate);
+        https.bypass(host.name(), BypassReason::AsksCertificate);
     }
     if is_upgrade {
         return response;
@@ -319,18 +319,20 @@ fn asks_certificate(response: &Response<ProxyBody>) -> bool {
 /// Returns the requested URL. Requests for other hosts than the connection's are rejected (RFC 9110 section
 /// 7.4).
 fn absolute(host: &Host, request: &Request<Incoming>) -> Result<Uri, StatusCode> {
-    let said = match request.uri().authority() {
+    let authority_text = match request.uri().authority() {
         Some(authority) => authority.as_str().to_owned(),
         None => {
             let mut hosts = request.headers().get_all(header::HOST).iter();
-            let said = hosts.next().and_then(|said| said.to_str().ok());
-            let said = said
+            let authority_text = hosts
+                .next()
+                .and_then(|authority_text| authority_text.to_str().ok());
+            let authority_text = authority_text
                 .filter(|_| hosts.next().is_none())
                 .ok_or(StatusCode::BAD_REQUEST)?;
-            said.to_owned()
+            authority_text.to_owned()
         }
     };
-    let authority: http::uri::Authority = said.parse().map_err(|_| StatusCode::BAD_REQUEST)?;
+    let authority: http::uri::Authority = authority_text.parse().map_err(|_| StatusCode::BAD_REQUEST)?;
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
     if !name.eq_ignore_ascii_case(&host.name) || authority.port_u16().unwrap_or(443) != host.port {
         return Err(StatusCode::MISDIRECTED_REQUEST);

@@ -51,7 +51,7 @@ pub(super) async fn answer(
     match ask(host, request, scope.begin()).await {
         Ok(response) => response,
         Err(error) => {
-            debug!(%error, "no answer to an upgrade");
+            debug!(%error, "an upgrade request got no response");
             let reason = longhaul_session::FailureReason::ConnectionReset;
             let detail = error.to_string();
             refuse(counters, &Failure::Gateway { reason, detail })

@@ -18,8 +18,8 @@ pub use crate::access::{Access, Client, Passwords, PasswordsError, UserId};
 use crate::{
     access::Denial,
     connection::{
-        Accepted, ConnectionScope, LastingBody, Owner, Place, PlaceLimits, Watched, accept, has_body,
-        serve_http,
+        Accepted, ConnectionLimits, ConnectionPermit, ConnectionScope, EvictableStream, InUseBody, Owner,
+        accept, has_body, serve_http,
     },
     handles::Handles,
     https_server,
@@ -30,7 +30,7 @@ use crate::{
 
 /// Limits of connections, including tunnels. Chromium opens up to 225 tunnels and 99 connections, so six
 /// browsers fit. One connection takes less than 200 KiB.
-const PLACES: PlaceLimits = PlaceLimits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     total: 2048,
     // Three browsers of one user. Two users cannot fill all places.
     per_owner: 1000,
@@ -39,7 +39,7 @@ const PLACES: PlaceLimits = PlaceLimits {
 };
 /// Serves browsers forever; `proxy` is the address of the listener for this machine.
 pub async fn serve(listener: TcpListener, handles: Handles, access: Arc<Access>, proxy: SocketAddr) {
-    accept(listener, PLACES, |accepted| {
+    accept(listener, LIMITS, |accepted| {
         serve_one(accepted, handles.clone(), Arc::clone(&access), proxy)
     })
     .await;
@@ -48,40 +48,40 @@ pub async fn serve(listener: TcpListener, handles: Handles, access: Arc<Access>,
 async fn serve_one(accepted: Accepted, handles: Handles, access: Arc<Access>, proxy: SocketAddr) {
     let Accepted {
         stream,
-        ours,
+        local,
         peer,
-        place,
+        permit,
     } = accepted;
-    let user = match access.judge(ours, peer).await {
+    let user = match access.check_peer(local, peer).await {
         Ok(user) => user,
-        Err(denial) => return deny(stream, &place, denial).await,
+        Err(denial) => return deny(stream, &permit, denial).await,
     };
     let owner = user.map_or_else(|| Owner::Machine(peer.ip().to_canonical()), Owner::User);
-    if !place.belongs_to(owner) {
-        return deny(stream, &place, Denial::Crowded).await;
+    if !permit.set_owner(owner) {
+        return deny(stream, &permit, Denial::TooManyConnections).await;
     }
-    let scope = Arc::new(ConnectionScope::with_place(user, Arc::clone(&place)));
-    drop(place);
+    let scope = Arc::new(ConnectionScope::with_permit(user, Arc::clone(&permit)));
+    drop(permit);
     let service = service_fn(|request| {
         let (handles, access, scope) = (handles.clone(), Arc::clone(&access), Arc::clone(&scope));
         async move {
             let in_use = scope.begin();
             let response = answer(&handles, &access, &scope, proxy, request).await;
-            Ok::<_, Infallible>(response.map(|body| LastingBody::new(body, in_use)))
+            Ok::<_, Infallible>(response.map(|body| InUseBody::new(body, in_use)))
         }
     });
     serve_http(stream, service).await;
 }
 
 /// Answers any request with the reason of the denial, unless too many denied connections exist already.
-async fn deny(stream: Watched<TcpStream>, place: &Place, denial: Denial) {
+async fn deny(stream: EvictableStream<TcpStream>, permit: &ConnectionPermit, denial: Denial) {
     debug!(?denial, "a client is not served");
-    if !place.belongs_to(Owner::Refused) {
+    if !permit.set_owner(Owner::Refused) {
         return;
     }
     let service = service_fn(|_request: Request<Incoming>| async move {
-        let in_use = Some(place.begin());
-        Ok::<_, Infallible>(denial.answer().map(|body| LastingBody::new(body, in_use)))
+        let in_use = Some(permit.begin());
+        Ok::<_, Infallible>(denial.answer().map(|body| InUseBody::new(body, in_use)))
     });
     serve_http(stream, service).await;
 }
@@ -106,7 +106,7 @@ async fn answer(
     let shown = access
         .authenticate(request.headers())
         .and_then(|name| match name {
-            Some(name) if !scope.shows(&name) => Err(Denial::OtherPassword),
+            Some(name) if !scope.accepts_credential(&name) => Err(Denial::OtherPassword),
             Some(_) | None => Ok(()),
         });
     if let Err(denial) = shown {

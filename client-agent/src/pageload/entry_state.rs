@@ -8,7 +8,7 @@ use longhaul_types::ContentHash;
 use super::{
     manifest_entry::{Demand, EntryResponse, ManifestEntry, Storing},
     page_load::{PageLoad, State},
-    page_state::{Progress, Shown},
+    page_state::{ManifestProgress, Shown},
     pushed_body::{BodyFault, PushedBody},
 };
 use crate::store::StorageContext;
@@ -62,7 +62,7 @@ impl PageLoad {
     pub(crate) fn find(&self, url: &str) -> Option<u32> {
         let state = self.state();
         let entry = state.entries.find(url)?;
-        let slot = state.entries.slot(entry)?;
+        let slot = state.entries.get(entry)?;
         let useful = !slot.response.is_withdrawn()
             && (state.life.receives_data()
                 || slot
@@ -75,10 +75,7 @@ impl PageLoad {
     /// True if the URL was announced and is withdrawn, so that no response will follow.
     pub(crate) fn is_withdrawn(&self, url: &str) -> bool {
         let state = self.state();
-        let slot = state
-            .entries
-            .find(url)
-            .and_then(|entry| state.entries.slot(entry));
+        let slot = state.entries.find(url).and_then(|entry| state.entries.get(entry));
         slot.is_some_and(|slot| slot.response.is_withdrawn())
     }
 
@@ -97,9 +94,9 @@ impl PageLoad {
     }
 
     /// True if this referrer is a style sheet of the page load, or the origin of one.
-    pub(crate) fn has_sheet(&self, referrer: &str) -> bool {
+    pub(crate) fn has_style_sheet(&self, referrer: &str) -> bool {
         let state = self.state();
-        matches!(state.shown, Shown::Document { .. }) && state.entries.has_sheet(referrer)
+        matches!(state.shown, Shown::Document { .. }) && state.entries.has_style_sheet(referrer)
     }
 
     /// True if the page's last redirection leads to this URL.
@@ -110,7 +107,7 @@ impl PageLoad {
     /// Returns the state of an entry's response.
     pub(crate) fn head(&self, entry: u32) -> HeadState {
         let state = self.state();
-        let Some(slot) = state.entries.slot(entry) else {
+        let Some(slot) = state.entries.get(entry) else {
             return state.pending_or(HeadState::Pending, HeadState::Lost);
         };
         match &slot.response {
@@ -125,7 +122,7 @@ impl PageLoad {
         let state = self.state();
         let mut at = entry;
         loop {
-            let Some(slot) = state.entries.slot(at) else {
+            let Some(slot) = state.entries.get(at) else {
                 return state.pending_or(EntryBodyState::Pending, EntryBodyState::Lost);
             };
             let head = match &slot.response {
@@ -170,13 +167,13 @@ impl PageLoad {
 
     /// Sends `Want` for a body that the gateway considers held, or that arrived damaged. Returns false if the
     /// limit is reached.
-    pub(crate) fn want(&self, entry: u32) -> bool {
+    pub(crate) fn send_want(&self, entry: u32) -> bool {
         let wanted = {
             let mut state = self.state();
             let usable = state.life.receives_data();
             let slot = state
                 .entries
-                .slot_mut(entry)
+                .get_mut(entry)
                 .filter(|slot| usable && slot.wants < MAX_WANTS);
             let wanted = slot.map(|slot| {
                 slot.wants += 1;
@@ -199,25 +196,25 @@ impl PageLoad {
     /// claimed.
     pub(crate) fn claim(&self, entry: u32, scope: Scope) -> bool {
         let mut state = self.state();
-        let slot = state.entries.slot_mut(entry);
+        let slot = state.entries.get_mut(entry);
         slot.is_some_and(|slot| {
             let is_first = slot.use_by_browser.claim();
             is_first || scope == Scope::Reusable
         })
     }
 
-    /// Marks an entry as used by the browser; `body` is the entry that owns its body, `taker` the cache
+    /// Marks an entry as used by the browser; `body` is the entry that owns its body, `storage_context` the cache
     /// context for storing.
-    pub(crate) fn take(&self, entry: u32, body: Option<u32>, taker: Option<StorageContext>) {
-        self.follow(entry);
+    pub(crate) fn mark_used(&self, entry: u32, body: Option<u32>, storage_context: Option<StorageContext>) {
+        self.follow_redirection(entry);
         let mut state = self.state();
-        if let Some(slot) = state.entries.slot_mut(entry) {
+        if let Some(slot) = state.entries.get_mut(entry) {
             slot.use_by_browser.answer();
-            if let Some(taker) = taker {
-                slot.store_for(taker);
+            if let Some(storage_context) = storage_context {
+                slot.store_for(storage_context);
             }
         }
-        if let Some(slot) = body.and_then(|body| state.entries.slot_mut(body)) {
+        if let Some(slot) = body.and_then(|body| state.entries.get_mut(body)) {
             slot.use_body(&self.counters);
         }
         drop(state);
@@ -225,31 +222,31 @@ impl PageLoad {
     }
 
     /// Records that the browser waits for an entry. Returns true if the caller should schedule an `Ask`.
-    pub(crate) fn ask(&self, entry: u32) -> bool {
+    pub(crate) fn request_entry(&self, entry: u32) -> bool {
         let mut state = self.state();
-        let Some(slot) = state.entries.slot_mut(entry) else {
+        let Some(slot) = state.entries.get_mut(entry) else {
             return false;
         };
         let before = std::mem::replace(&mut slot.demand, Demand::Requested);
         if before == Demand::Requested || slot.body.as_ref().is_some_and(|body| body.has_begun()) {
             return false;
         }
-        state.asks.push(entry);
-        state.asks.len() == 1
+        state.unsent_asks.push(entry);
+        state.unsent_asks.len() == 1
     }
 
     /// Sends `Ask` for the entries that the browser waits for, if other data could be ahead of them.
-    pub(crate) fn tell_asks(&self) {
+    pub(crate) fn send_ask(&self) {
         let entries = {
             let mut state = self.state();
-            let asked = std::mem::take(&mut state.asks);
+            let waiting = std::mem::take(&mut state.unsent_asks);
             let useful = state.life.receives_data() && state.entries.has_unrequested();
-            let entries: Vec<u32> = asked
+            let entries: Vec<u32> = waiting
                 .into_iter()
                 .filter(|entry| {
                     state
                         .entries
-                        .slot(*entry)
+                        .get(*entry)
                         .is_some_and(ManifestEntry::is_unfinished)
                 })
                 .collect();
@@ -266,7 +263,10 @@ impl PageLoad {
 
 impl State {
     fn pending_or<T>(&self, pending: T, lost: T) -> T {
-        let ended = matches!(self.manifest, Progress::Complete(_) | Progress::Broken);
+        let ended = matches!(
+            self.manifest,
+            ManifestProgress::Complete(_) | ManifestProgress::Broken
+        );
         if !self.life.receives_data() || ended {
             lost
         } else {

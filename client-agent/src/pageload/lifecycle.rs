@@ -6,48 +6,52 @@ use tokio::{sync::watch, time::sleep};
 
 use super::{
     page_load::PageLoad,
-    page_state::{Document, Life, Progress},
+    page_state::{DocumentProgress, Life, ManifestProgress},
     pushed_body::BodyFault,
 };
 
 /// Kind of end of a page load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum EndReason {
     /// The page load is complete and has not been used for some time.
     Complete,
     /// The browser has left the page.
     Cancelled,
     /// The page's fetch itself was cancelled; the gateway already has its `Cancel`.
-    Untold,
+    FetchCancelled,
 }
 
 /// Guard that keeps the page load in use.
 #[derive(Debug)]
-pub(crate) struct Live(Arc<PageLoad>);
+pub(crate) struct PageLoadGuard(Arc<PageLoad>);
 
-impl Drop for Live {
+impl Drop for PageLoadGuard {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.release();
     }
 }
 
 impl PageLoad {
     /// Joins the page load for a request of the browser.
-    pub(crate) fn enter(self: &Arc<Self>) -> Live {
+    pub(crate) fn join(self: &Arc<Self>) -> PageLoadGuard {
         let mut state = self.state();
         state.live += 1;
         state.entered += 1;
         drop(state);
-        Live(Arc::clone(self))
+        PageLoadGuard(Arc::clone(self))
     }
 
-    fn leave(&self) {
+    fn release(&self) {
         let end = {
             let mut state = self.state();
             state.live = state.live.saturating_sub(1);
-            let unanswered = state.document == Document::Awaited;
+            let unanswered = state.document == DocumentProgress::Awaited;
             let ends = state.life.is_left() || unanswered && state.life != Life::Ended;
-            (state.live == 0 && ends).then_some(if unanswered { End::Untold } else { End::Cancelled })
+            (state.live == 0 && ends).then_some(if unanswered {
+                EndReason::FetchCancelled
+            } else {
+                EndReason::Cancelled
+            })
         };
         match end {
             Some(end) => self.end(end),
@@ -56,20 +60,20 @@ impl PageLoad {
     }
 
     /// Marks the page as left: the page load ends as soon as no request uses it.
-    pub(crate) fn supersede(&self) {
+    pub(crate) fn leave_page(&self) {
         let mut state = self.state();
         state.life.leave();
         let idle = state.live == 0 && state.life != Life::Ended;
         drop(state);
         if idle {
-            self.end(End::Cancelled);
+            self.end(EndReason::Cancelled);
         }
     }
 
     /// Called when a document arrives that this page navigated to: a frame of the page, or the next page.
     /// Plain http does not distinguish them; but a page that was left sends no more requests. It is
     /// superseded after `time`.
-    pub(crate) async fn supersede_if_left(&self, time: Duration) {
+    pub(crate) async fn leave_if_idle(&self, time: Duration) {
         let entered = self.state().entered;
         sleep(time).await;
         let left = {
@@ -77,23 +81,23 @@ impl PageLoad {
             state.live == 0 && state.entered == entered
         };
         if left {
-            self.supersede();
+            self.leave_page();
         }
     }
 
     /// Records that the browser aborted the page's document.
-    pub(crate) fn break_off(&self) {
+    pub(crate) fn abort_page(&self) {
         self.state().life.leave();
     }
 
     /// True if no more data will arrive.
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.state();
-        let answered = state.document != Document::Awaited;
+        let answered = state.document != DocumentProgress::Awaited;
         let manifest = match state.manifest {
-            Progress::Awaited => answered,
-            Progress::Complete(_) | Progress::Broken => true,
-            Progress::Reading | Progress::Planned => false,
+            ManifestProgress::Awaited => answered,
+            ManifestProgress::Complete(_) | ManifestProgress::Broken => true,
+            ManifestProgress::Reading | ManifestProgress::Planned => false,
         };
         matches!(state.life, Life::SessionLost(_)) || manifest && state.entries.are_finished()
     }
@@ -124,7 +128,7 @@ impl PageLoad {
     }
 
     /// Ends the page load and sends `Used` and, if necessary, `Cancel` to the gateway.
-    pub(super) fn end(&self, end: End) {
+    pub(super) fn end(&self, end: EndReason) {
         let complete = self.is_complete();
         let (entries, taken, lost) = {
             let mut state = self.state();
@@ -144,7 +148,7 @@ impl PageLoad {
                 self.session
                     .send_control(Message::Used(Used::new(self.page, entries, is_taken)));
             }
-            if end == End::Cancelled && !complete {
+            if end == EndReason::Cancelled && !complete {
                 self.session
                     .send_control(Message::Cancel(Cancel { fetch: self.page }));
             }

@@ -11,16 +11,16 @@ use crate::{counters::Counters, store::StorageContext};
 /// Maximum number of entries of a manifest: twice the gateway's budget.
 pub(crate) const MAX_ENTRIES: u32 = 2048;
 /// Maximum number of contexts for which the response of an entry is stored.
-const MAX_TAKERS: usize = 4;
+const MAX_CONTEXTS: usize = 4;
 /// The destination of a frame's document (the gateway's page planner defines the numbers).
 const FRAME: u8 = 1;
 /// The destinations of style sheets.
-const SHEETS: [u8; 2] = [2, 3];
+const STYLE_SHEETS: [u8; 2] = [2, 3];
 
 /// The entries of a manifest.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    slots: Vec<ManifestEntry>,
+    entries: Vec<ManifestEntry>,
     by_url: BTreeMap<Arc<str>, u32>,
     /// The number of the next `Entry` record.
     next: u32,
@@ -40,7 +40,7 @@ pub(super) struct ManifestEntry {
     pub(super) use_by_browser: UseByBrowser,
     pub(super) storing: Storing,
     /// Cache contexts for which the response is stored.
-    pub(super) takers: Vec<StorageContext>,
+    pub(super) storage_contexts: Vec<StorageContext>,
     /// The CHK of the body, once the cache has stored it or is known to hold it.
     pub(super) chk: Option<ContentHash>,
 }
@@ -184,9 +184,9 @@ impl ManifestEntry {
     }
 
     /// Adds a cache context for which the response is stored.
-    pub(super) fn store_for(&mut self, taker: StorageContext) {
-        if self.takers.len() < MAX_TAKERS && !self.takers.contains(&taker) {
-            self.takers.push(taker);
+    pub(super) fn store_for(&mut self, storage_context: StorageContext) {
+        if self.storage_contexts.len() < MAX_CONTEXTS && !self.storage_contexts.contains(&storage_context) {
+            self.storage_contexts.push(storage_context);
             self.storing = Storing::Due;
         }
     }
@@ -220,7 +220,7 @@ impl Entries {
         }
         self.next += 1;
         let url: Arc<str> = url.into();
-        if let Some(slot) = self.slot_at(number) {
+        if let Some(slot) = self.get_or_create(number) {
             let url = Arc::clone(&url);
             slot.announcement = Some(Announcement { url, destination });
         }
@@ -229,7 +229,7 @@ impl Entries {
     }
 
     pub(super) fn head(&mut self, head: EntryHead) -> bool {
-        let Some(slot) = self.slot_at(head.entry) else {
+        let Some(slot) = self.get_or_create(head.entry) else {
             return false;
         };
         slot.response.arrive(head);
@@ -237,7 +237,7 @@ impl Entries {
     }
 
     pub(super) fn withdraw(&mut self, entry: u32, reason: Withdrawal) -> bool {
-        let Some(slot) = self.slot_at(entry) else {
+        let Some(slot) = self.get_or_create(entry) else {
             return false;
         };
         slot.response.withdraw(reason);
@@ -251,28 +251,31 @@ impl Entries {
         self.by_url.get(url).copied()
     }
 
-    pub(super) fn slot(&self, entry: u32) -> Option<&ManifestEntry> {
-        self.slots.get(usize::try_from(entry).ok()?)
+    pub(super) fn get(&self, entry: u32) -> Option<&ManifestEntry> {
+        self.entries.get(usize::try_from(entry).ok()?)
     }
 
-    pub(super) fn slot_mut(&mut self, entry: u32) -> Option<&mut ManifestEntry> {
-        self.slots.get_mut(usize::try_from(entry).ok()?)
+    pub(super) fn get_mut(&mut self, entry: u32) -> Option<&mut ManifestEntry> {
+        self.entries.get_mut(usize::try_from(entry).ok()?)
     }
 
     /// Returns the slot of an entry, which may not be announced yet.
-    pub(super) fn slot_at(&mut self, entry: u32) -> Option<&mut ManifestEntry> {
+    pub(super) fn get_or_create(&mut self, entry: u32) -> Option<&mut ManifestEntry> {
         if entry >= MAX_ENTRIES {
             return None;
         }
         let at = usize::try_from(entry).ok()?;
-        if self.slots.len() <= at {
-            self.slots.resize_with(at + 1, ManifestEntry::default);
+        if self.entries.len() <= at {
+            self.entries.resize_with(at + 1, ManifestEntry::default);
         }
-        self.slots.get_mut(at)
+        self.entries.get_mut(at)
     }
 
     fn answered_as(&self, destinations: &[u8]) -> impl Iterator<Item = &str> {
-        let answered = self.slots.iter().filter(|slot| slot.use_by_browser.is_answered());
+        let answered = self
+            .entries
+            .iter()
+            .filter(|slot| slot.use_by_browser.is_answered());
         answered
             .filter_map(|slot| slot.announcement.as_ref())
             .filter(|announcement| destinations.contains(&announcement.destination))
@@ -286,8 +289,8 @@ impl Entries {
     }
 
     /// True if the browser has a style sheet whose URL is this referrer or whose origin is.
-    pub(super) fn has_sheet(&self, referrer: &str) -> bool {
-        self.answered_as(&SHEETS)
+    pub(super) fn has_style_sheet(&self, referrer: &str) -> bool {
+        self.answered_as(&STYLE_SHEETS)
             .any(|url| url == referrer || origin_of(url) == referrer.strip_suffix('/'))
     }
 
@@ -299,7 +302,7 @@ impl Entries {
     /// Entries that the browser used, in ascending order.
     pub(super) fn taken(&self) -> Vec<u32> {
         (0..)
-            .zip(&self.slots)
+            .zip(&self.entries)
             .filter(|(_, slot)| slot.use_by_browser.is_answered())
             .map(|(entry, _)| entry)
             .collect()
@@ -307,24 +310,24 @@ impl Entries {
 
     /// True if data arrives for an entry that the browser has not requested.
     pub(super) fn has_unrequested(&self) -> bool {
-        let mut slots = self.slots.iter();
-        slots.any(|slot| slot.demand == Demand::None && slot.is_unfinished())
+        let mut entries = self.entries.iter();
+        entries.any(|slot| slot.demand == Demand::None && slot.is_unfinished())
     }
 
     pub(super) fn are_finished(&self) -> bool {
-        !self.slots.iter().any(ManifestEntry::is_unfinished)
+        !self.entries.iter().any(ManifestEntry::is_unfinished)
     }
 
     /// The CHKs of the entries' bodies, if known.
     pub(super) fn chks(&self) -> Vec<Option<ContentHash>> {
         let known = usize::try_from(self.next).unwrap_or(usize::MAX);
-        self.slots.iter().take(known).map(|slot| slot.chk).collect()
+        self.entries.iter().take(known).map(|slot| slot.chk).collect()
     }
 
     /// Returns an entry whose response can be passed to the cache and has not been, and the entry with its
     /// pushed body.
     pub(super) fn next_to_store(&self) -> Option<(u32, Option<u32>)> {
-        (0..).zip(&self.slots).find_map(|(entry, slot)| {
+        (0..).zip(&self.entries).find_map(|(entry, slot)| {
             let EntryResponse::Known(head) = &slot.response else {
                 return None;
             };
@@ -334,10 +337,10 @@ impl Entries {
             let mut at = entry;
             let mut body = head.body;
             while let EntryBody::SameAs { entry } = body {
-                let before = self.slot(entry).filter(|_| entry < at)?;
+                let before = self.get(entry).filter(|_| entry < at)?;
                 (at, body) = (entry, before.response.head()?.body);
             }
-            let of_body = self.slot(at)?;
+            let of_body = self.get(at)?;
             match body {
                 EntryBody::None => Some((entry, None)),
                 EntryBody::Held { .. } | EntryBody::AsBefore if of_body.wants == 0 => Some((entry, None)),
@@ -352,7 +355,7 @@ impl Entries {
 
     /// Counts pushed bytes that the browser did not use.
     pub(super) fn count_waste(&mut self, counters: &Counters) {
-        for slot in &mut self.slots {
+        for slot in &mut self.entries {
             slot.count_used_body(counters);
             if let Some(body) = slot.body.as_ref().filter(|_| slot.body_use == BodyUse::Unused) {
                 counters.push_wasted_bytes.add(body.wire_bytes());
@@ -362,7 +365,7 @@ impl Entries {
 
     /// Ends the bodies that are incomplete: no more data will arrive.
     pub(super) fn end_bodies(&self, fault: BodyFault) {
-        for body in self.slots.iter().filter_map(|slot| slot.body.as_ref()) {
+        for body in self.entries.iter().filter_map(|slot| slot.body.as_ref()) {
             body.fail(fault);
         }
     }

@@ -7,7 +7,7 @@ use longhaul_session::{ManifestId, RecordReader};
 use longhaul_types::ByteCount;
 use tracing::{debug, warn};
 
-use super::{manifest_entry::MAX_ENTRIES, page_load::PageLoad, page_state::Progress};
+use super::{manifest_entry::MAX_ENTRIES, page_load::PageLoad, page_state::ManifestProgress};
 use crate::gateway::{ResponseStream, coding_of};
 
 /// Maximum size of a manifest: the maximum number of entries, with header sections larger than those of most
@@ -17,9 +17,9 @@ const MAX_MANIFEST: ByteCount = ByteCount::kib(2 * MAX_ENTRIES as u64);
 /// Errors that end the reading of a manifest. Records read before remain valid.
 #[derive(Debug, thiserror::Error)]
 enum ManifestError {
-    #[error("it is coded against a manifest that is not kept")]
+    #[error("its base is a manifest that is not stored")]
     UnknownBase,
-    #[error("the session has no key")]
+    #[error("the session has no window key")]
     NoKey,
     #[error(transparent)]
     Stream(#[from] longhaul_driver::StreamError),
@@ -27,38 +27,38 @@ enum ManifestError {
     Window(#[from] longhaul_codec::DecodeError),
     #[error(transparent)]
     Record(#[from] longhaul_session::EnvelopeError),
-    #[error("it contradicts itself or is too long")]
+    #[error("its records are inconsistent or too many")]
     Nonsense,
-    #[error("the page load is over")]
+    #[error("the page load has ended")]
     Over,
 }
 
 /// Reads a manifest to its end.
 pub(super) async fn read(load: Arc<PageLoad>, base: Option<ManifestId>, stream: ResponseStream) {
-    if !load.manifest_begins() {
-        debug!("a second manifest of a page load");
+    if !load.begin_manifest() {
+        debug!("a page load got a second manifest");
         return;
     }
     let end = match records(&load, base, stream).await {
         Ok(complete) => complete,
         Err(error @ (ManifestError::Stream(_) | ManifestError::Over)) => {
-            debug!(%error, "a manifest broke off");
-            Progress::Broken
+            debug!(%error, "a manifest ended early");
+            ManifestProgress::Broken
         }
         Err(error) => {
             warn!(%error, "a manifest cannot be read");
             load.counters.windows_bad.one();
-            Progress::Broken
+            ManifestProgress::Broken
         }
     };
-    load.manifest_ends(end);
+    load.end_manifest(end);
 }
 
 async fn records(
     load: &PageLoad,
     base: Option<ManifestId>,
     mut stream: ResponseStream,
-) -> Result<Progress, ManifestError> {
+) -> Result<ManifestProgress, ManifestError> {
     let base = match base {
         None => &[][..],
         Some(id) => {
@@ -82,9 +82,9 @@ async fn records(
         };
         let Some(bytes) = bytes else {
             decoder.finish()?;
-            return Ok(Progress::Complete(whole.freeze()));
+            return Ok(ManifestProgress::Complete(whole.freeze()));
         };
-        load.touch();
+        load.record_progress();
         let mut wire = bytes.as_ref();
         loop {
             match decoder.next(&mut wire)? {
@@ -92,12 +92,12 @@ async fn records(
                     whole.extend_from_slice(&window);
                     reader.push(&window);
                     while let Some(record) = reader.next()? {
-                        if !load.record(record) {
+                        if !load.apply_record(record) {
                             return Err(ManifestError::Nonsense);
                         }
                     }
                 }
-                BodyEvent::End(_) => return Ok(Progress::Complete(whole.freeze())),
+                BodyEvent::End(_) => return Ok(ManifestProgress::Complete(whole.freeze())),
                 BodyEvent::NeedInput => break,
             }
         }

@@ -19,9 +19,9 @@ mod storing_task;
 
 pub(crate) use entry_state::{EntryBodyState, HeadState, HeldBody};
 pub(crate) use kept_manifest::KeptManifest;
-pub(crate) use lifecycle::Live;
-pub(crate) use page_load::{Beginning, PageLoad};
+pub(crate) use lifecycle::PageLoadGuard;
+pub(crate) use page_load::{PageLoad, PageLoadStart};
 pub use page_loads::PageLoads;
-pub(crate) use page_state::{Direction, Document, Progress};
-pub(crate) use pushed_body::{BodyFault, BodyReader, PushedBody};
-pub(crate) use request_match::{BrowserRequest, fit};
+pub(crate) use page_state::{DocumentProgress, ManifestProgress, PageResponse};
+pub(crate) use pushed_body::{BodyFault, PushedBody, PushedBodyReader};
+pub(crate) use request_match::{BrowserRequest, match_response};

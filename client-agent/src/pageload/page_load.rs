@@ -15,13 +15,13 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     kept_manifest::KeptManifest,
     manifest_entry::{Entries, MAX_ENTRIES, Storing},
-    page_state::{Direction, Document, Life, Progress, Shown, Visit},
-    pushed_body::{Memory, PushedBody},
+    page_state::{DocumentProgress, Life, ManifestProgress, PageResponse, Shown, Visit},
+    pushed_body::{PushMemory, PushedBody},
 };
 use crate::{counters::Counters, gateway::GatewaySession, store::StorageContext};
 
 /// Arguments of a new page load.
-pub(crate) struct Beginning {
+pub(crate) struct PageLoadStart {
     /// The session in which the page is fetched.
     pub(crate) session: Arc<GatewaySession>,
     /// The number of the page's fetch.
@@ -50,7 +50,7 @@ pub(crate) struct PageLoad {
     pub(crate) context: RequestContext,
     pub(crate) reload: Reload,
     pub(crate) base: Option<Arc<KeptManifest>>,
-    pub(super) memory: Memory,
+    pub(super) memory: PushMemory,
     pub(super) counters: Arc<Counters>,
     state: Mutex<State>,
     changed: watch::Sender<()>,
@@ -59,8 +59,8 @@ pub(crate) struct PageLoad {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) entries: Entries,
-    pub(super) manifest: Progress,
-    pub(super) document: Document,
+    pub(super) manifest: ManifestProgress,
+    pub(super) document: DocumentProgress,
     pub(super) shown: Shown,
     pub(super) holding: Vec<ShortHash>,
     /// Number of browser requests that use the page load now.
@@ -70,12 +70,12 @@ pub(super) struct State {
     pub(super) life: Life,
     pub(super) progress: Instant,
     /// Entries that the browser waits for and that no `Ask` has listed yet.
-    pub(super) asks: Vec<u32>,
+    pub(super) unsent_asks: Vec<u32>,
 }
 
 impl PageLoad {
-    pub(super) fn new(beginning: Beginning, memory: Memory, counters: Arc<Counters>) -> Arc<Self> {
-        let Beginning {
+    pub(super) fn new(start: PageLoadStart, memory: PushMemory, counters: Arc<Counters>) -> Arc<Self> {
+        let PageLoadStart {
             session,
             page,
             url,
@@ -84,18 +84,18 @@ impl PageLoad {
             reload,
             base,
             holding,
-        } = beginning;
+        } = start;
         let state = State {
             entries: Entries::default(),
-            manifest: Progress::Awaited,
-            document: Document::Awaited,
+            manifest: ManifestProgress::Awaited,
+            document: DocumentProgress::Awaited,
             shown: Shown::Nothing,
             holding,
             live: 0,
             entered: 0,
             life: Life::Open(Visit::Present),
             progress: Instant::now(),
-            asks: Vec::new(),
+            unsent_asks: Vec::new(),
         };
         Arc::new(Self {
             session,
@@ -126,63 +126,63 @@ impl PageLoad {
     }
 
     /// Records that bytes arrived on one of the page load's streams.
-    pub(crate) fn touch(&self) {
+    pub(crate) fn record_progress(&self) {
         self.state().progress = Instant::now();
     }
 
     /// Time at which bytes last arrived on one of the page load's streams.
-    pub(crate) fn progress(&self) -> Instant {
+    pub(crate) fn last_progress(&self) -> Instant {
         self.state().progress
     }
 
     /// Handles the page's head.
-    pub(crate) fn answered(&self, direction: Direction) {
+    pub(crate) fn handle_response(&self, response: PageResponse) {
         let mut state = self.state();
         let now = Instant::now();
-        state.document = match direction {
-            Direction::Here => Document::Page(now),
-            Direction::Elsewhere(_) => Document::Redirection(now),
+        state.document = match response {
+            PageResponse::Document => DocumentProgress::Page(now),
+            PageResponse::Redirection(_) => DocumentProgress::Redirection(now),
         };
-        state.shown = Shown::of(direction, Some(&self.origin));
+        state.shown = Shown::of(response, Some(&self.origin));
         drop(state);
         self.notify();
     }
 
     /// Handles the response of an entry to which the browser was redirected.
-    fn arrive(&self, url: &str, head: &EntryHead) {
-        let direction = match (
+    fn show_entry(&self, url: &str, head: &EntryHead) {
+        let response = match (
             StatusCode::from_u16(head.status),
             field_list::to_map(&head.fields),
         ) {
-            (Ok(status), Ok(fields)) => Direction::of(url, status, &fields),
-            (Err(_), _) | (_, Err(_)) => Direction::Elsewhere(None),
+            (Ok(status), Ok(fields)) => PageResponse::of(url, status, &fields),
+            (Err(_), _) | (_, Err(_)) => PageResponse::Redirection(None),
         };
-        self.state().shown = Shown::of(direction, origin_of(url));
+        self.state().shown = Shown::of(response, origin_of(url));
     }
 
     /// Handles the use of an entry by the browser; the entry may be the document to which the browser was
     /// redirected.
-    pub(super) fn follow(&self, entry: u32) {
+    pub(super) fn follow_redirection(&self, entry: u32) {
         let taken = {
             let state = self.state();
-            let slot = state.entries.slot(entry);
+            let slot = state.entries.get(entry);
             slot.and_then(|slot| slot.url().cloned().zip(slot.response.head().cloned()))
                 .filter(|(url, _)| state.shown.redirects_to(url))
         };
         if let Some((url, head)) = taken {
-            self.arrive(&url, &head);
+            self.show_entry(&url, &head);
         }
     }
 
-    pub(crate) fn document(&self) -> Document {
+    pub(crate) fn document(&self) -> DocumentProgress {
         self.state().document
     }
 
-    pub(super) fn manifest_begins(&self) -> bool {
+    pub(super) fn begin_manifest(&self) -> bool {
         let mut state = self.state();
-        let first = matches!(state.manifest, Progress::Awaited) && state.life != Life::Ended;
+        let first = matches!(state.manifest, ManifestProgress::Awaited) && state.life != Life::Ended;
         if first {
-            state.manifest = Progress::Reading;
+            state.manifest = ManifestProgress::Reading;
         }
         drop(state);
         self.notify();
@@ -190,7 +190,7 @@ impl PageLoad {
     }
 
     /// Applies a record; returns false if it is malformed.
-    pub(super) fn record(&self, record: Record) -> bool {
+    pub(super) fn apply_record(&self, record: Record) -> bool {
         let mut state = self.state();
         let taken = match record {
             Record::Entry(entry) => {
@@ -214,8 +214,8 @@ impl PageLoad {
             }
             Record::Withdrawn { entry, reason } => state.entries.withdraw(entry, reason),
             Record::Planned => {
-                if matches!(state.manifest, Progress::Reading) {
-                    state.manifest = Progress::Planned;
+                if matches!(state.manifest, ManifestProgress::Reading) {
+                    state.manifest = ManifestProgress::Planned;
                 }
                 true
             }
@@ -225,12 +225,12 @@ impl PageLoad {
         taken
     }
 
-    pub(super) fn manifest_ends(&self, end: Progress) {
+    pub(super) fn end_manifest(&self, end: ManifestProgress) {
         self.state().manifest = end;
         self.notify();
     }
 
-    pub(crate) fn manifest(&self) -> Progress {
+    pub(crate) fn manifest(&self) -> ManifestProgress {
         self.state().manifest.clone()
     }
 
@@ -240,20 +240,20 @@ impl PageLoad {
     }
 
     /// Returns the body of an entry, which may not be announced yet.
-    pub(super) fn body_place(&self, entry: u32) -> Option<Arc<PushedBody>> {
+    pub(super) fn begin_push(&self, entry: u32) -> Option<Arc<PushedBody>> {
         let mut state = self.state();
         if state.life == Life::Ended || entry >= MAX_ENTRIES {
             return None;
         }
         let memory = self.memory.clone();
-        let slot = state.entries.slot_at(entry)?;
+        let slot = state.entries.get_or_create(entry)?;
         Some(Arc::clone(
             slot.body.get_or_insert_with(|| PushedBody::new(memory)),
         ))
     }
 
     /// Withdraws an entry whose body cannot be accepted: the browser's request becomes an ordinary fetch.
-    pub(super) fn refuse(&self, entry: u32, reason: Withdrawal) {
+    pub(super) fn withdraw_entry(&self, entry: u32, reason: Withdrawal) {
         self.state().entries.withdraw(entry, reason);
         self.notify();
     }
@@ -261,7 +261,7 @@ impl PageLoad {
     /// Handles the end of a pushed body, complete or failed.
     pub(super) fn body_ended(&self, entry: u32) {
         let mut state = self.state();
-        if let Some(slot) = state.entries.slot_mut(entry) {
+        if let Some(slot) = state.entries.get_mut(entry) {
             slot.count_used_body(&self.counters);
         }
         drop(state);
@@ -269,33 +269,33 @@ impl PageLoad {
     }
 
     /// Returns the next entry whose response can be stored, with its cache contexts; each is returned once.
-    pub(super) fn next_to_store(&self) -> Option<(u32, Keep)> {
+    pub(super) fn next_to_store(&self) -> Option<(u32, StorableResponse)> {
         let mut state = self.state();
         let (entry, place) = state.entries.next_to_store()?;
-        let (url, head, takers, body) = {
-            let slot = state.entries.slot(entry)?;
+        let (url, head, storage_contexts, body) = {
+            let slot = state.entries.get(entry)?;
             (
                 slot.url()?.clone(),
                 slot.response.head()?.clone(),
-                slot.takers.clone(),
+                slot.storage_contexts.clone(),
                 place,
             )
         };
-        if let Some(slot) = state.entries.slot_mut(entry) {
+        if let Some(slot) = state.entries.get_mut(entry) {
             slot.storing = Storing::Passed;
         }
-        let body = body.and_then(|at| state.entries.slot(at).and_then(|slot| slot.body.clone()));
-        let takers = if head.cookie.is_none() {
-            self.with_own(takers, state.shown.document_origin())
+        let body = body.and_then(|at| state.entries.get(at).and_then(|slot| slot.body.clone()));
+        let storage_contexts = if head.cookie.is_none() {
+            self.with_own(storage_contexts, state.shown.document_origin())
         } else {
-            takers
+            storage_contexts
         };
         Some((
             entry,
-            Keep {
+            StorableResponse {
                 url,
                 head,
-                takers,
+                storage_contexts,
                 body,
             },
         ))
@@ -305,30 +305,30 @@ impl PageLoad {
     /// before it requests them.
     fn with_own(
         &self,
-        mut takers: Vec<StorageContext>,
+        mut storage_contexts: Vec<StorageContext>,
         document_origin: Option<&str>,
     ) -> Vec<StorageContext> {
         let site = document_origin.and_then(SchemefulSite::of_url);
         if let Some(site) = site.filter(|_| self.context.partition().is_some()) {
             let own = StorageContext::of_site(self.context.client(), site);
-            if !takers.contains(&own) {
-                takers.push(own);
+            if !storage_contexts.contains(&own) {
+                storage_contexts.push(own);
             }
         }
-        takers
+        storage_contexts
     }
 
     /// Sets the final CHK of an entry's body.
-    pub(super) fn settle_chk(&self, entry: u32, chk: ContentHash) {
-        if let Some(slot) = self.state().entries.slot_mut(entry) {
+    pub(super) fn set_content_hash(&self, entry: u32, chk: ContentHash) {
+        if let Some(slot) = self.state().entries.get_mut(entry) {
             slot.chk = Some(chk);
         }
     }
 
     /// Returns the manifest to store for the page's next load: its bytes, and the CHKs of its entries.
-    pub(super) fn to_keep(&self) -> Option<KeptManifest> {
+    pub(super) fn manifest_to_store(&self) -> Option<KeptManifest> {
         let state = self.state();
-        let Progress::Complete(bytes) = &state.manifest else {
+        let ManifestProgress::Complete(bytes) = &state.manifest else {
             return None;
         };
         KeptManifest::new(bytes, state.entries.chks())
@@ -337,11 +337,11 @@ impl PageLoad {
 
 /// A response to store in the cache.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct StorableResponse {
     pub(super) url: Arc<str>,
     pub(super) head: Arc<EntryHead>,
     /// The cache contexts of the requests that used the response.
-    pub(super) takers: Vec<StorageContext>,
+    pub(super) storage_contexts: Vec<StorageContext>,
     /// The pushed body, if the body was pushed.
     pub(super) body: Option<Arc<PushedBody>>,
 }

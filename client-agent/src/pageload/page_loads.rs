@@ -10,11 +10,11 @@ use longhaul_types::ClientId;
 use tracing::debug;
 
 use super::{
-    lifecycle::End,
+    lifecycle::EndReason,
     manifest_reader,
-    page_load::{Beginning, PageLoad},
+    page_load::{PageLoad, PageLoadStart},
     push_reader,
-    pushed_body::Memory,
+    pushed_body::PushMemory,
     storing_task,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub struct PageLoads(Arc<Inner>);
 struct Inner {
     /// The newest is last.
     loads: Mutex<Vec<Arc<PageLoad>>>,
-    memory: Memory,
+    memory: PushMemory,
     counters: Arc<Counters>,
     store: Store,
     linger: Duration,
@@ -47,7 +47,7 @@ impl PageLoads {
     pub(crate) fn new(store: Store, counters: Arc<Counters>, linger: Duration) -> Self {
         Self(Arc::new(Inner {
             loads: Mutex::new(Vec::new()),
-            memory: Memory::default(),
+            memory: PushMemory::default(),
             counters,
             store,
             linger,
@@ -59,15 +59,15 @@ impl PageLoads {
     }
 
     /// Starts a page load, before its fetch is sent.
-    pub(crate) fn begin(&self, beginning: Beginning) -> Arc<PageLoad> {
-        let load = PageLoad::new(beginning, self.0.memory.clone(), Arc::clone(&self.0.counters));
+    pub(crate) fn begin(&self, start: PageLoadStart) -> Arc<PageLoad> {
+        let load = PageLoad::new(start, self.0.memory.clone(), Arc::clone(&self.0.counters));
         let oldest = {
             let mut loads = self.list();
             loads.push(Arc::clone(&load));
             (loads.len() > MAX_LOADS).then(|| loads.remove(0))
         };
         if let Some(oldest) = oldest {
-            oldest.end(End::Cancelled);
+            oldest.end(EndReason::Cancelled);
         }
         self.0.counters.pages.one();
         tokio::spawn(storing_task::run(
@@ -92,10 +92,10 @@ impl PageLoads {
     }
 
     /// Marks a client's page loads except `but` as left: the browser navigates to another page.
-    pub(crate) fn supersede_others(&self, client: ClientId, but: Option<&Arc<PageLoad>>) {
+    pub(crate) fn leave_others(&self, client: ClientId, but: Option<&Arc<PageLoad>>) {
         for load in self.of_client(client) {
             if but.is_none_or(|but| !Arc::ptr_eq(but, &load)) {
-                load.supersede();
+                load.leave_page();
             }
         }
     }
@@ -107,7 +107,7 @@ impl PageLoads {
             let site = SchemefulSite::of_url(&load.url);
             let is_of_site = domain.is_none_or(|domain| site.is_some_and(|site| site.domain() == domain));
             if is_of_site && client.is_none_or(|client| load.context.client() == client) {
-                load.end(End::Cancelled);
+                load.end(EndReason::Cancelled);
             }
         }
     }
@@ -122,7 +122,7 @@ impl PageLoads {
     }
 
     /// Returns the page load of a page's fetch.
-    pub(crate) fn of_page(&self, session: u64, page: u64) -> Option<Arc<PageLoad>> {
+    pub(crate) fn find_page_load(&self, session: u64, page: u64) -> Option<Arc<PageLoad>> {
         let loads = self.list();
         loads
             .iter()
@@ -147,16 +147,16 @@ impl PageLoads {
     }
 
     async fn read_manifest(self, session: u64, manifest: Manifest, stream: ResponseStream) {
-        match self.of_page(session, manifest.page) {
+        match self.find_page_load(session, manifest.page) {
             Some(load) => manifest_reader::read(load, manifest.base, stream).await,
-            None => debug!(page = manifest.page, "a manifest for a page load that is over"),
+            None => debug!(page = manifest.page, "a manifest of a page load that has ended"),
         }
     }
 
     async fn read_push(self, session: u64, push: Push, stream: ResponseStream) {
-        match self.of_page(session, push.page) {
+        match self.find_page_load(session, push.page) {
             Some(load) => push_reader::read(load, &self.0.store, push.entry, stream).await,
-            None => debug!(page = push.page, "a push for a page load that is over"),
+            None => debug!(page = push.page, "a push of a page load that has ended"),
         }
     }
 }

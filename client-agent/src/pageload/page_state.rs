@@ -6,7 +6,7 @@ use url::Url;
 
 /// Progress of the manifest.
 #[derive(Clone, Debug)]
-pub(crate) enum Progress {
+pub(crate) enum ManifestProgress {
     /// Nothing has arrived.
     Awaited,
     /// More entries may follow.
@@ -69,7 +69,7 @@ impl Life {
 
 /// Progress of the page's own response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Document {
+pub(crate) enum DocumentProgress {
     /// No head yet.
     Awaited,
     /// The response is the page; arrival time of its head.
@@ -78,7 +78,7 @@ pub(crate) enum Document {
     Redirection(Instant),
 }
 
-impl Document {
+impl DocumentProgress {
     /// Arrival time of the head.
     pub(crate) const fn answered_at(self) -> Option<Instant> {
         match self {
@@ -104,13 +104,13 @@ pub(super) enum Shown {
 
 impl Shown {
     /// Returns the state after a response with this direction to a request for `origin`.
-    pub(super) fn of(direction: Direction, origin: Option<&str>) -> Self {
-        match (direction, origin) {
-            (Direction::Here, Some(origin)) => Self::Document {
+    pub(super) fn of(response: PageResponse, origin: Option<&str>) -> Self {
+        match (response, origin) {
+            (PageResponse::Document, Some(origin)) => Self::Document {
                 origin: origin.to_owned(),
             },
-            (Direction::Here, None) => Self::Nothing,
-            (Direction::Elsewhere(target), _) => Self::Redirection(target),
+            (PageResponse::Document, None) => Self::Nothing,
+            (PageResponse::Redirection(target), _) => Self::Redirection(target),
         }
     }
 
@@ -130,25 +130,25 @@ impl Shown {
 
 /// Direction of a page's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum PageResponse {
     /// The response is the page.
-    Here,
+    Document,
     /// The response is a redirection; contains its target without fragment, if it can be parsed.
-    Elsewhere(Option<String>),
+    Redirection(Option<String>),
 }
 
-impl Direction {
+impl PageResponse {
     /// Returns the direction of the response to a request for `url`.
     pub(crate) fn of(url: &str, status: StatusCode, fields: &HeaderMap) -> Self {
         let location = fields.get(header::LOCATION).filter(|_| status.is_redirection());
         let Some(location) = location else {
-            return Self::Here;
+            return Self::Document;
         };
         let target = Url::parse(url)
             .ok()
             .zip(location.to_str().ok())
             .and_then(|(base, location)| base.join(location).ok());
-        Self::Elsewhere(target.map(|mut target| {
+        Self::Redirection(target.map(|mut target| {
             target.set_fragment(None);
             target.into()
         }))

@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 
 use super::{
     page_load::PageLoad,
-    pushed_body::{BodyFault, BodyInlet, MAX_BODY},
+    pushed_body::{BodyFault, MAX_BODY, PushedBodyWriter},
 };
 use crate::{
     gateway::{ResponseStream, coding_of, next_window},
@@ -19,14 +19,17 @@ use crate::{
 
 /// Reads a pushed body to its end. If it is damaged, requests it again.
 pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut stream: ResponseStream) {
-    let Some(body) = load.body_place(entry) else {
-        debug!(entry, "a push that nothing waits for");
+    let Some(body) = load.begin_push(entry) else {
+        debug!(
+            entry,
+            "a push of a page load that has ended, or with an invalid entry number"
+        );
         return;
     };
-    let mut inlet = body.inlet();
-    match windows(&load, store, &mut inlet, &mut stream).await {
+    let mut writer = body.writer();
+    match windows(&load, store, &mut writer, &mut stream).await {
         Ok(chk) => {
-            inlet.finish(chk);
+            writer.finish(chk);
             load.counters.pushed_objects.one();
         }
         Err(fault) => {
@@ -36,22 +39,22 @@ pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut str
                 BodyFault::Damaged => {
                     load.counters.windows_bad.one();
                     warn!("a pushed body is damaged");
-                    if load.want(entry) {
+                    if load.send_want(entry) {
                         return;
                     }
                 }
                 BodyFault::NoBase => {
-                    debug!("a pushed body is coded against one that is not held");
-                    if load.want(entry) {
+                    debug!("the base of a pushed body is not in the cache");
+                    if load.send_want(entry) {
                         return;
                     }
                 }
-                BodyFault::TooLarge => load.refuse(entry, Withdrawal::TooLarge),
+                BodyFault::TooLarge => load.withdraw_entry(entry, Withdrawal::TooLarge),
                 BodyFault::SessionLost | BodyFault::Cut | BodyFault::Stuck => {
-                    debug!(entry, %fault, "a push broke off")
+                    debug!(entry, %fault, "a push ended early")
                 }
             }
-            inlet.fail(fault);
+            writer.fail(fault);
         }
     }
     load.body_ended(entry);
@@ -60,7 +63,7 @@ pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut str
 async fn windows(
     load: &PageLoad,
     store: &Store,
-    inlet: &mut BodyInlet,
+    writer: &mut PushedBodyWriter,
     stream: &mut ResponseStream,
 ) -> Result<ContentHash, BodyFault> {
     let mut changes = load.changes();
@@ -68,7 +71,7 @@ async fn windows(
         body = stream.body() => body.map_err(|error| fault_of(&error))?,
         () = load.over(&mut changes) => return Err(BodyFault::Cut),
     };
-    inlet.announce(announced.length)?;
+    writer.announce(announced.length)?;
     if announced.offset != 0 {
         return Err(BodyFault::Damaged);
     }
@@ -90,9 +93,9 @@ async fn windows(
         let Some(bytes) = bytes else {
             return decoder.finish().map_err(fault_of_windows);
         };
-        load.touch();
+        load.record_progress();
         load.counters.pushed_bytes.add(bytes.len() as u64);
-        inlet.count(bytes.len() as u64);
+        writer.count(bytes.len() as u64);
         let mut wire = bytes;
         loop {
             match next_window(&mut decoder, &mut wire)
@@ -100,7 +103,7 @@ async fn windows(
                 .map_err(fault_of_windows)?
             {
                 BodyEvent::Window(window) => {
-                    inlet.push(window)?;
+                    writer.push(window)?;
                     if !std::mem::replace(&mut begun, true) {
                         load.notify();
                     }

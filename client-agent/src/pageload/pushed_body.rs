@@ -20,16 +20,16 @@ pub(crate) enum BodyFault {
     #[error("the session is lost")]
     SessionLost,
     /// The gateway cancelled the push, or the push is no longer needed.
-    #[error("the push was broken off")]
+    #[error("the push ended early")]
     Cut,
     /// The push repeatedly does not match its hashes.
     #[error("the push is damaged")]
     Damaged,
     /// The cache does not have the body's base.
-    #[error("the base of the push is not held")]
+    #[error("the base of the push is not in the cache")]
     NoBase,
     /// No more data arrives.
-    #[error("nothing comes any more")]
+    #[error("no more data arrives")]
     Stuck,
     /// The body exceeds a limit of size or memory.
     #[error("the pushed body is too large")]
@@ -38,9 +38,9 @@ pub(crate) enum BodyFault {
 
 /// Memory of the pushed bodies of all page loads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory(Arc<AtomicU64>);
+pub(crate) struct PushMemory(Arc<AtomicU64>);
 
-impl Memory {
+impl PushMemory {
     fn take(&self, bytes: u64) -> Result<(), BodyFault> {
         let fits = |used: u64| used.checked_add(bytes).filter(|used| *used <= MAX_MEMORY);
         let taken = self.0.fetch_update(Relaxed, Relaxed, fits);
@@ -62,7 +62,7 @@ impl Memory {
 pub(crate) struct PushedBody {
     state: Mutex<State>,
     changed: watch::Sender<()>,
-    memory: Memory,
+    memory: PushMemory,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ struct State {
 
 /// Writer of the data of one stream.
 #[derive(Debug)]
-pub(crate) struct BodyInlet {
+pub(crate) struct PushedBodyWriter {
     body: Arc<PushedBody>,
     stream: u32,
     /// Bytes of an earlier attempt that this attempt has repeated.
@@ -88,7 +88,7 @@ pub(crate) struct BodyInlet {
 }
 
 impl PushedBody {
-    pub(crate) fn new(memory: Memory) -> Arc<Self> {
+    pub(crate) fn new(memory: PushMemory) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::default()),
             changed: watch::Sender::new(()),
@@ -102,13 +102,13 @@ impl PushedBody {
 
     /// Starts a new attempt to write the body from its start. Bytes of earlier attempts are kept, and the new
     /// attempt must repeat them.
-    pub(crate) fn inlet(self: &Arc<Self>) -> BodyInlet {
+    pub(crate) fn writer(self: &Arc<Self>) -> PushedBodyWriter {
         let mut state = self.state();
         state.stream += 1;
         if !matches!(state.end, Some(Ok(_))) {
             state.end = None;
         }
-        BodyInlet {
+        PushedBodyWriter {
             stream: state.stream,
             body: Arc::clone(self),
             confirmed: 0,
@@ -147,8 +147,8 @@ impl PushedBody {
     }
 
     /// Returns a reader at the start of the body.
-    pub(crate) fn reader(self: &Arc<Self>) -> BodyReader {
-        BodyReader {
+    pub(crate) fn reader(self: &Arc<Self>) -> PushedBodyReader {
+        PushedBodyReader {
             changes: self.changed.subscribe(),
             body: Arc::clone(self),
             next: 0,
@@ -163,7 +163,7 @@ impl Drop for PushedBody {
     }
 }
 
-impl BodyInlet {
+impl PushedBodyWriter {
     /// Records the length that the stream declares.
     ///
     /// # Errors
@@ -258,13 +258,13 @@ impl State {
 
 /// Reader of a pushed body, from its start.
 #[derive(Debug)]
-pub(crate) struct BodyReader {
+pub(crate) struct PushedBodyReader {
     body: Arc<PushedBody>,
     changes: watch::Receiver<()>,
     next: usize,
 }
 
-impl BodyReader {
+impl PushedBodyReader {
     /// Returns the next bytes; `None` at the end. Cancel safe.
     ///
     /// # Errors
@@ -304,7 +304,7 @@ mod tests {
         Bytes::from_static(text.as_bytes())
     }
 
-    async fn read(reader: &mut BodyReader) -> Result<Vec<u8>, BodyFault> {
+    async fn read(reader: &mut PushedBodyReader) -> Result<Vec<u8>, BodyFault> {
         let mut all = Vec::new();
         while let Some(chunk) = reader.next().await? {
             all.extend_from_slice(&chunk);
@@ -314,52 +314,52 @@ mod tests {
 
     #[tokio::test]
     async fn readers_follow_the_writer_from_the_start() {
-        let memory = Memory::default();
+        let memory = PushMemory::default();
         let body = PushedBody::new(memory.clone());
-        let mut inlet = body.inlet();
-        inlet.push(bytes("one ")).unwrap();
+        let mut writer = body.writer();
+        writer.push(bytes("one ")).unwrap();
         let (mut early, mut late) = (body.reader(), body.reader());
         assert_eq!(early.next().await, Ok(Some(bytes("one "))));
-        inlet.push(bytes("two")).unwrap();
-        inlet.finish(ContentHash::of(b"one two"));
+        writer.push(bytes("two")).unwrap();
+        writer.finish(ContentHash::of(b"one two"));
         assert_eq!(read(&mut early).await.unwrap(), b"two");
         assert_eq!(read(&mut late).await.unwrap(), b"one two");
         assert_eq!((body.length(), memory.used()), (Some(7), 7));
-        drop((body, inlet, early, late));
+        drop((body, writer, early, late));
         assert_eq!(memory.used(), 0);
     }
 
     #[tokio::test]
     async fn a_repetition_goes_on_where_the_first_attempt_broke_off() {
-        let body = PushedBody::new(Memory::default());
-        let mut first = body.inlet();
+        let body = PushedBody::new(PushMemory::default());
+        let mut first = body.writer();
         first.push(bytes("abc")).unwrap();
         first.push(bytes("def")).unwrap();
         let mut reader = body.reader();
         assert_eq!(reader.next().await, Ok(Some(bytes("abc"))));
-        let mut second = body.inlet();
+        let mut second = body.writer();
         assert_eq!(first.push(bytes("xyz")), Err(BodyFault::Cut), "it was superseded");
         second.push(bytes("abcde")).unwrap();
         second.push(bytes("fgh")).unwrap();
         second.finish(ContentHash::of(b"abcdefgh"));
         assert_eq!(read(&mut reader).await.unwrap(), b"defgh");
-        let mut third = PushedBody::new(Memory::default()).inlet();
+        let mut third = PushedBody::new(PushMemory::default()).writer();
         third.push(bytes("abc")).unwrap();
-        let mut other = third.body.inlet();
+        let mut other = third.body.writer();
         assert_eq!(other.push(bytes("abX")), Err(BodyFault::Damaged));
     }
 
     #[tokio::test]
     async fn faults_and_limits_are_told() {
-        let body = PushedBody::new(Memory::default());
-        let inlet = body.inlet();
-        assert_eq!(inlet.announce(Some(MAX_BODY + 1)), Err(BodyFault::TooLarge));
-        inlet.fail(BodyFault::SessionLost);
+        let body = PushedBody::new(PushMemory::default());
+        let writer = body.writer();
+        assert_eq!(writer.announce(Some(MAX_BODY + 1)), Err(BodyFault::TooLarge));
+        writer.fail(BodyFault::SessionLost);
         assert_eq!(body.reader().next().await, Err(BodyFault::SessionLost));
         assert!(!body.has_begun());
-        let memory = Memory::default();
+        let memory = PushMemory::default();
         memory.take(MAX_MEMORY - 2).unwrap();
-        let mut inlet = PushedBody::new(memory).inlet();
-        assert_eq!(inlet.push(bytes("abc")), Err(BodyFault::TooLarge));
+        let mut writer = PushedBody::new(memory).writer();
+        assert_eq!(writer.push(bytes("abc")), Err(BodyFault::TooLarge));
     }
 }

@@ -32,29 +32,29 @@ pub(crate) struct BrowserRequest<'a> {
     /// Freshness that the browser requires.
     pub(crate) reload: Reload,
     /// True if the requester is a style sheet of the page and not its document.
-    pub(crate) by_sheet: bool,
+    pub(crate) by_style_sheet: bool,
 }
 
 /// Checks the response `head` with its `fields`; `page_reload` is the reload mode of the page load.
-pub(crate) fn fit(
+pub(crate) fn match_response(
     head: &EntryHead,
     fields: &HeaderMap,
-    asked: BrowserRequest<'_>,
+    browser: BrowserRequest<'_>,
     page_reload: Reload,
 ) -> Result<(), MismatchReason> {
-    let request = asked.headers;
+    let request = browser.headers;
     // A browser that revalidates a page requests its objects normally, and so does the gateway; only a reload
     // that bypasses caches applies to the objects, too.
-    if asked.reload != Reload::None && page_reload != Reload::Bypass {
+    if browser.reload != Reload::None && page_reload != Reload::Bypass {
         return Err(MismatchReason::Reload);
     }
     if vary::of(fields) == Vary::Any || vary::key(fields, request) != head.vary {
         return Err(MismatchReason::Vary);
     }
-    if head.shape != asked.context.shape().code() {
+    if head.shape != browser.context.shape().code() {
         return Err(MismatchReason::Shape);
     }
-    if !has_credentials_of(head, asked) {
+    if !has_credentials_of(head, browser) {
         return Err(MismatchReason::Credentials);
     }
     if !is_allowed_to(fields, request) {
@@ -66,13 +66,13 @@ pub(crate) fn fit(
 /// A response fetched without credentials answers any request of the page's document. Every other response
 /// requires equal credentials and never answers a request of a style sheet, which may also belong to other
 /// pages.
-fn has_credentials_of(head: &EntryHead, asked: BrowserRequest<'_>) -> bool {
+fn has_credentials_of(head: &EntryHead, browser: BrowserRequest<'_>) -> bool {
     match (head.scope, head.cookie) {
         (Scope::ThisPage, cookie) => {
-            vary::cookie_key(asked.headers) == cookie && !(asked.by_sheet && cookie.is_some())
+            vary::cookie_key(browser.headers) == cookie && !(browser.by_style_sheet && cookie.is_some())
         }
         (Scope::Reusable, None) => true,
-        (Scope::Reusable, cookie) => !asked.by_sheet && identity_key(asked.headers) == cookie,
+        (Scope::Reusable, cookie) => !browser.by_style_sheet && identity_key(browser.headers) == cookie,
     }
 }
 
@@ -141,13 +141,13 @@ mod tests {
             shape: context_of(&sent).shape().code(),
             ..head
         };
-        let asked = BrowserRequest {
+        let browser = BrowserRequest {
             headers: &request,
             context: &context,
             reload: Reload::None,
-            by_sheet: false,
+            by_style_sheet: false,
         };
-        fit(&head, &fields, asked, Reload::None)
+        match_response(&head, &fields, browser, Reload::None)
     }
 
     fn context_of(request: &HeaderMap) -> RequestContext {
@@ -242,13 +242,13 @@ mod tests {
         };
         let context = context_of(&HeaderMap::new());
         let judge = |page, reload| {
-            let asked = BrowserRequest {
+            let browser = BrowserRequest {
                 headers: &HeaderMap::new(),
                 context: &context,
                 reload,
-                by_sheet: false,
+                by_style_sheet: false,
             };
-            fit(&head, &HeaderMap::new(), asked, page)
+            match_response(&head, &HeaderMap::new(), browser, page)
         };
         assert_eq!(judge(Reload::None, Reload::Bypass), Err(MismatchReason::Reload));
         assert_eq!(

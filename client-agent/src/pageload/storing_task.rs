@@ -10,8 +10,8 @@ use tracing::debug;
 
 use super::{
     entry_state::{EntryBodyState, HeldBody},
-    lifecycle::End,
-    page_load::{Keep, PageLoad},
+    lifecycle::EndReason,
+    page_load::{PageLoad, StorableResponse},
     page_loads::PageLoads,
 };
 use crate::store::{Store, response_of};
@@ -19,25 +19,25 @@ use crate::store::{Store, response_of};
 /// Runs until the page load ends.
 pub(super) async fn run(load: Arc<PageLoad>, store: Store, loads: PageLoads, linger: Duration) {
     let mut changes = load.changes();
-    let mut manifest_kept = false;
+    let mut manifest_stored = false;
     loop {
         changes.borrow_and_update();
-        while let Some((entry, keep)) = load.next_to_store() {
-            if let Some(chk) = keep_response(&load, &store, entry, keep).await {
-                load.settle_chk(entry, chk);
+        while let Some((entry, storable)) = load.next_to_store() {
+            if let Some(chk) = store_response(&load, &store, entry, storable).await {
+                load.set_content_hash(entry, chk);
             }
         }
         let complete = load.is_complete();
-        if (complete && !manifest_kept || load.is_over())
-            && let Some(kept) = load.to_keep()
+        if (complete && !manifest_stored || load.is_over())
+            && let Some(kept) = load.manifest_to_store()
         {
             if store.is_on() {
                 store
-                    .keep_manifest(&load.context, &load.url, kept.to_record())
+                    .store_manifest(&load.context, &load.url, kept.to_record())
                     .await;
                 load.counters.manifests_kept.one();
             }
-            manifest_kept = true;
+            manifest_stored = true;
         }
         if load.is_over() {
             break;
@@ -46,20 +46,25 @@ pub(super) async fn run(load: Arc<PageLoad>, store: Store, loads: PageLoads, lin
         tokio::select! {
             // The sender is part of the page load.
             _ = changes.changed() => {}
-            () = sleep_until(load.progress() + linger), if idle => load.end(End::Complete),
+            () = sleep_until(load.last_progress() + linger), if idle => load.end(EndReason::Complete),
         }
     }
     loads.remove(&load);
 }
 
 /// Stores the body of an entry, and its response for the contexts that used it; returns the CHK of the body.
-async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -> Option<ContentHash> {
-    let fields = longhaul_http::field_list::to_map(&keep.head.fields).ok()?;
-    let status = StatusCode::from_u16(keep.head.status).ok()?;
+async fn store_response(
+    load: &PageLoad,
+    store: &Store,
+    entry: u32,
+    storable: StorableResponse,
+) -> Option<ContentHash> {
+    let fields = longhaul_http::field_list::to_map(&storable.head.fields).ok()?;
+    let status = StatusCode::from_u16(storable.head.status).ok()?;
     if !store.is_on() || !longhaul_http::policy::agent_stores(status, &fields) {
         return None;
     }
-    let chk = match (&keep.body, keep.head.body) {
+    let chk = match (&storable.body, storable.head.body) {
         (None, EntryBody::None) => None,
         (None, _) => Some(held(load, store, entry).await?),
         (Some(body), _) => {
@@ -72,7 +77,7 @@ async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -
                     writer.write(chunk).await;
                 }
                 if let Err(error) = writer.commit().await {
-                    debug!(%error, "a pushed body is not kept");
+                    debug!(%error, "a pushed body cannot be stored");
                     store.report_missing(chk);
                     return None;
                 }
@@ -85,16 +90,16 @@ async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -
         // received them yet.
         return chk;
     }
-    let length = match (&keep.body, chk) {
+    let length = match (&storable.body, chk) {
         (Some(body), _) => body.length(),
         (None, Some(chk)) => store.length(chk).await,
         (None, None) => Some(0),
     };
-    for taker in &keep.takers {
-        let response = response_of(taker, &keep.url, &HeaderMap::new(), status, &fields);
+    for storage_context in &storable.storage_contexts {
+        let response = response_of(storage_context, &storable.url, &HeaderMap::new(), status, &fields);
         store
             .put(StoredResponse {
-                vary: keep.head.vary.unwrap_or_default(),
+                vary: storable.head.vary.unwrap_or_default(),
                 chk,
                 length: length?,
                 ..response

@@ -110,7 +110,7 @@ fn page(
 
 fn no_gateway_page(gateway: &str, direct: Option<&FetchError>) -> Page {
     let tried = match direct {
-        None => "Loading pages without the gateway is switched off or not due yet.".to_owned(),
+        None => "Loading pages without the gateway is disabled or not due yet.".to_owned(),
         Some(error) => format!("The agent also tried to load the page without the gateway: {error}."),
     };
     page(
@@ -131,7 +131,7 @@ fn refused_page(why: &str) -> Page {
         "The gateway refuses this device",
         "The gateway answers, but it does not serve the agent on this computer, so no page can be loaded through it.",
         "Ask the gateway's operator: this device may need a new invite, or one of the two programs an update. The detail \
-         below tells which.",
+         below names the reason.",
         why.to_owned(),
     )
 }
@@ -139,16 +139,16 @@ fn refused_page(why: &str) -> Page {
 fn lost_page(lost: Lost) -> Page {
     let (what, advice) = match lost {
         Lost::PerhapsSent => (
-            "The session with the gateway ended after this request was sent and before its answer came. The website may \
+            "The session with the gateway ended after this request was sent and before its answer arrived. The website may \
              or may not have received it. It was not sent again, so that nothing is ordered or posted twice.",
             "Check whether the action took place before you repeat it.",
         ),
         Lost::TooOften => (
-            "The session with the gateway ended again and again while this page was under way.",
+            "The session with the gateway ended repeatedly while this page was loading.",
             "Wait a moment and reload.",
         ),
         Lost::BodyGone => (
-            "The gateway asked for this request once more, but it was too large to be kept on this computer.",
+            "The request had to be sent again, but it was too large to be kept on this computer.",
             "The website has not received it. Send it again.",
         ),
     };
@@ -213,8 +213,8 @@ fn direct_refusal(class: AddressClass) -> Page {
             StatusCode::FORBIDDEN,
             "Nobody's: these are the settings of the agent on this computer.",
             "This address is not allowed",
-            "The gateway does not answer, and without it the agent loads nothing from this computer itself, nor from a \
-             private network unless the address is typed in as a number.",
+            "The gateway does not answer, and without it the agent loads nothing from this computer itself, and from a \
+             private network only if the address is given as a number.",
             "If this is a device in your own network, open it without the proxy (the proxy script of the agent does so by \
              itself), or name its range in `direct.allow` of the agent's settings.",
             if class == AddressClass::Own {
@@ -315,37 +315,37 @@ fn words(reason: FailureReason) -> Words {
             TIMEOUT,
             SITE,
             "The website does not answer",
-            "The website was asked but did not answer in time.",
+            "The website did not answer in time.",
             RELOAD,
         ),
         Why::TlsExpired => tls("The website's certificate has expired or is not valid yet."),
         Why::TlsUnknownIssuer => tls("The website's certificate is not from an authority that is trusted."),
         Why::TlsNameMismatch => tls("The website's certificate belongs to another website."),
-        Why::TlsOther => tls("A secure connection to the website could not be made."),
+        Why::TlsOther => tls("A secure connection to the website could not be established."),
         Why::TlsDeniedKey => tls(
-            "The website's certificate, or that of an authority which vouches for it, has a key that the gateway's operator \
+            "The website's certificate, or that of an authority that signed it, has a key that the gateway's operator \
              does not trust.",
         ),
         Why::TlsClientCertificate => of(
             BAD_GATEWAY,
-            "Nobody's: the website asks who you are in a way that only this browser can answer.",
-            "The website asks for a certificate of yours",
-            "The gateway cannot show the website a certificate, since yours is in this browser alone. Nothing has been sent to \
+            "Nobody's: the website requests a certificate that only this browser has.",
+            "The website requests a certificate from you",
+            "The gateway cannot present a certificate, because yours exists only in this browser. Nothing has been sent to \
              the website.",
-            "Reload the page: the website is no longer accelerated, so that this browser can answer for itself.",
+            "Reload the page: the website is no longer accelerated, so that this browser can present it.",
         ),
         Why::ConnectionReset => of(
             BAD_GATEWAY,
             SITE,
-            "The website broke the connection",
+            "The website closed the connection",
             "The website closed the connection before it answered.",
             RELOAD,
         ),
         Why::MalformedResponse | Why::HeaderTooLarge => of(
             BAD_GATEWAY,
             SITE,
-            "The website's answer cannot be understood",
-            "The website answered with something that is not proper HTTP.",
+            "The website's answer is not valid",
+            "The website's answer violates the rules of HTTP.",
             RELOAD,
         ),
         Why::Changed => of(
@@ -381,15 +381,15 @@ fn words(reason: FailureReason) -> Words {
             StatusCode::SERVICE_UNAVAILABLE,
             GATEWAY,
             "A limit of the gateway is reached",
-            "The gateway lets each device do only so much at a time, so that none takes it away from others. The detail below \
-             says which limit it is, and whose.",
+            "The gateway limits the simultaneous use by each device, so that all devices get their share. The detail below \
+             names the limit.",
             "Close pages that load or stream for long, wait a moment and reload.",
         ),
         Why::TooEarly | Why::UnknownBase | Why::Malformed => of(
             BAD_GATEWAY,
             AGENT,
             "Agent and gateway do not understand each other",
-            "The gateway could not make sense of what the agent sent.",
+            "The gateway could not interpret the agent's request.",
             "Reload. If it happens again, update the agent, and tell the gateway's operator.",
         ),
         Why::Internal => of(
@@ -409,8 +409,8 @@ impl BadRequest {
             Self::Malformed => (
                 StatusCode::BAD_REQUEST,
                 "This is not a valid HTTP request",
-                "What came to the agent's proxy port is not HTTP, or breaks its rules (two different lengths, for example).",
-                "Check that the program speaks to an HTTP proxy, not SOCKS and not HTTPS.",
+                "The data received at the agent's proxy port is not HTTP, or violates its rules (two different lengths, for example).",
+                "Check that the program is configured for an HTTP proxy, not for SOCKS or an HTTPS proxy.",
             ),
             Self::Target(_) => (
                 StatusCode::BAD_REQUEST,
@@ -421,7 +421,7 @@ impl BadRequest {
             Self::Framing(_) => (
                 StatusCode::BAD_REQUEST,
                 "The request's length is ambiguous",
-                "The request says in two ways how long it is, or in none that is valid, so that it cannot be passed on safely.",
+                "The request declares its length twice or not validly, so it cannot be forwarded safely.",
                 "Update the program that sent it.",
             ),
             Self::HeaderTooLarge => (
@@ -444,19 +444,19 @@ impl BadRequest {
             ),
             Self::Loop => (
                 StatusCode::LOOP_DETECTED,
-                "The request goes in circles",
+                "The request has looped",
                 "The request has come through this agent before.",
                 "Check that the agent's own traffic does not go through a proxy that leads back to it.",
             ),
             Self::Upload => (
                 StatusCode::BAD_REQUEST,
-                "The request broke off",
-                "The browser's request ended before all of it had come.",
+                "The request ended early",
+                "The browser's request ended before it was complete.",
                 "Send it again.",
             ),
             Self::Overloaded => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Too much at once",
+                "Too many requests",
                 "The agent or this computer is at its limit of requests or connections.",
                 "Wait a moment and reload.",
             ),

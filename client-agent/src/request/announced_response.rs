@@ -12,117 +12,125 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::{
-    outcome::Exit,
-    patience::Patience,
+    outcome::RequestOutcome,
     phase::{Phase, Promise},
     response::{self, Source},
+    stall_timeout::StallTimeout,
     task::RequestTask,
 };
 use crate::{
     counters::PhaseExit,
-    pageload::{BrowserRequest, EntryBodyState, HeadState, HeldBody, fit},
+    pageload::{BrowserRequest, EntryBodyState, HeadState, HeldBody, match_response},
     store::StorageContext,
 };
 
 /// Delay before `Ask` is sent, so that requests made together go in one message.
-const ASKS: Duration = Duration::from_millis(10);
+const ASK_DELAY: Duration = Duration::from_millis(10);
 impl RequestTask {
     pub(super) async fn wait_for_head(&mut self, promise: Promise) -> Phase {
         self.join(Arc::clone(&promise.load));
         let mut changes = promise.load.changes();
-        let mut patience = Patience::new(&promise.load, self.acceleration.push.patience);
+        let mut stall_timeout = StallTimeout::new(&promise.load, self.acceleration.push.stall_timeout);
         loop {
             changes.borrow_and_update();
             match promise.load.head(promise.entry) {
-                HeadState::Known(head) => return self.judge(promise, head),
+                HeadState::Known(head) => return self.match_entry(promise, head),
                 HeadState::Withdrawn(reason) => {
-                    debug!(?reason, "a promise was withdrawn");
-                    return self.own(PhaseExit::PromisedWithdrawn);
+                    debug!(?reason, "an announced response was withdrawn");
+                    return self.send_as_ordinary_fetch(PhaseExit::PromisedWithdrawn);
                 }
-                HeadState::Lost => return self.give_up(PhaseExit::PromisedLost),
-                HeadState::Pending => ask(&promise),
+                HeadState::Lost => return self.abandon_page_load(PhaseExit::PromisedLost),
+                HeadState::Pending => request_entry(&promise),
             }
             tokio::select! {
                 _ = changes.changed() => {}
-                () = patience.runs_out(&promise.load) => return self.own(PhaseExit::PromisedStuck),
-                () = self.fallback.due() => return self.leave(PhaseExit::PromisedSilent, Phase::Direct),
+                () = stall_timeout.expires(&promise.load) => return self.send_as_ordinary_fetch(PhaseExit::PromisedStuck),
+                () = self.fallback.until_due() => return self.change_phase(PhaseExit::PromisedSilent, Phase::Direct),
             }
         }
     }
 
     /// Checks whether the entry's head answers this request.
-    fn judge(&mut self, promise: Promise, head: Arc<EntryHead>) -> Phase {
+    fn match_entry(&mut self, promise: Promise, head: Arc<EntryHead>) -> Phase {
         let status = StatusCode::from_u16(head.status)
             .ok()
             .filter(|status| status.as_u16() >= 200);
         let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
-            return self.own(PhaseExit::ArrivingBroken);
+            return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);
         };
-        let asked = BrowserRequest {
-            headers: &self.request.asked,
+        let browser_request = BrowserRequest {
+            headers: &self.request.request_headers,
             context: &self.request.context,
             reload: self.request.reload,
-            by_sheet: promise.by_sheet,
+            by_style_sheet: promise.by_style_sheet,
         };
-        if let Err(misfit) = fit(&head, &fields, asked, promise.load.reload) {
+        if let Err(mismatch) = match_response(&head, &fields, browser_request, promise.load.reload) {
             debug!(
-                ?misfit,
+                ?mismatch,
                 %status,
                 url = ?Pii(&self.request.fetch.url),
-                "a promised response does not answer the browser's request"
+                "an announced response does not match the browser's request"
             );
-            return self.own(PhaseExit::PromisedMismatch);
+            return self.send_as_ordinary_fetch(PhaseExit::PromisedMismatch);
         }
         if !promise.load.claim(promise.entry, head.scope) {
-            return self.own(PhaseExit::PromisedUsed);
+            return self.send_as_ordinary_fetch(PhaseExit::PromisedUsed);
         }
-        if is_not_modified(&self.request.asked, status, &fields) {
-            promise.load.take(promise.entry, None, self.taker(&head));
+        if is_not_modified(&self.request.request_headers, status, &fields) {
+            promise
+                .load
+                .mark_used(promise.entry, None, self.storage_context(&head));
             let response = response::not_modified(not_modified_fields(&fields));
-            return self.leave(
+            return self.change_phase(
                 PhaseExit::PromisedNotModified,
-                Phase::Over(Exit::Promised(response)),
+                Phase::Over(RequestOutcome::Promised(response)),
             );
         }
-        self.leave(PhaseExit::PromisedHead, Phase::Arriving(promise, head))
+        self.change_phase(PhaseExit::PromisedHead, Phase::Arriving(promise, head))
     }
 
     pub(super) async fn wait_for_body(&mut self, promise: Promise, head: Arc<EntryHead>) -> Phase {
         let mut changes = promise.load.changes();
-        let mut patience = Patience::new(&promise.load, self.acceleration.push.patience);
+        let mut stall_timeout = StallTimeout::new(&promise.load, self.acceleration.push.stall_timeout);
         loop {
             changes.borrow_and_update();
             match promise.load.body(promise.entry) {
                 EntryBodyState::None => {
-                    promise.load.take(promise.entry, None, self.taker(&head));
-                    return self.answer(PhaseExit::ArrivingEmpty, &head, Source::Empty).await;
+                    promise
+                        .load
+                        .mark_used(promise.entry, None, self.storage_context(&head));
+                    return self.respond(PhaseExit::ArrivingEmpty, &head, Source::Empty).await;
                 }
                 EntryBodyState::Arriving(of, body) => {
-                    promise.load.take(promise.entry, Some(of), self.taker(&head));
+                    promise
+                        .load
+                        .mark_used(promise.entry, Some(of), self.storage_context(&head));
                     return self
-                        .answer(PhaseExit::ArrivingPushed, &head, Source::Pushed(body))
+                        .respond(PhaseExit::ArrivingPushed, &head, Source::Pushed(body))
                         .await;
                 }
                 EntryBodyState::Held(of, held) => {
                     if let Some(body) = self.held_body(held).await {
                         self.counters.held_hits.one();
-                        promise.load.take(promise.entry, None, self.taker(&head));
+                        promise
+                            .load
+                            .mark_used(promise.entry, None, self.storage_context(&head));
                         let source = Source::Stored(Box::new(body));
-                        return self.answer(PhaseExit::ArrivingHeld, &head, source).await;
+                        return self.respond(PhaseExit::ArrivingHeld, &head, source).await;
                     }
-                    if !promise.load.want(of) {
-                        return self.own(PhaseExit::ArrivingBroken);
+                    if !promise.load.send_want(of) {
+                        return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);
                     }
                     continue;
                 }
-                EntryBodyState::Failed => return self.own(PhaseExit::ArrivingBroken),
-                EntryBodyState::Lost => return self.give_up(PhaseExit::ArrivingLost),
-                EntryBodyState::Pending => ask(&promise),
+                EntryBodyState::Failed => return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken),
+                EntryBodyState::Lost => return self.abandon_page_load(PhaseExit::ArrivingLost),
+                EntryBodyState::Pending => request_entry(&promise),
             }
             tokio::select! {
                 _ = changes.changed() => {}
-                () = patience.runs_out(&promise.load) => return self.own(PhaseExit::ArrivingStuck),
-                () = self.fallback.due() => return self.leave(PhaseExit::ArrivingSilent, Phase::Direct),
+                () = stall_timeout.expires(&promise.load) => return self.send_as_ordinary_fetch(PhaseExit::ArrivingStuck),
+                () = self.fallback.until_due() => return self.change_phase(PhaseExit::ArrivingSilent, Phase::Direct),
             }
         }
     }
@@ -138,45 +146,45 @@ impl RequestTask {
 
     /// Cache context of the stored response: that of this request, with its credentials only if the gateway
     /// sent any.
-    fn taker(&self, head: &EntryHead) -> Option<StorageContext> {
-        let keeper = StorageContext::of(&self.request.context)?;
+    fn storage_context(&self, head: &EntryHead) -> Option<StorageContext> {
+        let storage_context = StorageContext::of(&self.request.context)?;
         Some(if head.cookie.is_some() {
-            keeper
+            storage_context
         } else {
-            keeper.anonymous()
+            storage_context.anonymous()
         })
     }
 
-    async fn answer(&mut self, exit: PhaseExit, head: &EntryHead, source: Source) -> Phase {
+    async fn respond(&mut self, exit: PhaseExit, head: &EntryHead, source: Source) -> Phase {
         let status = StatusCode::from_u16(head.status).ok();
         let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
-            return self.own(PhaseExit::ArrivingBroken);
+            return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);
         };
         self.clear_site_data(&fields).await;
-        let response = response::begin(self.outgoing(status, fields, source));
-        self.leave(exit, Phase::Over(Exit::Promised(response)))
+        let response = response::start(self.response_draft(status, fields, source));
+        self.change_phase(exit, Phase::Over(RequestOutcome::Promised(response)))
     }
 
     /// The entry cannot answer: sends an ordinary fetch, which gets a response stream of its own.
-    fn own(&mut self, exit: PhaseExit) -> Phase {
+    fn send_as_ordinary_fetch(&mut self, exit: PhaseExit) -> Phase {
         self.request.fetch.context.delivery = Delivery::Own;
-        self.leave(exit, Phase::Waiting)
+        self.change_phase(exit, Phase::Waiting)
     }
 
     /// The entry is lost with its session or page load.
-    fn give_up(&mut self, exit: PhaseExit) -> Phase {
+    fn abandon_page_load(&mut self, exit: PhaseExit) -> Phase {
         self.page = None;
-        self.leave(exit, Phase::Waiting)
+        self.change_phase(exit, Phase::Waiting)
     }
 }
 
 /// Records that the browser waits for the entry; `Ask` is sent after a delay, together with other entries.
-fn ask(promise: &Promise) {
-    if promise.load.ask(promise.entry) {
+fn request_entry(promise: &Promise) {
+    if promise.load.request_entry(promise.entry) {
         let load = Arc::clone(&promise.load);
         tokio::spawn(async move {
-            sleep(ASKS).await;
-            load.tell_asks();
+            sleep(ASK_DELAY).await;
+            load.send_ask();
         });
     }
 }

@@ -15,9 +15,9 @@ use tracing::{debug, warn};
 
 use super::{
     page_membership::{PageUse, Role},
-    patience::Patience,
-    response::Begun,
+    response::BodyStart,
     resume_check::{Delivered, ResumeCheck, decoder_behind},
+    stall_timeout::StallTimeout,
 };
 use crate::{
     counters::Counters,
@@ -25,13 +25,13 @@ use crate::{
         BasePolicy, FetchContext, FetchDraft, Gateway, GatewayAnswer, GatewaySession, RequiredSessionState,
         ResponseStream, SendError, SendPhase, coding_of, next_window,
     },
-    pageload::{BodyFault, BodyReader},
+    pageload::{BodyFault, PushedBodyReader},
     proxy_body::BodyBroken,
     store::{CacheWriter, Store},
 };
 
 /// Maximum number of consecutive requests for the rest without a byte of progress.
-const MAX_FRUITLESS: u8 = 4;
+const MAX_ATTEMPTS_WITHOUT_PROGRESS: u8 = 4;
 
 /// The components that a relay uses.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub(super) struct RelayHandles {
     pub(super) store: Store,
     pub(super) counters: Arc<Counters>,
     /// Minimum time without data after which a push counts as stuck.
-    pub(super) patience: Duration,
+    pub(super) stall_timeout: Duration,
 }
 
 /// State for relaying a body and for requesting its rest.
@@ -55,13 +55,13 @@ pub(super) struct Relay {
     pub(super) validator: Option<Validator>,
     pub(super) browser: mpsc::Sender<Result<Bytes, BodyBroken>>,
     /// Cache writer of the body.
-    pub(super) tee: Option<CacheWriter>,
+    pub(super) cache_writer: Option<CacheWriter>,
     /// Page load that this body keeps in use; each arrival of bytes counts as its progress.
     pub(super) page: Option<PageUse>,
     /// Bytes delivered to the browser.
     pub(super) delivered: Delivered,
     /// Prefix that a repeated body must match.
-    pub(super) known: ResumeCheck,
+    pub(super) resume_check: ResumeCheck,
     /// The decoded length, once the gateway has sent it.
     pub(super) length: Option<u64>,
 }
@@ -79,13 +79,13 @@ struct Source {
 #[derive(Debug, thiserror::Error)]
 enum Interruption {
     /// The browser closed the connection.
-    #[error("the browser left")]
+    #[error("the browser closed the connection")]
     BrowserGone,
     /// A window did not match; the rest may be requested.
-    #[error("a window does not match its hash and the rest cannot be asked for")]
+    #[error("a window does not match its hash and the rest cannot be requested")]
     BadWindow,
     /// The session is lost; the rest may be requested.
-    #[error("the session is lost and the rest cannot be asked for")]
+    #[error("the session is lost and the rest cannot be requested")]
     SessionLost,
     /// The body is malformed or incomplete at its source.
     #[error("{0}")]
@@ -94,8 +94,13 @@ enum Interruption {
 
 impl Relay {
     /// Relays the body to its end, or aborts the browser's connection.
-    pub(super) async fn run(mut self, session: Arc<GatewaySession>, stream: ResponseStream, begun: Begun) {
-        let Begun { body, base } = begun;
+    pub(super) async fn run(
+        mut self,
+        session: Arc<GatewaySession>,
+        stream: ResponseStream,
+        start: BodyStart,
+    ) {
+        let BodyStart { body, base } = start;
         let first = Source {
             session,
             stream,
@@ -103,19 +108,19 @@ impl Relay {
             base,
         };
         let end = self.relay(Some(first), None).await;
-        self.ended(end).await;
+        self.finish(end).await;
     }
 
     /// Relays a pushed body to the browser. If the push ends early, requests the rest.
-    pub(super) async fn run_pushed(mut self, mut reader: BodyReader) {
+    pub(super) async fn run_pushed(mut self, mut reader: PushedBodyReader) {
         let load = self.page.as_ref().map(|page| Arc::clone(&page.load));
-        let mut patience = load
+        let mut stall_timeout = load
             .as_deref()
-            .map(|load| Patience::new(load, self.handles.patience));
+            .map(|load| StallTimeout::new(load, self.handles.stall_timeout));
         let end = loop {
             let stuck = async {
-                match (&mut patience, load.as_deref()) {
-                    (Some(patience), Some(load)) => patience.runs_out(load).await,
+                match (&mut stall_timeout, load.as_deref()) {
+                    (Some(stall_timeout), Some(load)) => stall_timeout.expires(load).await,
                     (None, _) | (_, None) => std::future::pending().await,
                 }
             };
@@ -127,19 +132,19 @@ impl Relay {
             };
             match next {
                 Ok(Some(bytes)) => {
-                    if let Err(gone) = self.hand_over(bytes).await {
+                    if let Err(gone) = self.deliver(bytes).await {
                         break Err(gone);
                     }
                 }
                 Ok(None) => break Ok(()),
                 Err(fault) => {
-                    debug!(%fault, "a push broke off with a browser reading it");
+                    debug!(%fault, "a push ended early while a browser was reading it");
                     let delivered = reader.delivered();
-                    break self.go_on_alone(&delivered).await;
+                    break self.fetch_rest(&delivered).await;
                 }
             }
         };
-        self.ended(end).await;
+        self.finish(end).await;
     }
 
     /// Relays a stored body to the browser.
@@ -148,19 +153,19 @@ impl Relay {
             match body.next().await {
                 None => break Ok(()),
                 Some(Ok(bytes)) => {
-                    if let Err(gone) = self.hand_over(bytes).await {
+                    if let Err(gone) = self.deliver(bytes).await {
                         break Err(gone);
                     }
                 }
                 Some(Err(_)) => break Err(Interruption::Broken("the stored body is damaged")),
             }
         };
-        self.ended(end).await;
+        self.finish(end).await;
     }
 
     /// Gets the rest of a body whose start the browser has: from the offset if there is a validator, else the
     /// whole body, which must begin with the same bytes.
-    async fn go_on_alone(&mut self, delivered: &[Bytes]) -> Result<(), Interruption> {
+    async fn fetch_rest(&mut self, delivered: &[Bytes]) -> Result<(), Interruption> {
         if !self.is_get {
             return Err(Interruption::SessionLost);
         }
@@ -168,21 +173,21 @@ impl Relay {
             let decoder = decoder_behind(delivered).ok_or(Interruption::SessionLost)?;
             return self.relay(None, Some(decoder)).await;
         }
-        self.known = ResumeCheck::new(&self.delivered);
+        self.resume_check = ResumeCheck::new(&self.delivered);
         let whole = tokio::select! {
             biased;
             () = self.browser.closed() => return Err(Interruption::BrowserGone),
-            whole = self.ask_again(None) => whole?,
+            whole = self.request_rest(None) => whole?,
         };
         self.handles.counters.resumed.one();
         self.relay(Some(whole), None).await
     }
 
-    async fn hand_over(&mut self, bytes: Bytes) -> Result<(), Interruption> {
+    async fn deliver(&mut self, bytes: Bytes) -> Result<(), Interruption> {
         self.handles.counters.body_bytes_decoded.add(bytes.len() as u64);
         self.delivered.add(&bytes);
-        if let Some(tee) = &mut self.tee {
-            tee.write(bytes.clone()).await;
+        if let Some(cache_writer) = &mut self.cache_writer {
+            cache_writer.write(bytes.clone()).await;
         }
         self.browser
             .send(Ok(bytes))
@@ -190,7 +195,7 @@ impl Relay {
             .map_err(|_| Interruption::BrowserGone)
     }
 
-    async fn ended(self, end: Result<(), Interruption>) {
+    async fn finish(self, end: Result<(), Interruption>) {
         match end {
             Ok(()) => {}
             Err(Interruption::BrowserGone) => {
@@ -200,13 +205,13 @@ impl Relay {
                     ..
                 }) = &self.page
                 {
-                    load.break_off();
+                    load.abort_page();
                 }
             }
             Err(interruption) => {
                 self.handles.counters.truncated.one();
                 self.handles.counters.failures.one();
-                warn!("a body broke off; the browser's connection is broken too: {interruption}");
+                warn!("a body ended early, so the browser's connection is aborted: {interruption}");
                 let _gone = self.browser.send(Err(BodyBroken)).await;
             }
         }
@@ -217,17 +222,17 @@ impl Relay {
         mut source: Option<Source>,
         mut decoder: Option<BodyDecoder>,
     ) -> Result<(), Interruption> {
-        let mut fruitless = 0;
+        let mut attempts_without_progress = 0;
         loop {
             if let Some(source) = &mut source {
                 let before = self.delivered.length();
                 let interruption = match self.read(source, &mut decoder).await {
                     Ok(chk) => {
-                        if !self.known.is_confirmed() {
+                        if !self.resume_check.is_confirmed() {
                             return Err(Interruption::Broken("the body is another one now"));
                         }
-                        if let Some(tee) = self.tee.take() {
-                            tee.finish(chk).await;
+                        if let Some(cache_writer) = self.cache_writer.take() {
+                            cache_writer.finish(chk).await;
                         }
                         return Ok(());
                     }
@@ -235,11 +240,17 @@ impl Relay {
                 };
                 if matches!(interruption, Interruption::BadWindow) {
                     self.handles.counters.windows_bad.one();
-                    warn!("a window of a body does not match its hash; asking for the rest again");
+                    warn!("a window of a body does not match its hash; requesting the rest again");
                 }
                 let progress = self.delivered.length() > before;
-                fruitless = if progress { 0 } else { fruitless + 1 };
-                if !self.may_ask_again(&interruption) || fruitless >= MAX_FRUITLESS {
+                attempts_without_progress = if progress {
+                    0
+                } else {
+                    attempts_without_progress + 1
+                };
+                if !self.may_request_rest(&interruption)
+                    || attempts_without_progress >= MAX_ATTEMPTS_WITHOUT_PROGRESS
+                {
                     return Err(interruption);
                 }
             }
@@ -252,12 +263,12 @@ impl Relay {
             });
             if resume.is_none() {
                 decoder = None;
-                self.known = ResumeCheck::new(&self.delivered);
+                self.resume_check = ResumeCheck::new(&self.delivered);
             }
             source = tokio::select! {
                 biased;
                 () = self.browser.closed() => return Err(Interruption::BrowserGone),
-                source = self.ask_again(resume) => Some(source?),
+                source = self.request_rest(resume) => Some(source?),
             };
         }
     }
@@ -265,7 +276,7 @@ impl Relay {
     /// True if the agent may request a broken body again: with a validator, the rest; without one, after a
     /// lost session, the whole body, to be compared with the delivered bytes. A body without a length may be
     /// endless and never repeat itself.
-    fn may_ask_again(&self, interruption: &Interruption) -> bool {
+    fn may_request_rest(&self, interruption: &Interruption) -> bool {
         self.is_get
             && match interruption {
                 Interruption::BadWindow => self.validator.is_some(),
@@ -293,14 +304,14 @@ impl Relay {
     ) -> Result<ContentHash, Interruption> {
         let body = match source.body.take() {
             Some(body) => body,
-            None => self.or_gone(source.stream.body()).await?,
+            None => self.unless_browser_gone(source.stream.body()).await?,
         };
         let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
         if body.offset != offset {
             return Err(Interruption::Broken("the gateway resumed at another offset"));
         }
-        if self.length.is_some() && body.length != self.length && !self.known.is_confirmed() {
-            return Err(Interruption::Broken("the body has another length now"));
+        if self.length.is_some() && body.length != self.length && !self.resume_check.is_confirmed() {
+            return Err(Interruption::Broken("the length of the body has changed"));
         }
         self.length = self.length.or(body.length);
         let key = source.session.window_key().ok_or(Interruption::SessionLost)?;
@@ -325,20 +336,20 @@ impl Relay {
         decoder: &mut BodyDecoder,
     ) -> Result<ContentHash, Interruption> {
         loop {
-            let Some(bytes) = self.or_gone(stream.read()).await? else {
+            let Some(bytes) = self.unless_browser_gone(stream.read()).await? else {
                 return decoder.finish().map_err(interruption);
             };
             if let Some(page) = &self.page {
-                page.load.touch();
+                page.load.record_progress();
             }
             let mut wire = bytes;
             loop {
                 match next_window(decoder, &mut wire).await.map_err(interruption)? {
                     BodyEvent::Window(window) => {
-                        let fresh = self.known.fresh_part(window);
+                        let fresh = self.resume_check.fresh_part(window);
                         let fresh = fresh.ok_or(Interruption::Broken("the body is another one now"))?;
                         if !fresh.is_empty() {
-                            self.hand_over(fresh).await?;
+                            self.deliver(fresh).await?;
                         }
                     }
                     BodyEvent::End(chk) => return Ok(chk),
@@ -349,7 +360,7 @@ impl Relay {
     }
 
     /// Waits for the gateway; ends if the browser closes its connection.
-    async fn or_gone<T>(
+    async fn unless_browser_gone<T>(
         &self,
         read: impl Future<Output = Result<T, StreamError>>,
     ) -> Result<T, Interruption> {
@@ -358,7 +369,7 @@ impl Relay {
             answer = read => answer.map_err(|error| match error {
                 StreamError::SessionLost(_) => Interruption::SessionLost,
                 StreamError::Cancelled(_) | StreamError::Stopped(_) | StreamError::Finished | _ => {
-                    Interruption::Broken("the gateway cut the response off")
+                    Interruption::Broken("the gateway cancelled the response")
                 }
             }),
             () = self.browser.closed() => Err(Interruption::BrowserGone),
@@ -366,7 +377,7 @@ impl Relay {
     }
 
     /// Requests the rest, or the whole body, in the current or next session.
-    async fn ask_again(&self, resume: Option<Resume>) -> Result<Source, Interruption> {
+    async fn request_rest(&self, resume: Option<Resume>) -> Result<Source, Interruption> {
         let _demand = self.handles.gateway.demand();
         let mut policy = BasePolicy::Best;
         let fetch = FetchDraft {
@@ -382,14 +393,18 @@ impl Relay {
             ..self.fetch.clone()
         };
         loop {
-            let (session, _) = self.handles.gateway.usable(RequiredSessionState::Open).await;
+            let (session, _) = self
+                .handles
+                .gateway
+                .wait_for_session(RequiredSessionState::Open)
+                .await;
             let (mut exchange, wire) = match session.encode_fetch(&fetch, resume.clone(), policy) {
                 Ok(coded) => coded,
                 Err(SendError::Lost(_)) => {
                     tokio::task::yield_now().await;
                     continue;
                 }
-                Err(_) => return Err(Interruption::Broken("the rest cannot be asked for")),
+                Err(_) => return Err(Interruption::Broken("the rest cannot be requested")),
             };
             if session
                 .open(self.class, SendPhase::Open, wire.into(), End::Finish)
@@ -420,9 +435,9 @@ impl Relay {
                     policy = BasePolicy::None;
                 }
                 Ok(GatewayAnswer::Failed { reason, .. }) => {
-                    debug!(?reason, "the rest of a body is not to be had");
+                    debug!(?reason, "the gateway cannot send the rest of a body");
                     return Err(Interruption::Broken(
-                        "the gateway has no rest of this representation",
+                        "the gateway cannot resume this representation",
                     ));
                 }
                 Ok(
@@ -431,9 +446,11 @@ impl Relay {
                     | GatewayAnswer::Promised { .. }
                     | GatewayAnswer::Malformed,
                 ) => {
-                    return Err(Interruption::Broken("the rest is another response"));
+                    return Err(Interruption::Broken("the rest belongs to another response"));
                 }
-                Err(reason) => debug!(%reason, "session lost while the rest of a body was asked for"),
+                Err(reason) => {
+                    debug!(%reason, "session lost during a request for the rest of a body")
+                }
             }
         }
     }
@@ -442,8 +459,8 @@ impl Relay {
 const fn interruption(error: DecodeError) -> Interruption {
     match error {
         DecodeError::WindowMismatch { .. } => Interruption::BadWindow,
-        DecodeError::ContentMismatch => Interruption::Broken("the whole does not match its content hash"),
-        DecodeError::Truncated { .. } => Interruption::Broken("the body ends too early"),
+        DecodeError::ContentMismatch => Interruption::Broken("the body does not match its content hash"),
+        DecodeError::Truncated { .. } => Interruption::Broken("the body ended early at the origin"),
         DecodeError::Malformed { .. } => Interruption::Broken("the gateway sent a malformed window"),
         DecodeError::TooLarge(_) => Interruption::Broken("the body is too large"),
         _ => Interruption::Broken("the body cannot be decoded"),

@@ -9,10 +9,10 @@ use longhaul_session::{
 use longhaul_types::ContentHash;
 
 use super::{
-    outcome::Exit,
+    outcome::RequestOutcome,
     page_membership::{PageUse, Role},
     phase::{Phase, Promise},
-    response::{self, Opening, Source},
+    response::{self, OpenedBody, Source},
     task::{MAX_REPEATS, RequestTask},
 };
 use crate::{
@@ -20,13 +20,13 @@ use crate::{
     gateway::{
         BasePolicy, Exchange, GatewayAnswer, GatewaySession, RequiredSessionState, ResponseStream, SendPhase,
     },
-    pageload::{Direction, PageLoad},
+    pageload::{PageLoad, PageResponse},
     pages::{Failure, Lost},
 };
 
 impl RequestTask {
     /// Handles the gateway's answer.
-    pub(super) async fn arrived(
+    pub(super) async fn handle_answer(
         &mut self,
         answer: GatewayAnswer,
         exchange: Exchange,
@@ -36,7 +36,7 @@ impl RequestTask {
         let failure = match answer {
             GatewayAnswer::Head {
                 status: TOO_EARLY, ..
-            } if send_phase == SendPhase::EarlyData => return self.outside_early_data(),
+            } if send_phase == SendPhase::EarlyData => return self.repeat_outside_early_data(),
             GatewayAnswer::Head {
                 status,
                 fields,
@@ -44,50 +44,50 @@ impl RequestTask {
                 content_hash,
                 stream,
             } => {
-                let head = Answer {
+                let head = ReceivedHead {
                     status,
                     fields,
                     body,
                     content_hash,
                     stream,
                 };
-                match self.answered(head, &exchange).await {
+                match self.handle_head(head, &exchange).await {
                     Some(phase) => return phase,
                     None => malformed_answer(),
                 }
             }
             GatewayAnswer::Promised { page, entry } => {
-                return self.promised_by(page, entry, exchange.session());
+                return self.handle_promised(page, entry, exchange.session());
             }
             GatewayAnswer::Failed {
                 reason: FailureReason::TooEarly,
                 ..
             } if self.repeats < MAX_REPEATS && self.rewind() => {
-                return self.outside_early_data();
+                return self.repeat_outside_early_data();
             }
             GatewayAnswer::Failed {
                 reason: FailureReason::UnknownBase,
                 ..
             } if self.policy == BasePolicy::Best => {
                 if !self.rewind() {
-                    return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone)));
+                    return Phase::Over(RequestOutcome::of_failure(Failure::Lost(Lost::BodyGone)));
                 }
                 self.policy = BasePolicy::None;
                 self.counters.repeated.one();
-                return self.leave(PhaseExit::SentRepeated, Phase::Waiting);
+                return self.change_phase(PhaseExit::SentRepeated, Phase::Waiting);
             }
             GatewayAnswer::Failed { reason, detail } => Failure::Gateway { reason, detail },
             GatewayAnswer::Tunnel(_) | GatewayAnswer::Malformed => malformed_answer(),
         };
-        self.leave(
+        self.change_phase(
             PhaseExit::SentFailed,
-            Phase::Over(Exit::without_response(failure)),
+            Phase::Over(RequestOutcome::of_failure(failure)),
         )
     }
 
     /// Handles the head of a response; returns `None` if the head is malformed.
-    async fn answered(&mut self, answer: Answer, exchange: &Exchange) -> Option<Phase> {
-        let Answer {
+    async fn handle_head(&mut self, answer: ReceivedHead, exchange: &Exchange) -> Option<Phase> {
+        let ReceivedHead {
             status,
             fields,
             body,
@@ -104,11 +104,11 @@ impl RequestTask {
             ..
         }) = &self.page
         {
-            if let Some(before) = self.came_from.take() {
+            if let Some(before) = self.previous_page.take() {
                 let time = self.acceleration.push.leaving;
-                tokio::spawn(async move { before.supersede_if_left(time).await });
+                tokio::spawn(async move { before.leave_if_idle(time).await });
             }
-            load.answered(Direction::of(&load.url, status, &fields));
+            load.handle_response(PageResponse::of(&load.url, status, &fields));
         }
         if invalidates(&self.request.method, status) {
             self.forget_stored().await;
@@ -141,28 +141,28 @@ impl RequestTask {
             (BodyPlace::Follows, _) => {
                 let session = Arc::clone(exchange.session());
                 match Source::gateway(&store, session, stream).await {
-                    Opening::Source(source) => {
-                        if let Source::Gateway(_, _, begun) = &source
-                            && let Some(name) = begun.body.as_ref().and_then(|body| body.base)
+                    OpenedBody::Source(source) => {
+                        if let Source::Gateway(_, _, start) = &source
+                            && let Some(name) = start.body.as_ref().and_then(|body| body.base)
                         {
                             self.counters.base_used(&name);
                         }
                         (PhaseExit::SentForwarded, source)
                     }
-                    Opening::Broken => return None,
-                    Opening::NoBase(name) => return Some(self.base_is_missing(name, exchange.session())),
+                    OpenedBody::Broken => return None,
+                    OpenedBody::NoBase(name) => return Some(self.base_is_missing(name, exchange.session())),
                 }
             }
         };
-        let tee = match &source {
-            Source::Gateway(..) if !bound => store.tee(self.query(), status, &fields),
+        let cache_writer = match &source {
+            Source::Gateway(..) if !bound => store.cache_writer(self.query(), status, &fields),
             Source::Gateway(..) | Source::Empty | Source::Pushed(_) | Source::Stored(_) => None,
         };
-        let mut outgoing = self.outgoing(status, fields, source);
-        outgoing.tee = tee;
-        outgoing.content_hash = content_hash;
-        let response = response::begin(outgoing);
-        Some(self.leave(exit, Phase::Over(Exit::Forwarded(response))))
+        let mut response_draft = self.response_draft(status, fields, source);
+        response_draft.cache_writer = cache_writer;
+        response_draft.content_hash = content_hash;
+        let response = response::start(response_draft);
+        Some(self.change_phase(exit, Phase::Over(RequestOutcome::Forwarded(response))))
     }
 
     /// Invalidates the stored responses of an unsafe request's URL (RFC 9111 section 4.4).
@@ -185,14 +185,14 @@ impl RequestTask {
         session.send_control(Message::Evicted(Evicted {
             hashes: vec![short_hash(&chk)],
         }));
-        self.held = None;
+        self.held_version = None;
         // The origin has received the request: only a safe request may be repeated.
         if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
-            return Phase::Over(Exit::without_response(malformed_answer()));
+            return Phase::Over(RequestOutcome::of_failure(malformed_answer()));
         }
         self.repeats += 1;
         self.counters.repeated.one();
-        self.leave(PhaseExit::SentHeldMissing, Phase::Waiting)
+        self.change_phase(PhaseExit::SentHeldMissing, Phase::Waiting)
     }
 
     /// Handles an answer whose base the cache does not have (any more).
@@ -200,34 +200,38 @@ impl RequestTask {
         self.counters.bases_missing.one();
         session.send_control(Message::Evicted(Evicted { hashes: vec![name] }));
         if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
-            return Phase::Over(Exit::without_response(malformed_answer()));
+            return Phase::Over(RequestOutcome::of_failure(malformed_answer()));
         }
         self.request.fetch.context.delivery = Delivery::Plain;
         self.repeats += 1;
         self.counters.repeated.one();
-        self.leave(PhaseExit::SentBaseMissing, Phase::Waiting)
+        self.change_phase(PhaseExit::SentBaseMissing, Phase::Waiting)
     }
 
     /// Handles `Promised`: an entry of a manifest answers the request.
-    fn promised_by(&mut self, page: u64, entry: u32, session: &GatewaySession) -> Phase {
-        match self.acceleration.page_loads.of_page(session.serial(), page) {
+    fn handle_promised(&mut self, page: u64, entry: u32, session: &GatewaySession) -> Phase {
+        match self
+            .acceleration
+            .page_loads
+            .find_page_load(session.serial(), page)
+        {
             // The gateway may only name the page load that the request itself named.
-            Some(load) if self.request.is_lookable() && self.uses(&load) => {
-                let by_sheet = !load.is_document_of(self.request.context.requester());
+            Some(load) if self.request.may_be_answered_locally() && self.uses(&load) => {
+                let by_style_sheet = !load.is_document_of(self.request.context.requester());
                 let promise = Promise {
                     load,
                     entry,
-                    by_sheet,
+                    by_style_sheet,
                 };
-                self.leave(PhaseExit::SentPromised, Phase::Promised(promise))
+                self.change_phase(PhaseExit::SentPromised, Phase::Promised(promise))
             }
             Some(_) | None => {
                 self.request.fetch.context.delivery = Delivery::Own;
                 if self.repeats >= MAX_REPEATS {
-                    return Phase::Over(Exit::without_response(malformed_answer()));
+                    return Phase::Over(RequestOutcome::of_failure(malformed_answer()));
                 }
                 self.repeats += 1;
-                self.leave(PhaseExit::SentPromisedUnknown, Phase::Waiting)
+                self.change_phase(PhaseExit::SentPromisedUnknown, Phase::Waiting)
             }
         }
     }
@@ -237,16 +241,16 @@ impl RequestTask {
         page.is_some_and(|page| Arc::ptr_eq(&page.load, load))
     }
 
-    fn outside_early_data(&mut self) -> Phase {
-        self.request.need = RequiredSessionState::Open;
+    fn repeat_outside_early_data(&mut self) -> Phase {
+        self.request.required_state = RequiredSessionState::Open;
         self.repeats += 1;
         self.counters.repeated.one();
-        self.leave(PhaseExit::SentRepeated, Phase::Waiting)
+        self.change_phase(PhaseExit::SentRepeated, Phase::Waiting)
     }
 }
 
 /// A received `Head`.
-struct Answer {
+struct ReceivedHead {
     status: u16,
     fields: Vec<HeaderField>,
     body: BodyPlace,
@@ -257,6 +261,6 @@ struct Answer {
 fn malformed_answer() -> Failure {
     Failure::Gateway {
         reason: FailureReason::Malformed,
-        detail: "the gateway's answer makes no sense".to_owned(),
+        detail: "the gateway's answer is not valid".to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    outcome::Exit,
+    outcome::RequestOutcome,
     phase::{Phase, Promise},
     response::{self, Source},
     task::RequestTask,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     counters::PhaseExit,
     gateway::{GatewaySession, RequiredSessionState},
-    pageload::{Document, KeptManifest, PageLoad, Progress},
+    pageload::{DocumentProgress, KeptManifest, ManifestProgress, PageLoad},
     store::Lookup,
 };
 
@@ -25,20 +25,23 @@ const MANIFEST_TIME: Duration = Duration::from_millis(200);
 const MAX_HOLDING: usize = 512;
 
 /// A page load that a request belongs to.
-struct Owner {
+struct OwningLoad {
     load: Arc<PageLoad>,
     /// True if the requester is a style sheet of the page and not its document.
-    by_sheet: bool,
+    by_style_sheet: bool,
 }
 
 impl RequestTask {
-    pub(super) async fn look(&mut self) -> Phase {
-        if !self.request.is_lookable() {
-            return self.leave(PhaseExit::LookingUnfit, Phase::Waiting);
+    pub(super) async fn look_up_locally(&mut self) -> Phase {
+        if !self.request.may_be_answered_locally() {
+            return self.change_phase(PhaseExit::LookingUnfit, Phase::Waiting);
         }
         let (pictures, upstream) = (&self.acceleration.images, &self.request);
-        if let Some(instead) = pictures.instead_of(&upstream.fetch.url, &upstream.headers) {
-            return self.leave(PhaseExit::LookingHidden, Phase::Over(Exit::Cached(instead)));
+        if let Some(replacement) = pictures.replacement(&upstream.fetch.url, &upstream.headers) {
+            return self.change_phase(
+                PhaseExit::LookingHidden,
+                Phase::Over(RequestOutcome::Cached(replacement)),
+            );
         }
         let loads = self
             .acceleration
@@ -55,7 +58,7 @@ impl RequestTask {
             self.promise_of(&owners)
         };
         let owner = owners.first().map(|owner| Arc::clone(&owner.load));
-        self.came_from = owner
+        self.previous_page = owner
             .clone()
             .filter(|load| is_page && !load.is_over() && !load.is_complete());
         let url = &self.request.fetch.url;
@@ -67,67 +70,67 @@ impl RequestTask {
             let client = self.request.context.client();
             self.acceleration
                 .page_loads
-                .supersede_others(client, self.came_from.as_ref());
+                .leave_others(client, self.previous_page.as_ref());
         }
-        if let Some(phase) = self.look_up().await {
+        if let Some(phase) = self.look_up_cache().await {
             if let Some(Promise { load, entry, .. }) = &found {
                 // A pushed response may already be in the cache; the entry counts as used.
-                load.take(*entry, load.body_entry(*entry), None);
+                load.mark_used(*entry, load.body_entry(*entry), None);
             }
             return phase;
         }
         if let Some(promise) = found {
-            return self.leave(PhaseExit::LookingAnnounced, Phase::Promised(promise));
+            return self.change_phase(PhaseExit::LookingAnnounced, Phase::Promised(promise));
         }
         match (is_page, redirected, owner) {
             (true, Some(load), _) => {
-                self.leave(PhaseExit::LookingRedirected, Phase::WaitingForManifest(load))
+                self.change_phase(PhaseExit::LookingRedirected, Phase::WaitingForManifest(load))
             }
             (true, None, _) => {
                 self.prepare_page().await;
-                self.leave(PhaseExit::LookingPage, Phase::Waiting)
+                self.change_phase(PhaseExit::LookingPage, Phase::Waiting)
             }
             (false, _, Some(load)) if !load.is_over() => {
                 let next = Phase::WaitingForManifest(Arc::clone(&load));
                 self.join(load);
-                self.leave(PhaseExit::LookingOwned, next)
+                self.change_phase(PhaseExit::LookingOwned, next)
             }
-            (false, _, Some(_) | None) => self.leave(PhaseExit::LookingAlone, Phase::Waiting),
+            (false, _, Some(_) | None) => self.change_phase(PhaseExit::LookingAlone, Phase::Waiting),
         }
     }
 
     /// Returns the page loads that the request belongs to, the load of its referrer's URL first.
-    fn owners(&self, loads: &[Arc<PageLoad>]) -> Vec<Owner> {
+    fn owners(&self, loads: &[Arc<PageLoad>]) -> Vec<OwningLoad> {
         let requester = self.request.context.requester();
         let referrer = self.request.headers.get(header::REFERER);
         let referrer = referrer.and_then(|referrer| referrer.to_str().ok());
-        let mut owners: Vec<Owner> = loads
+        let mut owners: Vec<OwningLoad> = loads
             .iter()
             .filter_map(|load| {
-                let by_sheet = if load.is_document_of(requester) {
+                let by_style_sheet = if load.is_document_of(requester) {
                     false
-                } else if referrer.is_some_and(|referrer| load.has_sheet(referrer)) {
+                } else if referrer.is_some_and(|referrer| load.has_style_sheet(referrer)) {
                     true
                 } else {
                     return None;
                 };
                 let load = Arc::clone(load);
-                Some(Owner { load, by_sheet })
+                Some(OwningLoad { load, by_style_sheet })
             })
             .collect();
         // The sort is stable: otherwise the newest load is first.
-        owners.sort_by_key(|owner| (owner.by_sheet, referrer != Some(owner.load.url.as_str())));
+        owners.sort_by_key(|owner| (owner.by_style_sheet, referrer != Some(owner.load.url.as_str())));
         owners
     }
 
     /// Finds the request's entry in a page load of the requester.
-    fn promise_of(&self, owners: &[Owner]) -> Option<Promise> {
+    fn promise_of(&self, owners: &[OwningLoad]) -> Option<Promise> {
         let url = &self.request.fetch.url;
         owners.iter().find_map(|owner| {
             Some(Promise {
                 entry: owner.load.find(url)?,
                 load: Arc::clone(&owner.load),
-                by_sheet: owner.by_sheet,
+                by_style_sheet: owner.by_style_sheet,
             })
         })
     }
@@ -139,25 +142,31 @@ impl RequestTask {
         Some(Promise {
             entry: load.find(url)?,
             load: Arc::clone(load),
-            by_sheet: false,
+            by_style_sheet: false,
         })
     }
 
     /// Looks up the agent's cache.
-    async fn look_up(&mut self) -> Option<Phase> {
+    async fn look_up_cache(&mut self) -> Option<Phase> {
         let store = self.storage.store.clone();
         match store.look_up(self.query()).await {
             Lookup::Fresh(status, fields, body) => {
                 let source = body.map_or(Source::Empty, Source::Stored);
-                let response = response::begin(self.outgoing(status, fields, source));
-                Some(self.leave(PhaseExit::LookingFresh, Phase::Over(Exit::Cached(response))))
+                let response = response::start(self.response_draft(status, fields, source));
+                Some(self.change_phase(
+                    PhaseExit::LookingFresh,
+                    Phase::Over(RequestOutcome::Cached(response)),
+                ))
             }
             Lookup::NotModified(fields) => {
                 let response = response::not_modified(fields);
-                Some(self.leave(PhaseExit::LookingNotModified, Phase::Over(Exit::Cached(response))))
+                Some(self.change_phase(
+                    PhaseExit::LookingNotModified,
+                    Phase::Over(RequestOutcome::Cached(response)),
+                ))
             }
             Lookup::Held(held) => {
-                self.held = held;
+                self.held_version = held;
                 None
             }
         }
@@ -176,14 +185,14 @@ impl RequestTask {
         let agreed = self
             .upstream
             .gateway
-            .usable_now(RequiredSessionState::EarlyData)
+            .usable_session(RequiredSessionState::EarlyData)
             .and_then(|(session, _)| session.mirror());
         if let Some(kept) = &kept
             && agreed != Some(MirrorState::Agreed)
         {
-            self.holding = held_of(store, kept).await;
+            self.held_bodies = held_bodies_of(store, kept).await;
         }
-        self.kept = kept.map(Arc::new);
+        self.kept_manifest = kept.map(Arc::new);
     }
 
     pub(super) async fn wait_for_manifest(&mut self, load: Arc<PageLoad>) -> Phase {
@@ -194,27 +203,27 @@ impl RequestTask {
         loop {
             changes.borrow_and_update();
             if let Some(entry) = load.find(&self.request.fetch.url) {
-                let by_sheet = !is_page && !load.is_document_of(self.request.context.requester());
+                let by_style_sheet = !is_page && !load.is_document_of(self.request.context.requester());
                 let promise = Promise {
                     load,
                     entry,
-                    by_sheet,
+                    by_style_sheet,
                 };
-                return self.leave(PhaseExit::ManifestAnnounced, Phase::Promised(promise));
+                return self.change_phase(PhaseExit::ManifestAnnounced, Phase::Promised(promise));
             }
             let mut until = entered + time;
             match load.manifest() {
-                Progress::Planned | Progress::Complete(_) | Progress::Broken => {
+                ManifestProgress::Planned | ManifestProgress::Complete(_) | ManifestProgress::Broken => {
                     return self.not_promised(PhaseExit::ManifestNotFound).await;
                 }
                 // The manifest's stream begins before the page's: a manifest that does not arrive shortly
                 // after the page does not exist.
-                Progress::Awaited => {
+                ManifestProgress::Awaited => {
                     if let Some(at) = load.document().answered_at() {
                         until = until.min(at + time);
                     }
                 }
-                Progress::Reading => {}
+                ManifestProgress::Reading => {}
             }
             if load.is_over() || load.is_withdrawn(&self.request.fetch.url) {
                 return self.not_promised(PhaseExit::ManifestNotFound).await;
@@ -233,17 +242,20 @@ impl RequestTask {
             let client = self.request.context.client();
             self.acceleration
                 .page_loads
-                .supersede_others(client, self.came_from.as_ref());
+                .leave_others(client, self.previous_page.as_ref());
             self.prepare_page().await;
         }
-        self.leave(exit, Phase::Waiting)
+        self.change_phase(exit, Phase::Waiting)
     }
 }
 
 /// True if the page's response was a redirection whose target may still appear in the manifest.
 fn leads_elsewhere(load: &PageLoad) -> bool {
-    matches!(load.document(), Document::Redirection(_))
-        && matches!(load.manifest(), Progress::Awaited | Progress::Reading)
+    matches!(load.document(), DocumentProgress::Redirection(_))
+        && matches!(
+            load.manifest(),
+            ManifestProgress::Awaited | ManifestProgress::Reading
+        )
         && !load.is_over()
 }
 
@@ -251,7 +263,7 @@ fn manifest_time(session: &GatewaySession, reordering: Duration) -> Duration {
     (session.stats().srtt / 2 + reordering).min(MANIFEST_TIME.max(reordering))
 }
 
-async fn held_of(store: &crate::store::Store, kept: &KeptManifest) -> Vec<ShortHash> {
+async fn held_bodies_of(store: &crate::store::Store, kept: &KeptManifest) -> Vec<ShortHash> {
     let mut holding = Vec::new();
     let mut hashes: Vec<ContentHash> = kept.hashes().collect();
     hashes.sort_unstable();

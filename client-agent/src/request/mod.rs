@@ -23,11 +23,11 @@ mod gateway_answer;
 mod lookup;
 mod outcome;
 mod page_membership;
-mod patience;
 mod phase;
 mod response;
 mod resume_check;
 mod send;
+mod stall_timeout;
 mod task;
 mod upload;
 mod upstream_request;
@@ -38,7 +38,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tracing::debug;
 
-use outcome::Exit;
+use outcome::RequestOutcome;
 
 use crate::{
     connection::ConnectionScope,
@@ -54,18 +54,20 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
     handles.counters.requests.one();
-    scope.asked(request.headers());
+    scope.observe_request(request.headers());
     let exit = match task::RequestTask::new(handles, scope, request) {
         Ok(task) => task.run().await,
-        Err(bad) => Exit::Refused(Failure::Request(bad)),
+        Err(bad) => RequestOutcome::Refused(Failure::Request(bad)),
     };
     let response = match exit {
-        Exit::Forwarded(response) | Exit::Cached(response) | Exit::Promised(response) => response,
-        Exit::Direct(response) => {
+        RequestOutcome::Forwarded(response)
+        | RequestOutcome::Cached(response)
+        | RequestOutcome::Promised(response) => response,
+        RequestOutcome::Direct(response) => {
             handles.counters.direct_requests.one();
             response
         }
-        Exit::Refused(failure) | Exit::Failed(failure) => {
+        RequestOutcome::Refused(failure) | RequestOutcome::Failed(failure) => {
             handles.counters.failures.one();
             debug!(?failure, "request without response");
             let page = failure.page();
@@ -74,6 +76,6 @@ pub(crate) async fn answer(
             response
         }
     };
-    scope.answered(&response);
+    scope.observe_response(&response);
     response
 }

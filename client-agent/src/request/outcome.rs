@@ -6,7 +6,7 @@ use crate::{pages::Failure, proxy_body::ProxyBody};
 
 /// Result of a request, up to the response's head.
 #[derive(Debug)]
-pub(crate) enum Exit {
+pub(crate) enum RequestOutcome {
     /// The gateway's response.
     Forwarded(Response<ProxyBody>),
     /// A fresh response from the agent's cache.
@@ -21,9 +21,9 @@ pub(crate) enum Exit {
     Failed(Failure),
 }
 
-impl Exit {
+impl RequestOutcome {
     /// Creates the exit for a failure.
-    pub(crate) fn without_response(failure: Failure) -> Self {
+    pub(crate) fn of_failure(failure: Failure) -> Self {
         let refused = match &failure {
             Failure::Request(_) => true,
             Failure::Gateway { reason, .. } => matches!(

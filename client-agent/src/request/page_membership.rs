@@ -1,14 +1,14 @@
 //! Participation of a request in a page load.
 use std::sync::Arc;
 
-use crate::pageload::{Live, PageLoad};
+use crate::pageload::{PageLoad, PageLoadGuard};
 
 /// A request's reference to a page load.
 #[derive(Debug)]
 pub(super) struct PageUse {
     pub(super) load: Arc<PageLoad>,
     pub(super) role: Role,
-    _live: Live,
+    _guard: PageLoadGuard,
 }
 
 /// Role of a request in a page load.
@@ -22,11 +22,11 @@ pub(super) enum Role {
 
 impl PageUse {
     pub(super) fn of(load: Arc<PageLoad>, role: Role) -> Self {
-        let live = load.enter();
+        let live = load.join();
         Self {
             load,
             role,
-            _live: live,
+            _guard: live,
         }
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use longhaul_session::EntryHead;
 
-use super::outcome::Exit;
+use super::outcome::RequestOutcome;
 use crate::{
     gateway::{GatewaySession, SendPhase},
     pageload::PageLoad,
@@ -27,7 +27,7 @@ pub(super) enum Phase {
     /// Fetches directly, without the gateway.
     Direct,
     /// Finished.
-    Over(Exit),
+    Over(RequestOutcome),
 }
 
 /// An entry of a manifest that matches the request.
@@ -36,5 +36,5 @@ pub(super) struct Promise {
     pub(super) load: Arc<PageLoad>,
     pub(super) entry: u32,
     /// True if the requester is a style sheet of the page and not its document.
-    pub(super) by_sheet: bool,
+    pub(super) by_style_sheet: bool,
 }

@@ -35,7 +35,7 @@ pub(super) enum Source {
     /// No body.
     Empty,
     /// A stream from the gateway in this session.
-    Gateway(Arc<GatewaySession>, ResponseStream, Box<Begun>),
+    Gateway(Arc<GatewaySession>, ResponseStream, Box<BodyStart>),
     /// A pushed body.
     Pushed(Arc<PushedBody>),
     /// The agent's cache.
@@ -44,7 +44,7 @@ pub(super) enum Source {
 
 /// Beginning of a body on a response stream.
 #[derive(Debug, Default)]
-pub(super) struct Begun {
+pub(super) struct BodyStart {
     /// The `Body` message, if received.
     pub(super) body: Option<Body>,
     /// The base that `Body` names.
@@ -52,7 +52,7 @@ pub(super) struct Begun {
 }
 
 /// Result of opening a body on a response stream.
-pub(super) enum Opening {
+pub(super) enum OpenedBody {
     Source(Source),
     /// The stream has already ended.
     Broken,
@@ -66,9 +66,9 @@ impl Source {
         store: &Store,
         session: Arc<GatewaySession>,
         mut stream: ResponseStream,
-    ) -> Opening {
+    ) -> OpenedBody {
         let body = match timeout(LENGTH_TIME, stream.body()).await {
-            Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return Opening::Broken,
+            Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return OpenedBody::Broken,
             Ok(Err(_)) | Err(_) => None,
             Ok(Ok(body)) => Some(body),
         };
@@ -76,17 +76,17 @@ impl Source {
             None => None,
             Some(name) => match store.base(&name).await {
                 Some(base) => Some(base),
-                None => return Opening::NoBase(name),
+                None => return OpenedBody::NoBase(name),
             },
         };
-        let begun = Box::new(Begun { body, base });
-        Opening::Source(Self::Gateway(session, stream, begun))
+        let start = Box::new(BodyStart { body, base });
+        OpenedBody::Source(Self::Gateway(session, stream, start))
     }
 
     fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
-            Self::Gateway(_, _, begun) => begun.body.as_ref().and_then(|body| body.length),
+            Self::Gateway(_, _, start) => start.body.as_ref().and_then(|body| body.length),
             Self::Pushed(body) => body.length(),
             Self::Stored(body) => Some(body.length()),
         }
@@ -94,7 +94,7 @@ impl Source {
 }
 
 /// A response on its way to the browser.
-pub(super) struct Outgoing<'a> {
+pub(super) struct ResponseDraft<'a> {
     pub(super) relay: RelayHandles,
     pub(super) request: &'a UpstreamRequest,
     pub(super) status: StatusCode,
@@ -103,22 +103,22 @@ pub(super) struct Outgoing<'a> {
     pub(super) source: Source,
     /// Content hash of the whole body, if known in advance.
     pub(super) content_hash: Option<[u8; 32]>,
-    pub(super) tee: Option<CacheWriter>,
+    pub(super) cache_writer: Option<CacheWriter>,
     pub(super) page: Option<PageUse>,
 }
 
 /// Builds the browser's response and starts the task that relays its body.
-pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
-    let Outgoing {
+pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
+    let ResponseDraft {
         relay: handles,
         request,
         status,
         fields,
         source,
         content_hash,
-        tee,
+        cache_writer,
         page,
-    } = outgoing;
+    } = response_draft;
     let mut headers = fields;
     hop::strip_response(&mut headers);
     hop::append_via(&mut headers, Version::HTTP_11);
@@ -144,15 +144,15 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
         is_get: request.method == Method::GET,
         status: status.as_u16(),
         browser: sender,
-        tee,
+        cache_writer,
         page,
         delivered: Delivered::default(),
-        known: ResumeCheck::default(),
+        resume_check: ResumeCheck::default(),
         length: None,
     };
     match source {
         Source::Empty => {}
-        Source::Gateway(session, stream, begun) => drop(tokio::spawn(relay.run(session, stream, *begun))),
+        Source::Gateway(session, stream, start) => drop(tokio::spawn(relay.run(session, stream, *start))),
         Source::Pushed(body) => drop(tokio::spawn(relay.run_pushed(body.reader()))),
         Source::Stored(body) => drop(tokio::spawn(relay.run_stored(*body))),
     }

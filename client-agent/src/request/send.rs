@@ -9,7 +9,7 @@ use longhaul_types::BitRate;
 use tracing::debug;
 
 use super::{
-    outcome::Exit,
+    outcome::RequestOutcome,
     page_membership::{PageUse, Role},
     phase::Phase,
     response,
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     counters::PhaseExit,
     gateway::{Exchange, GatewayAnswer, GatewaySession, SendPhase},
-    pageload::Beginning,
+    pageload::PageLoadStart,
     pages::{BadRequest, Failure},
     upstream::direct,
 };
@@ -39,10 +39,13 @@ impl RequestTask {
         let of_session = page.filter(|load| load.session.serial() == session.serial() && !load.is_over());
         let context = &mut self.request.fetch.context;
         context.page = of_session.map_or(0, |load| load.page);
-        context.held = self.held.map(|chk| *chk.as_bytes());
-        context.manifest = self.kept.as_ref().map(|kept| kept.id());
+        context.held = self.held_version.map(|chk| *chk.as_bytes());
+        context.manifest = self
+            .kept_manifest
+            .as_ref()
+            .map(|kept_manifest| kept_manifest.id());
         context.holding = match session.mirror() {
-            Some(MirrorState::Unknown) => self.holding.clone(),
+            Some(MirrorState::Unknown) => self.held_bodies.clone(),
             Some(MirrorState::Agreed) | None => Vec::new(),
         };
     }
@@ -54,15 +57,19 @@ impl RequestTask {
         }
         let session = exchange.session();
         let told = !self.request.fetch.context.holding.is_empty();
-        let load = self.acceleration.page_loads.begin(Beginning {
+        let load = self.acceleration.page_loads.begin(PageLoadStart {
             session: Arc::clone(session),
             page: exchange.id(),
             url: self.request.fetch.url.clone(),
             origin: self.request.fetch.origin.clone(),
             context: self.request.context.clone(),
             reload: self.request.reload,
-            base: self.kept.clone(),
-            holding: if told { Vec::new() } else { self.holding.clone() },
+            base: self.kept_manifest.clone(),
+            holding: if told {
+                Vec::new()
+            } else {
+                self.held_bodies.clone()
+            },
         });
         self.page = Some(PageUse::of(load, Role::Page));
         // `Welcome` may have arrived after the fetch was encoded.
@@ -86,7 +93,7 @@ impl RequestTask {
                 answer = exchange.answer() => Event::GatewayAnswer(answer),
                 sent = run(&mut transmission) => Event::Sent(sent),
                 answer = run(&mut direct) => Event::Direct(answer),
-                () = self.fallback.due(), if direct.is_none() && self.is_repeatable_now() => Event::FallbackDue,
+                () = self.fallback.until_due(), if direct.is_none() && self.is_repeatable_now() => Event::FallbackDue,
             };
             match event {
                 Event::GatewayAnswer(Ok(answer)) => {
@@ -94,10 +101,10 @@ impl RequestTask {
                         // The origin answers before it has the whole body: the rest is still sent.
                         tokio::spawn(rest);
                     }
-                    return self.arrived(answer, exchange, send_phase).await;
+                    return self.handle_answer(answer, exchange, send_phase).await;
                 }
                 Event::GatewayAnswer(Err(reason)) => {
-                    debug!(%reason, "session lost with a request under way");
+                    debug!(%reason, "session lost while a request waits for its answer");
                     return self.lost(&reason);
                 }
                 Event::Sent(sent) => {
@@ -106,21 +113,24 @@ impl RequestTask {
                         Ok(()) | Err(UploadError::Stream(_)) => {}
                         Err(UploadError::NotSent(error)) => return self.not_sent(&error),
                         Err(UploadError::Browser | UploadError::Coding) => {
-                            return Phase::Over(Exit::without_response(Failure::Request(BadRequest::Upload)));
+                            return Phase::Over(RequestOutcome::of_failure(Failure::Request(
+                                BadRequest::Upload,
+                            )));
                         }
                     }
                 }
                 Event::FallbackDue => direct = Some(self.direct_fetch()),
                 Event::Direct(Ok(answer)) => {
                     let response = response::of_origin(answer, &self.request.method);
-                    return self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)));
+                    return self
+                        .change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)));
                 }
                 Event::Direct(Err(error)) if direct::is_offline(&error) => {
                     self.fallback.failed(error);
                     direct = None;
                 }
                 Event::Direct(Err(error)) => {
-                    return Phase::Over(Exit::without_response(Failure::Direct(error)));
+                    return Phase::Over(RequestOutcome::of_failure(Failure::Direct(error)));
                 }
             }
         }

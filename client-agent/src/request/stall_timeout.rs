@@ -11,32 +11,32 @@ use crate::pageload::PageLoad;
 
 /// Round-trip times without a byte of the page after which the promise is given up: recovery from a lost
 /// packet takes three.
-const ROUND_TRIPS: u32 = 8;
+const STALL_ROUND_TRIPS: u32 = 8;
 
 /// Timeout of a promise: counts while the session is open and no data of the page arrives.
-pub(super) struct Patience {
+pub(super) struct StallTimeout {
     link: watch::Receiver<LinkState>,
     open_since: Option<Instant>,
     limit: Duration,
 }
 
-impl Patience {
+impl StallTimeout {
     pub(super) fn new(load: &PageLoad, least: Duration) -> Self {
         Self {
             link: load.session.watch_link(),
             open_since: None,
-            limit: least.max(load.session.stats().srtt * ROUND_TRIPS),
+            limit: least.max(load.session.stats().srtt * STALL_ROUND_TRIPS),
         }
     }
 
     /// Completes when the timeout expires. Cancel safe.
-    pub(super) async fn runs_out(&mut self, load: &PageLoad) {
+    pub(super) async fn expires(&mut self, load: &PageLoad) {
         loop {
             let open = *self.link.borrow_and_update() == LinkState::Open;
             self.open_since = open.then(|| self.open_since.unwrap_or_else(Instant::now));
             let until = self
                 .open_since
-                .map(|since| since.max(load.progress()) + self.limit);
+                .map(|since| since.max(load.last_progress()) + self.limit);
             if until.is_some_and(|until| until <= Instant::now()) {
                 return;
             }

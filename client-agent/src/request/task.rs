@@ -13,10 +13,10 @@ use tracing::debug;
 
 use super::{
     body_relay::RelayHandles,
-    outcome::Exit,
+    outcome::RequestOutcome,
     page_membership::{PageUse, Role},
     phase::Phase,
-    response::{self, Outgoing, Source},
+    response::{self, ResponseDraft, Source},
     upload::SharedUpload,
     upstream_request::UpstreamRequest,
 };
@@ -51,12 +51,12 @@ pub(super) struct RequestTask {
     /// The page load that the request belongs to.
     pub(super) page: Option<PageUse>,
     /// For a document: the page that navigated to it, while that page is still loading.
-    pub(super) came_from: Option<Arc<PageLoad>>,
+    pub(super) previous_page: Option<Arc<PageLoad>>,
     /// Content hash of the version of the URL that the agent holds.
-    pub(super) held: Option<ContentHash>,
+    pub(super) held_version: Option<ContentHash>,
     /// For a page: the manifest of its previous load, and which of its bodies the agent holds.
-    pub(super) kept: Option<Arc<KeptManifest>>,
-    pub(super) holding: Vec<ShortHash>,
+    pub(super) kept_manifest: Option<Arc<KeptManifest>>,
+    pub(super) held_bodies: Vec<ShortHash>,
 }
 
 pub(super) type DirectFetch = Pin<Box<dyn Future<Output = Result<Response<OriginBody>, FetchError>> + Send>>;
@@ -84,14 +84,14 @@ impl RequestTask {
         )?;
         let judged = storage
             .framed_sites
-            .judge(request.context.clone(), &request.fetch.url);
+            .context_of(request.context.clone(), &request.fetch.url);
         request.fetch.context.unpartitioned =
             judged.partition().is_none() && request.context.partition().is_some();
         request.context = judged;
-        if let Some(connection) = scope.bound() {
+        if let Some(connection) = scope.bound_number() {
             request.bind(connection);
         }
-        if !acceleration.push.enabled || !request.is_lookable() {
+        if !acceleration.push.enabled || !request.may_be_answered_locally() {
             // The gateway plans nothing for a fetch of kind object.
             request.fetch.kind = FetchKind::Object;
         }
@@ -109,21 +109,21 @@ impl RequestTask {
             repeats: 0,
             fallback,
             page: None,
-            came_from: None,
-            held: None,
-            kept: None,
-            holding: Vec::new(),
+            previous_page: None,
+            held_version: None,
+            kept_manifest: None,
+            held_bodies: Vec::new(),
         })
     }
 
     /// Runs the request through its phases to its end.
-    pub(super) async fn run(mut self) -> Exit {
+    pub(super) async fn run(mut self) -> RequestOutcome {
         let gateway = self.upstream.gateway.clone();
         let _demand = gateway.demand();
         let mut phase = Phase::Looking;
         loop {
             phase = match phase {
-                Phase::Looking => self.look().await,
+                Phase::Looking => self.look_up_locally().await,
                 Phase::WaitingForManifest(load) => self.wait_for_manifest(load).await,
                 Phase::Promised(promise) => self.wait_for_head(promise).await,
                 Phase::Arriving(promise, head) => self.wait_for_body(promise, head).await,
@@ -138,14 +138,14 @@ impl RequestTask {
     async fn wait(&self) -> Phase {
         tokio::select! {
             biased;
-            (session, send_phase) = self.upstream.gateway.usable(self.request.need) => Phase::Sent(session, send_phase),
-            () = self.fallback.due() => Phase::Direct,
-            failure = self.fallback.hopeless() => Phase::Over(Exit::without_response(failure)),
+            (session, send_phase) = self.upstream.gateway.wait_for_session(self.request.required_state) => Phase::Sent(session, send_phase),
+            () = self.fallback.until_due() => Phase::Direct,
+            failure = self.fallback.until_unavailable() => Phase::Over(RequestOutcome::of_failure(failure)),
         }
     }
 
     /// Counts the exit of a phase and returns the next phase.
-    pub(super) fn leave(&self, exit: PhaseExit, next: Phase) -> Phase {
+    pub(super) fn change_phase(&self, exit: PhaseExit, next: Phase) -> Phase {
         self.counters.exits.one(exit);
         next
     }
@@ -167,25 +167,30 @@ impl RequestTask {
             context: &self.request.context,
             url: &self.request.fetch.url,
             method: &self.request.method,
-            request: &self.request.asked,
+            request: &self.request.request_headers,
         }
     }
 
     /// Builds the response for the browser, with the body from `source`.
-    pub(super) fn outgoing(&mut self, status: StatusCode, fields: HeaderMap, source: Source) -> Outgoing<'_> {
-        Outgoing {
+    pub(super) fn response_draft(
+        &mut self,
+        status: StatusCode,
+        fields: HeaderMap,
+        source: Source,
+    ) -> ResponseDraft<'_> {
+        ResponseDraft {
             relay: RelayHandles {
                 gateway: self.upstream.gateway.clone(),
                 store: self.storage.store.clone(),
                 counters: Arc::clone(&self.counters),
-                patience: self.acceleration.push.patience,
+                stall_timeout: self.acceleration.push.stall_timeout,
             },
             request: &self.request,
             status,
             fields,
             source,
             content_hash: None,
-            tee: None,
+            cache_writer: None,
             page: self.page.take(),
         }
     }
@@ -199,11 +204,13 @@ impl RequestTask {
     pub(super) fn not_sent(&self, error: &SendError) -> Phase {
         let bad = match error {
             SendError::Lost(_) if self.rewind() => return Phase::Waiting,
-            SendError::Lost(_) => return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone))),
+            SendError::Lost(_) => {
+                return Phase::Over(RequestOutcome::of_failure(Failure::Lost(Lost::BodyGone)));
+            }
             SendError::HeaderTooLarge => BadRequest::HeaderTooLarge,
             SendError::Busy => BadRequest::Overloaded,
         };
-        Phase::Over(Exit::without_response(Failure::Request(bad)))
+        Phase::Over(RequestOutcome::of_failure(Failure::Request(bad)))
     }
 
     pub(super) fn rewind(&self) -> bool {
@@ -227,23 +234,23 @@ impl RequestTask {
             }
             return Phase::Waiting;
         };
-        Phase::Over(Exit::without_response(Failure::Lost(failure)))
+        Phase::Over(RequestOutcome::of_failure(Failure::Lost(failure)))
     }
 
     async fn go_direct(&mut self) -> Phase {
-        debug!(url = ?Pii(&self.request.uri), "no gateway answers; going around it");
+        debug!(url = ?Pii(&self.request.uri), "no gateway answers; sending the request directly");
         match self.direct_fetch().await {
             Ok(answer) => {
                 self.clear_site_data(answer.headers()).await;
                 let response = response::of_origin(answer, &self.request.method);
-                self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)))
+                self.change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)))
             }
             // The machine may be offline; the gateway may be reachable again first.
             Err(error) if direct::is_offline(&error) && self.rewind() => {
                 self.fallback.failed(error);
                 Phase::Waiting
             }
-            Err(error) => Phase::Over(Exit::without_response(Failure::Direct(error))),
+            Err(error) => Phase::Over(RequestOutcome::of_failure(Failure::Direct(error))),
         }
     }
 

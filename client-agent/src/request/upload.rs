@@ -43,7 +43,7 @@ pub(super) struct SharedUpload(Arc<Mutex<Upload>>);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UploadError {
     /// The browser aborted the upload.
-    #[error("the browser broke the upload off")]
+    #[error("the browser aborted the upload")]
     Browser,
     /// The session did not accept the request; nothing was sent.
     #[error(transparent)]
@@ -52,7 +52,7 @@ pub(super) enum UploadError {
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// The body cannot be encoded.
-    #[error("the body cannot be coded")]
+    #[error("the body cannot be encoded")]
     Coding,
 }
 
@@ -193,7 +193,7 @@ impl Transmission {
                 ..BodyTraits::default()
             },
         );
-        let mut out = Outgoing {
+        let mut out = UploadStream {
             transmission: self,
             length,
             stream: None,
@@ -224,14 +224,14 @@ impl Transmission {
 }
 
 /// Stream of the request, opened with the first window.
-struct Outgoing {
+struct UploadStream {
     transmission: Transmission,
     length: Option<u64>,
     stream: Option<SendStream>,
     announced: bool,
 }
 
-impl Outgoing {
+impl UploadStream {
     /// Sends `wire`; `coding` is `None` until the encoder has decided it.
     async fn write(
         &mut self,

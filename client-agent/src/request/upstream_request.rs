@@ -25,7 +25,7 @@ pub(super) struct UpstreamRequest {
     pub(super) fetch: FetchDraft,
     pub(super) class: Priority,
     /// The sessions in which the request may be sent.
-    pub(super) need: RequiredSessionState,
+    pub(super) required_state: RequiredSessionState,
     /// Rule for repetitions of the request by the agent.
     pub(super) repeatability: Repeatability,
     /// For a direct fetch.
@@ -33,7 +33,7 @@ pub(super) struct UpstreamRequest {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     /// The browser's fields and `Host`, as cache rules require them.
-    pub(super) asked: HeaderMap,
+    pub(super) request_headers: HeaderMap,
     /// Request context (docs/protocol/session.md section 9).
     pub(super) context: RequestContext,
     /// Freshness that the browser requires of the response.
@@ -72,7 +72,7 @@ impl UpstreamRequest {
         }
         let has_body = !body.is_end_stream();
         let length = framing::content_length(&headers).map_err(BadRequest::Framing)?;
-        let need = need(&method, &headers, has_body, allows_early_cookies);
+        let required_state = required_state(&method, &headers, has_body, allows_early_cookies);
         let order: Vec<HeaderName> = headers.keys().cloned().collect();
         hop::strip_request(&mut headers);
         // The agent answers `Expect` itself; the URL contains the value of `Host`.
@@ -83,21 +83,21 @@ impl UpstreamRequest {
         let url = format!("{origin}{}", target.path);
         let context = RequestContext::of(client, secret, &method, &url, &headers);
         let kind = kind(&method, &headers, context.navigation());
-        let mut asked = headers.clone();
+        let mut request_headers = headers.clone();
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
-            asked.insert(header::HOST, host);
+            request_headers.insert(header::HOST, host);
         }
         Ok(Self {
             reload: reload(&headers),
-            asked,
+            request_headers,
             context,
             class: class_of(
                 kind,
                 &headers,
                 if has_body { length.unwrap_or(u64::MAX) } else { 0 },
             ),
-            need,
+            required_state,
             repeatability: repeatability(&method),
             uri: url
                 .parse()
@@ -135,7 +135,7 @@ impl UpstreamRequest {
 
     /// True if the agent's cache or a push may answer the request: a GET without body and without fields that
     /// only an origin can evaluate.
-    pub(super) fn is_lookable(&self) -> bool {
+    pub(super) fn may_be_answered_locally(&self) -> bool {
         let special = ONLY_FOR_ORIGINS
             .iter()
             .any(|name| self.headers.contains_key(name));
@@ -144,7 +144,7 @@ impl UpstreamRequest {
 }
 
 /// Returns the sessions in which a request may be sent (docs/protocol/session.md section 3).
-fn need(
+fn required_state(
     method: &Method,
     headers: &HeaderMap,
     has_body: bool,
@@ -306,9 +306,12 @@ mod tests {
             (&login, true, RequiredSessionState::Open),
             (&login, false, RequiredSessionState::Open),
         ] {
-            assert_eq!(need(&Method::GET, headers, false, allows_cookies), expected);
             assert_eq!(
-                need(&Method::POST, headers, true, allows_cookies),
+                required_state(&Method::GET, headers, false, allows_cookies),
+                expected
+            );
+            assert_eq!(
+                required_state(&Method::POST, headers, true, allows_cookies),
                 RequiredSessionState::Open
             );
         }

@@ -6,7 +6,7 @@ use longhaul_http::policy::{self, Storage};
 use longhaul_types::ContentHash;
 use tracing::debug;
 
-use super::{Busy, Query, StorageContext, Store, response_of};
+use super::{Query, StorageContext, Store, StoringGuard, response_of};
 
 /// A body that is stored while it is relayed. If dropped before [`CacheWriter::finish`], nothing is stored.
 #[derive(Debug)]
@@ -17,12 +17,12 @@ pub(crate) struct CacheWriter {
     response: StoredResponse,
     /// True if the response may also be found by its URL.
     indexed: bool,
-    _busy: Busy,
+    _busy: StoringGuard,
 }
 
 impl Store {
     /// Creates a cache writer for a response's body, if the body may be stored.
-    pub(crate) fn tee(
+    pub(crate) fn cache_writer(
         &self,
         query: Query<'_>,
         status: StatusCode,
@@ -31,12 +31,12 @@ impl Store {
         if *query.method != http::Method::GET || !policy::agent_stores(status, fields) {
             return None;
         }
-        let keeper = StorageContext::of(query.context)?;
+        let storage_context = StorageContext::of(query.context)?;
         let writer = self.writer()?;
         Some(CacheWriter {
             store: self.clone(),
-            writer: (!forbids(query.request)).then_some(writer),
-            response: response_of(&keeper, query.url, query.request, status, fields),
+            writer: (!forbids_storing(query.request)).then_some(writer),
+            response: response_of(&storage_context, query.url, query.request, status, fields),
             indexed: is_indexed(query, status, fields),
             _busy: self.busy(),
         })
@@ -44,13 +44,19 @@ impl Store {
 
     /// Stores a response without body, such as a redirection, if it may be stored.
     pub(crate) async fn put_bodyless(&self, query: Query<'_>, status: StatusCode, fields: &HeaderMap) {
-        let keeper = StorageContext::of(query.context);
-        if let Some(keeper) = keeper
+        let storage_context = StorageContext::of(query.context);
+        if let Some(storage_context) = storage_context
             && is_indexed(query, status, fields)
             && policy::agent_stores(status, fields)
         {
-            self.put(response_of(&keeper, query.url, query.request, status, fields))
-                .await;
+            self.put(response_of(
+                &storage_context,
+                query.url,
+                query.request,
+                status,
+                fields,
+            ))
+            .await;
         }
     }
 
@@ -63,11 +69,11 @@ impl Store {
         chk: ContentHash,
         length: u64,
     ) {
-        let keeper = StorageContext::of(query.context);
-        if let Some(keeper) = keeper
+        let storage_context = StorageContext::of(query.context);
+        if let Some(storage_context) = storage_context
             && is_indexed(query, status, fields)
         {
-            let response = response_of(&keeper, query.url, query.request, status, fields);
+            let response = response_of(&storage_context, query.url, query.request, status, fields);
             self.put(StoredResponse {
                 chk: Some(chk),
                 length,
@@ -85,7 +91,7 @@ fn is_indexed(query: Query<'_>, status: StatusCode, fields: &HeaderMap) -> bool 
 }
 
 /// True if the request forbids storing (`no-store`).
-fn forbids(request: &HeaderMap) -> bool {
+fn forbids_storing(request: &HeaderMap) -> bool {
     let values = request.get_all(http::header::CACHE_CONTROL).iter();
     values
         .filter_map(|value| value.to_str().ok())
@@ -119,7 +125,7 @@ impl CacheWriter {
             }
             Ok(_) => {}
             Err(error) => {
-                debug!(%error, "a body is not kept");
+                debug!(%error, "a body cannot be stored");
                 self.store.report_missing(chk);
             }
         }
@@ -155,12 +161,12 @@ mod tests {
             method: &http::Method::GET,
             request: &fields,
         };
-        let mut tee = store.tee(query, StatusCode::OK, &fields).unwrap();
-        tee.write(body.clone()).await;
+        let mut cache_writer = store.cache_writer(query, StatusCode::OK, &fields).unwrap();
+        cache_writer.write(body.clone()).await;
         let by_hash = async { store.body(chk).await.unwrap().length() };
         let by_prefix = async { store.base(&chk.as_bytes()[..6].try_into().unwrap()).await };
         // The readers have looked up the body once, in vain, before it is complete.
-        let (length, base, ()) = tokio::join!(biased; by_hash, by_prefix, tee.finish(chk));
+        let (length, base, ()) = tokio::join!(biased; by_hash, by_prefix, cache_writer.finish(chk));
         assert_eq!((length, base), (4, Some(body)));
         assert!(store.body(ContentHash::of(b"another")).await.is_none());
         store.close().await;

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 /// Time after its document for which a frame is assumed to send requests. Its scripts may send requests for
 /// as long as the page is open, which the agent cannot detect; the frame's own subresources arrive within
 /// this time on any hop.
-const TIME: Duration = Duration::from_secs(10 * 60);
+const FRAME_TIME: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of sites. Pages with advertisements frame about twenty.
-const MOST: usize = 512;
+const MAX_SITES: usize = 512;
 
 /// Sites that were recently loaded in frames of other sites.
 ///
@@ -29,15 +29,15 @@ pub struct FramedSites(Mutex<BTreeMap<(ClientId, SchemefulSite), Instant>>);
 
 impl FramedSites {
     /// Records a frame's document; for any other request, returns the context in which it may be answered.
-    pub(crate) fn judge(&self, context: RequestContext, url: &str) -> RequestContext {
+    pub(crate) fn context_of(&self, context: RequestContext, url: &str) -> RequestContext {
         let mut framed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         match context.navigation() {
             Navigation::Frame => {
                 let target = SchemefulSite::of_url(url);
                 if let Some(target) = target.filter(|_| context.relation() == SiteRelation::CrossSite) {
-                    framed.retain(|_, since| now.duration_since(*since) < TIME);
-                    if framed.len() >= MOST {
+                    framed.retain(|_, since| now.duration_since(*since) < FRAME_TIME);
+                    if framed.len() >= MAX_SITES {
                         let oldest = framed.iter().min_by_key(|(_, since)| **since);
                         let oldest = oldest.map(|(site, _)| site.clone());
                         oldest.and_then(|site| framed.remove(&site));
@@ -51,7 +51,7 @@ impl FramedSites {
                 let site = context.requester().site().cloned();
                 let since = site.and_then(|site| framed.get(&(context.client(), site)).copied());
                 match since {
-                    Some(since) if now.duration_since(since) < TIME => context.without_partition(),
+                    Some(since) if now.duration_since(since) < FRAME_TIME => context.without_partition(),
                     Some(_) | None => context,
                 }
             }
@@ -91,18 +91,18 @@ mod tests {
         ];
         let partition = |framed: &FramedSites| {
             framed
-                .judge(context(picture, &asks), picture)
+                .context_of(context(picture, &asks), picture)
                 .partition()
                 .cloned()
         };
         assert!(partition(&framed).is_some());
-        let document = framed.judge(context(page, &frame), page);
+        let document = framed.context_of(context(page, &frame), page);
         assert_eq!(
             document.partition().unwrap().to_string(),
             "https://site.test https://evil.test"
         );
         assert_eq!(partition(&framed), None);
-        tokio::time::advance(TIME).await;
+        tokio::time::advance(FRAME_TIME).await;
         assert!(partition(&framed).is_some());
     }
 }

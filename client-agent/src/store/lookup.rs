@@ -97,7 +97,7 @@ impl Store {
                 continue;
             }
             let received_at = now();
-            let freshness = judge(&response, status, &fields, query.request);
+            let freshness = freshness_of(&response, status, &fields, query.request);
             if let Some(fields) = freshness.after_304(not_modified, received_at) {
                 response.fields = super::pairs(&fields);
                 response.requested_at = received_at;
@@ -115,7 +115,7 @@ fn matching(response: &StoredResponse, request: &HeaderMap) -> Option<(StatusCod
     (key == response.vary).then_some((StatusCode::from_u16(response.status).ok()?, fields))
 }
 
-fn judge(
+fn freshness_of(
     response: &StoredResponse,
     status: StatusCode,
     fields: &HeaderMap,
@@ -141,7 +141,7 @@ fn fresh(
     fields: &HeaderMap,
     query: Query<'_>,
 ) -> Option<HeaderMap> {
-    match judge(response, status, fields, query.request).reuse(query.method, query.request, now()) {
+    match freshness_of(response, status, fields, query.request).reuse(query.method, query.request, now()) {
         Reuse::Fresh(fields) => Some(fields),
         Reuse::Stale(_) | Reuse::No => None,
     }

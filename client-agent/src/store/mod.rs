@@ -40,14 +40,14 @@ use crate::wall_clock::now;
 
 /// Maximum number of missing bodies that wait to be reported to the gateway. A report only saves a round trip
 /// later, so more are dropped.
-const MISSING: usize = 256;
+const MAX_MISSING_REPORTS: usize = 256;
 /// Kind of the agent's records, which are all manifests; a record has at most a manifest's size.
-const KIND: RecordKind = RecordKind::Manifest;
+const RECORD_KIND: RecordKind = RecordKind::Manifest;
 
 /// Wait for a body that the gateway considers held. The gateway knows from the transport that the body has
 /// arrived, possibly before the cache has stored it. A repeated request costs more than this time on slow
 /// hops.
-const ON_ITS_WAY: Duration = Duration::from_millis(300);
+const STORING_WAIT: Duration = Duration::from_millis(300);
 
 /// Maximum size of a base: the gateway's limit.
 const MAX_BASE_BODY: u64 = 2 * MAX_BASE as u64;
@@ -71,8 +71,8 @@ pub struct Store(Option<Arc<Inner>>);
 struct Inner {
     cache: Cache,
     missing: mpsc::Sender<ContentHash>,
-    /// The receiver that [`Store::losses`] returns.
-    losses: Mutex<Option<Losses>>,
+    /// The receiver that [`Store::eviction_reports`] returns.
+    eviction_reports: Mutex<Option<EvictionReports>>,
     usage: watch::Sender<Option<Usage>>,
     /// Number of bodies that are being stored.
     busy: watch::Sender<usize>,
@@ -82,12 +82,12 @@ struct Inner {
 
 /// Bodies that the gateway's mirror may contain and that the agent does not hold.
 #[derive(Debug)]
-pub(crate) struct Losses {
+pub(crate) struct EvictionReports {
     evicted: mpsc::Receiver<Vec<ContentHash>>,
     missing: mpsc::Receiver<ContentHash>,
 }
 
-impl Losses {
+impl EvictionReports {
     /// Returns the next hashes; `None` if the cache is closed. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Vec<ContentHash>> {
         tokio::select! {
@@ -104,15 +104,15 @@ impl Store {
     }
 
     fn of(cache: Cache, resets: u64) -> Self {
-        let (missing, of_missing) = mpsc::channel(MISSING);
-        let losses = Losses {
+        let (missing, of_missing) = mpsc::channel(MAX_MISSING_REPORTS);
+        let eviction_reports = EvictionReports {
             evicted: cache.evictions(),
             missing: of_missing,
         };
         Self(Some(Arc::new(Inner {
             cache,
             missing,
-            losses: Mutex::new(Some(losses)),
+            eviction_reports: Mutex::new(Some(eviction_reports)),
             usage: watch::Sender::new(None),
             busy: watch::Sender::new(0),
             resets,
@@ -135,9 +135,13 @@ impl Store {
     }
 
     /// Returns the receiver of missing bodies, once.
-    pub(crate) fn losses(&self) -> Option<Losses> {
+    pub(crate) fn eviction_reports(&self) -> Option<EvictionReports> {
         let inner = self.0.as_ref()?;
-        inner.losses.lock().unwrap_or_else(PoisonError::into_inner).take()
+        inner
+            .eviction_reports
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Reports a body that the gateway considers held and that the cache does not have.
@@ -187,10 +191,10 @@ impl Store {
     }
 
     /// Returns a waiter for stored bodies, with a deadline.
-    fn stored(&self) -> Arrivals {
-        Arrivals {
+    fn stored(&self) -> StoredBodies {
+        StoredBodies {
             busy: self.0.as_ref().map(|inner| inner.busy.subscribe()),
-            until: Instant::now() + ON_ITS_WAY,
+            until: Instant::now() + STORING_WAIT,
         }
     }
 
@@ -255,16 +259,16 @@ impl Store {
     // ---- manifests ----
 
     /// Stores the manifest of a page.
-    pub(crate) async fn keep_manifest(&self, context: &RequestContext, url: &str, record: Bytes) {
+    pub(crate) async fn store_manifest(&self, context: &RequestContext, url: &str, record: Bytes) {
         if let (Some(cache), Some(key)) = (self.cache(), manifest_key(context, url)) {
-            cache.put_record(KIND, &key, record).await;
+            cache.put_record(RECORD_KIND, &key, record).await;
         }
     }
 
     /// Returns the kept manifest of a page.
     pub(crate) async fn manifest(&self, context: &RequestContext, url: &str) -> Option<Bytes> {
         let key = manifest_key(context, url)?;
-        self.cache()?.record(KIND, &key).await
+        self.cache()?.record(RECORD_KIND, &key).await
     }
 
     // ---- statistics and end ----
@@ -280,11 +284,11 @@ impl Store {
     }
 
     /// Counts a body that is being stored, until the guard is dropped.
-    pub(crate) fn busy(&self) -> Busy {
+    pub(crate) fn busy(&self) -> StoringGuard {
         if let Some(inner) = &self.0 {
             inner.busy.send_modify(|busy| *busy += 1);
         }
-        Busy(self.clone())
+        StoringGuard(self.clone())
     }
 
     /// Reads the cache's usage, for the next status.
@@ -310,12 +314,12 @@ impl Store {
 }
 
 /// See [`Store::stored`].
-struct Arrivals {
+struct StoredBodies {
     busy: Option<watch::Receiver<usize>>,
     until: Instant,
 }
 
-impl Arrivals {
+impl StoredBodies {
     /// Waits until the next body is stored; returns `None` at the deadline.
     async fn next(&mut self) -> Option<()> {
         timeout_at(self.until, self.busy.as_mut()?.changed())
@@ -327,9 +331,9 @@ impl Arrivals {
 
 /// Guard of a body that is being stored.
 #[derive(Debug)]
-pub(crate) struct Busy(Store);
+pub(crate) struct StoringGuard(Store);
 
-impl Drop for Busy {
+impl Drop for StoringGuard {
     fn drop(&mut self) {
         if let Some(inner) = &self.0.0 {
             inner.busy.send_modify(|busy| *busy = busy.saturating_sub(1));
@@ -382,7 +386,7 @@ impl StorageContext {
 /// Builds the cache's record of a response, without its body. `request` needs only the fields that `Vary`
 /// names.
 pub(crate) fn response_of(
-    keeper: &StorageContext,
+    storage_context: &StorageContext,
     url: &str,
     request: &HeaderMap,
     status: StatusCode,
@@ -390,10 +394,10 @@ pub(crate) fn response_of(
 ) -> StoredResponse {
     let now = now();
     StoredResponse {
-        partition: keeper.partition.clone(),
+        partition: storage_context.partition.clone(),
         url: url.to_owned(),
         vary: vary::key(fields, request).unwrap_or_default(),
-        credentials: keeper.credentials,
+        credentials: storage_context.credentials,
         request_fields: pairs(&vary::nominated(fields, request)),
         status: status.as_u16(),
         fields: pairs(fields),

@@ -24,7 +24,7 @@ impl Store {
         };
         let mut entropy = [0; 8];
         if let Err(error) = getrandom::fill(&mut entropy) {
-            warn!("the cache is off: the system has no randomness to name its state with: {error}");
+            warn!("the cache is off: the system provides no random numbers: {error}");
             return Self::off();
         }
         let opened =
@@ -48,18 +48,18 @@ impl Store {
         match reset {
             None => {}
             Some(ResetReason::Damaged) => {
-                warn!("the cache's file was damaged; it is set aside and an empty one begun")
+                warn!("the cache's file is damaged; it is set aside and an empty file is created")
             }
             Some(ResetReason::Newer { version }) => {
                 info!(
                     version,
-                    "the cache's file is of a newer version; it is set aside and an empty one begun"
+                    "the cache's file has a newer version; it is set aside and an empty file is created"
                 );
             }
-            Some(ResetReason::Full) => warn!("the disk is full; the cache begins anew"),
+            Some(ResetReason::Full) => warn!("the disk is full; the cache is emptied"),
         }
         if let Storage::Memory { cause } = &storage {
-            warn!("the cache works in memory, and is lost at the end: {cause}");
+            warn!("the cache is in memory only and is lost when the agent stops: {cause}");
         }
         Self::of(cache, u64::from(reset.is_some()))
     }

@@ -23,7 +23,7 @@ pub(crate) async fn carry<B>(
 ) where
     B: AsyncRead + AsyncWrite + Unpin,
 {
-    scope.becomes_tunnel(!first.is_empty());
+    scope.become_tunnel(!first.is_empty());
     counters.tunnels.one();
     let ended = match open(upstream, counters, host, port, TunnelSecurity::Untouched).await {
         Ok(Way::Gateway(mut up, down)) => {

@@ -35,7 +35,7 @@ pub(crate) async fn connect(
     browser: OnUpgrade,
 ) -> Response<ProxyBody> {
     if upstream.working_hosts.contains(&host, port)
-        && let Some((session, SendPhase::Open)) = upstream.gateway.usable_now(RequiredSessionState::Open)
+        && let Some((session, SendPhase::Open)) = upstream.gateway.usable_session(RequiredSessionState::Open)
     {
         tokio::spawn(
             Optimistic {
@@ -59,7 +59,7 @@ pub(crate) async fn connect(
         let Ok(browser) = browser.await else {
             return;
         };
-        scope.becomes_tunnel(false);
+        scope.become_tunnel(false);
         let ended = match way {
             Way::Gateway(up, down) => relay(TokioIo::new(browser), up, down, &tunnel_counters).await,
             Way::Direct(host) => relay_direct(TokioIo::new(browser), host, &tunnel_counters).await,
@@ -101,7 +101,7 @@ impl Optimistic {
         if let Ok(Ok(0) | Err(_)) = timeout(FIRST_BYTES, browser.read_buf(&mut first)).await {
             return;
         }
-        self.scope.becomes_tunnel(!first.is_empty());
+        self.scope.become_tunnel(!first.is_empty());
         let opened = match send_open(
             &self.session,
             &self.host,
@@ -127,7 +127,7 @@ impl Optimistic {
             }
             // Dropping `browser` closes its connection; the next attempt gets an error page.
             failure => {
-                debug!(?failure, "a tunnel to a host that worked lately failed");
+                debug!(?failure, "a tunnel to a host that worked recently failed");
                 self.counters.failures.one();
                 self.upstream.working_hosts.forget(&self.host, self.port);
             }

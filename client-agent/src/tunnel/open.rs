@@ -40,17 +40,17 @@ pub(super) async fn open(
     loop {
         tokio::select! {
             biased;
-            (session, _) = upstream.gateway.usable(RequiredSessionState::Open) => {
+            (session, _) = upstream.gateway.wait_for_session(RequiredSessionState::Open) => {
                 if let Some(way) = open_in(upstream, counters, &session, &mut clock, (host, port, security)).await? {
                     return Ok(way);
                 }
             }
-            () = clock.due() => match open_direct(upstream, counters, host, port, security).await {
+            () = clock.until_due() => match open_direct(upstream, counters, host, port, security).await {
                 Ok(way) => return Ok(way),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
                 Err(error) => return Err(Failure::Direct(error)),
             },
-            failure = clock.hopeless() => return Err(failure),
+            failure = clock.until_unavailable() => return Err(failure),
         }
     }
 }
@@ -62,7 +62,7 @@ async fn open_direct(
     port: u16,
     security: TunnelSecurity,
 ) -> Result<Way, longhaul_origin::FetchError> {
-    debug!(host = ?Pii(host), "no gateway answers; the tunnel goes around it");
+    debug!(host = ?Pii(host), "no gateway answers; opening the tunnel directly");
     let owner = longhaul_origin::ConnectionOwner::Local;
     let stream: Box<dyn HostStream> = match security {
         TunnelSecurity::Untouched => Box::new(upstream.direct.connect_tcp(host, port, owner).await?.stream),
@@ -94,7 +94,7 @@ async fn open_in(
                 upstream.working_hosts.record(host, port);
                 return Ok(Some(Way::Gateway(up, down)));
             }
-            () = clock.due() => match open_direct(upstream, counters, host, port, security).await {
+            () = clock.until_due() => match open_direct(upstream, counters, host, port, security).await {
                 Ok(way) => return Ok(Some(way)),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
                 Err(error) => return Err(Failure::Direct(error)),
@@ -134,7 +134,7 @@ pub(super) fn accepted(answer: GatewayAnswer) -> Result<ResponseStream, Failure>
         GatewayAnswer::Head { .. } | GatewayAnswer::Promised { .. } | GatewayAnswer::Malformed => {
             Err(Failure::Gateway {
                 reason: longhaul_session::FailureReason::Malformed,
-                detail: "the gateway's answer to a tunnel makes no sense".to_owned(),
+                detail: "the gateway's answer to a tunnel is not valid".to_owned(),
             })
         }
     }

@@ -34,7 +34,7 @@ impl FallbackClock {
 
     /// Waits until the gateway has been silent long enough for the direct fallback; never completes if the
     /// fallback is disabled or has failed.
-    pub(crate) async fn due(&self) {
+    pub(crate) async fn until_due(&self) {
         match self.after {
             Some(time) if self.failed.is_none() => self.gateway.silent_for(time).await,
             Some(_) | None => std::future::pending().await,
@@ -42,11 +42,11 @@ impl FallbackClock {
     }
 
     /// Waits until the request must fail, and returns the failure.
-    pub(crate) async fn hopeless(&self) -> Failure {
+    pub(crate) async fn until_unavailable(&self) -> Failure {
         if self.after.is_some() && self.failed.is_none() {
             std::future::pending::<()>().await;
         }
-        self.gateway.hopeless(self.started).await;
+        self.gateway.until_unavailable(self.started).await;
         let why = self.gateway.view().why;
         let words = why
             .as_ref()

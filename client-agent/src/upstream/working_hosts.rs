@@ -15,13 +15,13 @@ impl WorkingHosts {
     /// Maximum number of hosts: several browsing sessions' worth, less than 100 KiB.
     const MAX: usize = 1024;
     /// Time for which a host counts as working.
-    const LATELY: Duration = Duration::from_secs(600);
+    const RECENT: Duration = Duration::from_secs(600);
 
     /// Records that a tunnel to the host was opened.
     pub(crate) fn record(&self, host: &str, port: u16) {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if hosts.len() >= Self::MAX {
-            hosts.retain(|_, since| since.elapsed() < Self::LATELY);
+            hosts.retain(|_, since| since.elapsed() < Self::RECENT);
         }
         if hosts.len() >= Self::MAX {
             hosts.clear();
@@ -42,7 +42,7 @@ impl WorkingHosts {
         let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         hosts
             .get(&(host.to_owned(), port))
-            .is_some_and(|since| since.elapsed() < Self::LATELY)
+            .is_some_and(|since| since.elapsed() < Self::RECENT)
     }
 }
 

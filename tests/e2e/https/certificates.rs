@@ -51,7 +51,10 @@ async fn an_invalid_certificate_gets_an_error_page_and_the_host_can_be_bypassed(
         let press = "new Promise(done => { addEventListener('pagehide', () => done());
             document.querySelector('button').click() })";
         let _navigated = browser.evaluate("https://safe.test/x", press, LOAD_LIMIT).await;
-        assert_eq!(site.wait_until_bypassed("safe.test").await?, "you chose so");
+        assert_eq!(
+            site.wait_until_bypassed("safe.test").await?,
+            "you chose to open it without acceleration"
+        );
         let words = load_error(&mut browser, "https://safe.test/x").await?;
         assert!(words.contains("ERR_CERT_"), "{words}");
     }

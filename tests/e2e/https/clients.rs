@@ -22,8 +22,8 @@ use crate::content::ok;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
 const REASON_REFUSED: &str = "a program does not accept this device's certificates";
-const REASON_CLOSED: &str = "a program ends its connections when it sees this device's certificates";
-const REASON_CLIENT_CERTIFICATE: &str = "it asks for a certificate of yours";
+const REASON_CLOSED: &str = "a program closes its connections when it receives this device's certificates";
+const REASON_CLIENT_CERTIFICATE: &str = "it requests a client certificate";
 
 async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     let way = if request.headers().contains_key("via") {
@@ -176,7 +176,7 @@ async fn a_client_that_sends_late_is_tunnelled_and_the_next_one_accelerated() ->
     assert_eq!(&greeting, b"220 ready");
     assert_eq!(
         site.wait_until_bypassed("mail.test").await?,
-        "it speaks something other than HTTP"
+        "its protocol is not HTTP"
     );
     Ok(())
 }

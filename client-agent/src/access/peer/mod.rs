@@ -3,10 +3,10 @@
 //! Both ends of a connection from this machine are sockets of the same kernel, which knows their users. Linux
 //! reports one socket over netlink (`sock_diag`, microseconds for any number of sockets); if netlink is
 //! missing, the agent reads `/proc/self/net/tcp`, for which the kernel walks its whole table (milliseconds).
-//! Other systems have no safe interface; there every peer of this machine is [`Peer::Untold`].
+//! Other systems have no safe interface; there every peer of this machine is [`Peer::Unreported`].
 //!
 //! A socket that its program has closed has no user any more: the kernel reports user 0 and inode 0, which
-//! must not be mistaken for root. Such a peer is [`Peer::Gone`].
+//! must not be mistaken for root. Such a peer is [`Peer::Closed`].
 #[cfg(target_os = "linux")]
 mod diag;
 #[cfg(target_os = "linux")]
@@ -22,33 +22,33 @@ pub(crate) enum Peer {
     /// A program of this user, on this machine.
     User(UserId),
     /// A program of this machine that has closed its socket, or whose user cannot be determined.
-    Gone,
+    Closed,
     /// Another machine.
-    Elsewhere,
+    OtherMachine,
     /// A program of this machine, on a system that does not report users.
-    Untold,
+    Unreported,
 }
 
-/// Determines the user of `peer`'s end of the connection that was accepted at `ours`.
-pub(crate) async fn find(ours: SocketAddr, peer: SocketAddr) -> Peer {
-    let (ours, peer) = (canonical(ours), canonical(peer));
-    match user_of(peer, ours).await {
+/// Determines the user of `peer`'s end of the connection that was accepted at `local`.
+pub(crate) async fn find(local: SocketAddr, peer: SocketAddr) -> Peer {
+    let (local, peer) = (canonical(local), canonical(peer));
+    match user_of(peer, local).await {
         Ok(Some(user)) => Peer::User(user),
-        Ok(None) if is_here(ours.ip(), peer.ip()) => Peer::Gone,
-        Ok(None) => Peer::Elsewhere,
-        Err(Untold) if is_here(ours.ip(), peer.ip()) => Peer::Untold,
-        Err(Untold) => Peer::Elsewhere,
+        Ok(None) if is_here(local.ip(), peer.ip()) => Peer::Closed,
+        Ok(None) => Peer::OtherMachine,
+        Err(Unreported) if is_here(local.ip(), peer.ip()) => Peer::Unreported,
+        Err(Unreported) => Peer::OtherMachine,
     }
 }
 
 /// Error: the system does not report users.
 #[derive(Clone, Copy, Debug)]
-struct Untold;
+struct Unreported;
 
 /// True if the peer is on this machine: a packet from a loopback address cannot come from elsewhere, and a
 /// packet whose source equals its destination can only come from this machine.
-fn is_here(ours: IpAddr, peer: IpAddr) -> bool {
-    peer.is_loopback() || peer == ours
+fn is_here(local: IpAddr, peer: IpAddr) -> bool {
+    peer.is_loopback() || peer == local
 }
 
 /// Converts IPv4-mapped IPv6 addresses, as dual-stack sockets show them, to IPv4 addresses.
@@ -61,41 +61,43 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn user_of(_local: SocketAddr, _remote: SocketAddr) -> Result<Option<UserId>, Untold> {
-    Err(Untold)
+async fn user_of(_local: SocketAddr, _remote: SocketAddr) -> Result<Option<UserId>, Unreported> {
+    Err(Unreported)
 }
 
 /// Determines how this system reports users, before the first connection.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn prepare() {
-    tracing::warn!("{}", UNTOLD);
+    tracing::warn!("{}", UNREPORTED);
 }
 
 /// Determines how this system reports users, before the first connection.
 #[cfg(target_os = "linux")]
 pub(crate) fn prepare() {
-    match means() {
-        Means::Diag => {}
-        Means::Table => {
-            tracing::info!("users of this machine are found in /proc/self/net/tcp, which takes longer")
+    match lookup_method() {
+        LookupMethod::Diag => {}
+        LookupMethod::Table => {
+            tracing::info!(
+                "users of this machine are looked up in /proc/self/net/tcp, which is slower than netlink"
+            )
         }
-        Means::None => tracing::warn!("{}", UNTOLD),
+        LookupMethod::None => tracing::warn!("{}", UNREPORTED),
     }
 }
 
-const UNTOLD: &str = "this system does not tell which user a connection comes from: the agent serves all users of this \
-                      machine, as one, unless `listen.password-file` is set";
+const UNREPORTED: &str = "this system does not report the user of a connection: the agent serves all users of this machine as \
+                      one client, unless `listen.password-file` is set";
 
 #[cfg(target_os = "linux")]
-async fn user_of(local: SocketAddr, remote: SocketAddr) -> Result<Option<UserId>, Untold> {
+async fn user_of(local: SocketAddr, remote: SocketAddr) -> Result<Option<UserId>, Unreported> {
     /// Number of reads: the table is read in pieces and changes between them, so that a row may be missed.
-    const LOOKS: usize = 3;
-    match means() {
+    const TABLE_READS: usize = 3;
+    match lookup_method() {
         // The kernel answers within the call. A second query would not change the result: both ends exist
         // before either program learns of the connection.
-        Means::Diag => Ok(diag::user_of(local, remote).ok().flatten()),
-        Means::Table => {
-            for _ in 0..LOOKS {
+        LookupMethod::Diag => Ok(diag::user_of(local, remote).ok().flatten()),
+        LookupMethod::Table => {
+            for _ in 0..TABLE_READS {
                 let looked = tokio::task::spawn_blocking(move || table::user_of(local, remote)).await;
                 if let Ok(Some(user)) = looked {
                     return Ok(Some(user));
@@ -103,14 +105,14 @@ async fn user_of(local: SocketAddr, remote: SocketAddr) -> Result<Option<UserId>
             }
             Ok(None)
         }
-        Means::None => Err(Untold),
+        LookupMethod::None => Err(Unreported),
     }
 }
 
 /// Interface for finding users.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Means {
+enum LookupMethod {
     Diag,
     Table,
     /// A kernel that only resembles Linux.
@@ -121,24 +123,24 @@ enum Means {
 /// (`RestrictAddressFamilies=`) and then reports that no socket matches; therefore the agent tests with a
 /// connection of its own.
 #[cfg(target_os = "linux")]
-fn means() -> Means {
-    static MEANS: std::sync::OnceLock<Means> = std::sync::OnceLock::new();
-    let try_all = || -> std::io::Result<Means> {
+fn lookup_method() -> LookupMethod {
+    static METHOD: std::sync::OnceLock<LookupMethod> = std::sync::OnceLock::new();
+    let try_all = || -> std::io::Result<LookupMethod> {
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
         let stream = std::net::TcpStream::connect(listener.local_addr()?)?;
         let (local, remote) = (stream.local_addr()?, stream.peer_addr()?);
         let own = Some(UserId::own());
         if diag::user_of(local, remote).ok().flatten() == own {
-            return Ok(Means::Diag);
+            return Ok(LookupMethod::Diag);
         }
         Ok(if table::user_of(local, remote) == own {
-            Means::Table
+            LookupMethod::Table
         } else {
-            Means::None
+            LookupMethod::None
         })
     };
     // If the test itself fails, no user is found.
-    *MEANS.get_or_init(|| try_all().unwrap_or(Means::Table))
+    *METHOD.get_or_init(|| try_all().unwrap_or(LookupMethod::Table))
 }
 
 /// The kernel's data of one socket.
@@ -208,31 +210,31 @@ mod tests {
                 continue;
             };
             assert_eq!(find_end(&served).await, Peer::User(own), "{listen} {dial}");
-            let (ours, peer) = (
+            let (local, peer) = (
                 canonical(served.local_addr().unwrap()),
                 canonical(served.peer_addr().unwrap()),
             );
             assert_eq!(
-                diag::user_of(peer, ours).unwrap(),
+                diag::user_of(peer, local).unwrap(),
                 Some(own),
                 "{listen} by netlink"
             );
-            assert_eq!(table::user_of(peer, ours), Some(own), "{listen} by the table");
+            assert_eq!(table::user_of(peer, local), Some(own), "{listen} by the table");
         }
     }
 
     #[tokio::test]
     async fn a_program_that_has_gone_is_not_root() {
         let (client, served) = connect("127.0.0.1:0", "127.0.0.1:PORT").unwrap();
-        let (ours, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
+        let (local, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
         drop(client);
-        assert_eq!(find(ours, peer).await, Peer::Gone);
-        assert_eq!(table::user_of(peer, ours), None);
+        assert_eq!(find(local, peer).await, Peer::Closed);
+        assert_eq!(table::user_of(peer, local), None);
         // A connection that never existed.
-        assert_eq!(find(ours, "127.0.0.1:1".parse().unwrap()).await, Peer::Gone);
+        assert_eq!(find(local, "127.0.0.1:1".parse().unwrap()).await, Peer::Closed);
         assert_eq!(
             find("192.0.2.1:80".parse().unwrap(), "192.0.2.2:1".parse().unwrap()).await,
-            Peer::Elsewhere
+            Peer::OtherMachine
         );
     }
 
@@ -270,15 +272,15 @@ mod tests {
         // Frees descriptors for the lookup itself.
         held.truncate(held.len().saturating_sub(8));
         let (_, served) = held.last().unwrap();
-        let (ours, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
+        let (local, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
         const TIMES: u32 = 200;
         let began = std::time::Instant::now();
         for _ in 0..TIMES {
-            assert!(diag::user_of(peer, ours).unwrap().is_some());
+            assert!(diag::user_of(peer, local).unwrap().is_some());
         }
         let by_netlink = began.elapsed() / TIMES;
         let began = std::time::Instant::now();
-        assert!(table::user_of(peer, ours).is_some());
+        assert!(table::user_of(peer, local).is_some());
         println!(
             "with {} connections: {by_netlink:?} by netlink, {:?} by the table",
             held.len(),
