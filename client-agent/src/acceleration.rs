@@ -1,4 +1,4 @@
-//! What makes pages load faster: page loads with pushes, accelerated HTTPS, and smaller images.
+//! The components that make pages load faster: page loads with pushes, accelerated HTTPS, and smaller images.
 use std::time::Duration;
 
 use crate::{https::Https, images::ImageSettings, pageload::PageLoads};

@@ -146,7 +146,7 @@ impl Agent {
         tasks.spawn(control::serve(control_listener, Arc::clone(&control)));
         info!(
             "status page: {}",
-            control_client::page(control_address, Some(&token))
+            control_client::status_page(control_address, Some(&token))
         );
         Ok(Self {
             proxy,

@@ -45,7 +45,7 @@ pub enum StatusError {
 ///
 /// # Errors
 /// No agent runs.
-pub fn find(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
+pub fn control_address(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
     let published = state_dir.published();
     published
         .map(|agent| agent.control)
@@ -56,7 +56,7 @@ pub fn find(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
 ///
 /// # Errors
 /// No agent answers at `address`.
-pub async fn ask(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
+pub async fn fetch_status(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
     let answer = timeout(ANSWER_TIME, fetch(address, token, Method::GET, "/status.json")).await;
     answer
         .unwrap_or_else(|_| Err("no answer in time".to_owned()))
@@ -129,7 +129,7 @@ async fn fetch(
 }
 
 /// Returns the address of the status page; its buttons work only with the control port's token.
-pub fn page(control: SocketAddr, token: Option<&str>) -> String {
+pub fn status_page(control: SocketAddr, token: Option<&str>) -> String {
     match token {
         Some(token) => format!("http://{control}/?token={token}"),
         None => format!("http://{control}/"),
@@ -179,7 +179,7 @@ pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Er
     );
     if token.is_some() {
         // The plain address stays in its own line, because scripts read it.
-        let _infallible = writeln!(out, "buttons   {}", page(status.control, token));
+        let _infallible = writeln!(out, "buttons   {}", status_page(status.control, token));
     }
     Ok(out)
 }

@@ -122,8 +122,8 @@ impl DeletionQueue {
     /// contain none of this data when the call returns.
     pub async fn forget(&self, client: Option<ClientId>, site: Option<&Site>) -> DeletionOutcome {
         let inner = &self.0;
-        inner.loads.end_for(client, site.map(Site::domain));
-        let id = inner.order(client, site);
+        inner.loads.end_of_site(client, site.map(Site::domain));
+        let id = inner.add(client, site);
         inner.store.forget(client, site.map(Site::domain)).await;
         let mut changes = inner.changed.subscribe();
         let told = changes.wait_for(|()| !inner.pending().iter().any(|order| order.id == id));
@@ -139,7 +139,7 @@ impl Inner {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn order(&self, client: Option<ClientId>, site: Option<&Site>) -> u64 {
+    fn add(&self, client: Option<ClientId>, site: Option<&Site>) -> u64 {
         let mut pending = self.pending();
         let id = pending.last().map_or(1, |last| last.id + 1);
         if pending.len() >= MAX_PENDING {
@@ -156,21 +156,21 @@ impl Inner {
                 site: site.map(|site| site.domain().to_owned()),
             });
         }
-        self.keep(&pending);
+        self.store_pending(&pending);
         drop(pending);
         self.changed.send_replace(());
         id
     }
 
-    fn done(&self, id: u64) {
+    fn remove(&self, id: u64) {
         let mut pending = self.pending();
         pending.retain(|order| order.id != id);
-        self.keep(&pending);
+        self.store_pending(&pending);
         drop(pending);
         self.changed.send_replace(());
     }
 
-    fn keep(&self, pending: &[PendingDeletion]) {
+    fn store_pending(&self, pending: &[PendingDeletion]) {
         let text = serde_json::to_string(pending).unwrap_or_default();
         if let Err(error) = self.state_dir.keep_forgets(&text) {
             warn!(%error, "a pending deletion cannot be stored and is lost if the agent ends before the gateway confirms it");
@@ -198,7 +198,7 @@ async fn send_pending(inner: Arc<Inner>, gateway: Gateway) {
             site: order.site,
         }));
         if session.wait_for_forgotten(id).await {
-            inner.done(id);
+            inner.remove(id);
         }
     }
 }

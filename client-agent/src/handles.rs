@@ -9,7 +9,7 @@ use crate::{acceleration::Acceleration, counters::Counters, store::Storage, upst
 pub struct Handles {
     /// The ways to origins.
     pub upstream: Arc<Upstream>,
-    /// What the agent stores.
+    /// The cache, and the rules for its use.
     pub storage: Arc<Storage>,
     /// Page loads, accelerated HTTPS, and images.
     pub acceleration: Arc<Acceleration>,

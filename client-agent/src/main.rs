@@ -99,7 +99,7 @@ fn check_config(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
 
 async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()> {
     let (address, token) = running(flags.control.as_deref(), flags.state_dir.as_deref(), environment)?;
-    let json = control_client::ask(address, token.as_deref()).await?;
+    let json = control_client::fetch_status(address, token.as_deref()).await?;
     if flags.json {
         return say(&format!("{json}\n"));
     }
@@ -124,7 +124,7 @@ fn running(
         Some(address) => address
             .parse()
             .with_context(|| format!("--control: `{address}` is not ADDRESS:PORT"))?,
-        None => control_client::find(state_dir.as_ref().map_err(Clone::clone)?)?,
+        None => control_client::control_address(state_dir.as_ref().map_err(Clone::clone)?)?,
     };
     // The token is sent only to the agent of this state directory.
     let token = state_dir

@@ -9,9 +9,9 @@ use support::{Client, TestAgent, pair};
 async fn the_status_is_found_and_has_its_keys() {
     let (_gateway, agent) = pair().await;
     assert_eq!(agent.get("http://site.test/page").await.status, 200);
-    let address = control_client::find(&StateDir::new(agent.dir.path().join("state"))).unwrap();
+    let address = control_client::control_address(&StateDir::new(agent.dir.path().join("state"))).unwrap();
     let state_dir = StateDir::new(agent.dir.path().join("state"));
-    let json = control_client::ask(address, None).await.unwrap();
+    let json = control_client::fetch_status(address, None).await.unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["state"], "open");
     assert_eq!(
@@ -41,7 +41,7 @@ async fn the_status_is_found_and_has_its_keys() {
 #[tokio::test]
 async fn the_page_is_for_this_machine_only() {
     let agent = TestAgent::start("127.0.0.1:9", Fallback::Never).await;
-    let address = control_client::find(&StateDir::new(agent.dir.path().join("state"))).unwrap();
+    let address = control_client::control_address(&StateDir::new(agent.dir.path().join("state"))).unwrap();
     let mut client = Client::connect(address).await;
     for (request, status, words) in [
         (
@@ -81,5 +81,5 @@ async fn the_page_is_for_this_machine_only() {
         assert!(reply.text().contains(words), "{}", reply.text());
     }
     agent.agent.stop().await;
-    assert!(control_client::find(&StateDir::new(agent.dir.path().join("state"))).is_err());
+    assert!(control_client::control_address(&StateDir::new(agent.dir.path().join("state"))).is_err());
 }

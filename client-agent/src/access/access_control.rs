@@ -139,7 +139,7 @@ fn basic(field: &[u8]) -> Option<Vec<u8>> {
 impl Denial {
     /// Returns the response to a denied client. The connection ends after it, except for a missing or wrong
     /// password, which the client may send on the same connection.
-    pub(crate) fn answer(self) -> Response<ProxyBody> {
+    pub(crate) fn to_response(self) -> Response<ProxyBody> {
         let page = self.page();
         let mut response = page_response(&page);
         let headers = response.headers_mut();

@@ -63,7 +63,7 @@ pub(super) struct AccessCheck<'a> {
 impl AccessCheck<'_> {
     /// Checks a request by its origin and its credentials.
     pub(super) fn admit<B>(self, caller: Caller, request: &Request<B>) -> Result<Rights, Refusal> {
-        let host = single(request.headers(), &header::HOST).ok_or(Refusal::Host)?;
+        let host = single_value(request.headers(), &header::HOST).ok_or(Refusal::Host)?;
         // A request in absolute form is a proxy request, and this port is not a proxy.
         if request.uri().authority().is_some() || !self.is_own_name(host) {
             return Err(Refusal::Host);
@@ -77,8 +77,8 @@ impl AccessCheck<'_> {
                 None => Err(Refusal::OtherUser),
             };
         }
-        let origin =
-            single(request.headers(), &header::ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+        let origin = single_value(request.headers(), &header::ORIGIN)
+            .and_then(|origin| origin.strip_prefix("http://"));
         if !origin.is_some_and(|origin| self.is_own_name(origin)) {
             Err(Refusal::Origin)
         } else if *request.method() != Method::POST || !CHANGES.contains(&request.uri().path()) {
@@ -91,7 +91,7 @@ impl AccessCheck<'_> {
     }
 
     fn rights<B>(self, caller: Caller, request: &Request<B>) -> Option<Rights> {
-        if self.is_shown(caller, request) {
+        if self.presents_token(caller, request) {
             Some(Rights::Change)
         } else if caller.user == Some(UserId::own()) {
             Some(Rights::ReadAll)
@@ -101,8 +101,8 @@ impl AccessCheck<'_> {
     }
 
     /// True if a request contains the token, or the cookie that this user received for it.
-    fn is_shown<B>(self, caller: Caller, request: &Request<B>) -> bool {
-        let bearer = single(request.headers(), &header::AUTHORIZATION)
+    fn presents_token<B>(self, caller: Caller, request: &Request<B>) -> bool {
+        let bearer = single_value(request.headers(), &header::AUTHORIZATION)
             .and_then(|field| field.strip_prefix("Bearer "))
             .is_some_and(|text| self.token.is(text));
         let cookie = self.token.cookie(caller.user);
@@ -147,7 +147,7 @@ pub(super) fn in_query<B>(request: &Request<B>) -> Option<&str> {
     pairs.find_map(|pair| pair.strip_prefix("token="))
 }
 
-fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() {

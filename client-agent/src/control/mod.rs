@@ -99,7 +99,7 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
         let (control, in_use) = (Arc::clone(&control), Some(permit.begin()));
         async move {
             control.handles.storage.store.refresh_usage().await;
-            let response = match control.forget_order(caller, &request) {
+            let response = match control.requested_deletion(caller, &request) {
                 Some(order) => control.forget(order).await,
                 None => control.answer(caller, &request),
             };
@@ -185,7 +185,7 @@ impl Control {
     }
 
     /// Returns the deletion that a request orders; `None` if it orders none or lacks the rights.
-    fn forget_order<B>(&self, caller: Caller, request: &Request<B>) -> Option<DeletionScope> {
+    fn requested_deletion<B>(&self, caller: Caller, request: &Request<B>) -> Option<DeletionScope> {
         let is_order = request.uri().path() == FORGET && request.method() == Method::POST;
         let may_change = self.access_check().admit(caller, request).ok()? == Rights::Change;
         if !is_order || !may_change {

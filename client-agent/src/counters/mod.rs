@@ -17,7 +17,7 @@ pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds one.
-    pub fn one(&self) {
+    pub fn increment(&self) {
         self.add(1);
     }
     /// Adds `amount`.
@@ -92,9 +92,9 @@ impl Counters {
     /// Counts a body that is encoded against the base of this name.
     pub(crate) fn base_used(&self, name: &ShortHash) {
         if dictionary::knows(name) {
-            self.dictionaries_used.one();
+            self.dictionaries_used.increment();
         } else {
-            self.bases_used.one();
+            self.bases_used.increment();
         }
     }
 }
@@ -111,10 +111,10 @@ impl Default for Exits {
 
 impl Exits {
     /// Counts one exit.
-    pub fn one(&self, exit: PhaseExit) {
+    pub fn count(&self, exit: PhaseExit) {
         // The discriminants are the indices in `ALL`; a test checks this.
         if let Some(counter) = self.0.get(exit as usize) {
-            counter.one();
+            counter.increment();
         }
     }
 

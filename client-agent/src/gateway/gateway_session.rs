@@ -158,7 +158,7 @@ impl GatewaySession {
         remote: SocketAddr,
         credentials: Credentials,
         link: Option<LinkProfile>,
-        pages: SessionStart,
+        start: SessionStart,
     ) -> Result<Arc<Self>, DialError> {
         /// The number of the next session of this process.
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -174,7 +174,7 @@ impl GatewaySession {
         };
         let hello = FirstStream {
             options: options(Priority::CONTROL, SendPhase::EarlyData),
-            bytes: hello(link, &pages),
+            bytes: hello(link, &start),
             end: End::Open,
         };
         let (transport, mut streams) = dial(config, vec![hello])?;
@@ -185,7 +185,7 @@ impl GatewaySession {
             serial,
             requests: Arc::clone(&requests),
             welcome: welcome_sender,
-            pages: pages.streams,
+            pages: start.streams,
         };
         tokio::spawn(incoming_streams::read_streams(transport.clone(), incoming));
         tokio::spawn(incoming_streams::write_control(streams.pop(), control_messages));
@@ -199,7 +199,7 @@ impl GatewaySession {
         }))
     }
 
-    /// Assigns a number to the fetch and encodes it. [`GatewaySession::open`] sends it.
+    /// Assigns a number to the fetch and encodes it. [`GatewaySession::open_stream`] sends it.
     ///
     /// # Errors
     /// The session is over, or the fields are too large.
@@ -271,7 +271,7 @@ impl GatewaySession {
     ///
     /// # Errors
     /// The session is over; nothing was sent.
-    pub async fn open(
+    pub async fn open_stream(
         &self,
         class: Priority,
         send_phase: SendPhase,
@@ -377,7 +377,7 @@ const fn options(class: Priority, send_phase: SendPhase) -> OpenOptions {
     }
 }
 
-fn hello(link: Option<LinkProfile>, pages: &SessionStart) -> Bytes {
+fn hello(link: Option<LinkProfile>, start: &SessionStart) -> Bytes {
     let hello = Hello {
         versions: VersionRange::OURS,
         software: concat!("longhaul-agent/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -386,8 +386,8 @@ fn hello(link: Option<LinkProfile>, pages: &SessionStart) -> Bytes {
             up_bps: link.up.as_bps(),
             rtt_ms: u32::try_from(link.rtt.as_millis()).unwrap_or(u32::MAX),
         }),
-        cache_state: pages.cache_state,
-        preferences: pages.preferences,
+        cache_state: start.cache_state,
+        preferences: start.preferences,
     };
     let mut wire = Vec::with_capacity(64);
     // Messages of this size cannot exceed the envelope's limit.
@@ -396,8 +396,8 @@ fn hello(link: Option<LinkProfile>, pages: &SessionStart) -> Bytes {
     };
     let mut messages = vec![Message::Hello(hello), Message::Dictionaries(dictionaries)];
     // If the message is absent, no host is accelerated.
-    if pages.accelerated != AcceleratedHosts::Nothing {
-        messages.push(Message::AcceleratedHosts(pages.accelerated.clone()));
+    if start.accelerated != AcceleratedHosts::Nothing {
+        messages.push(Message::AcceleratedHosts(start.accelerated.clone()));
     }
     for message in messages {
         let encoded = encode(&message, &mut wire);

@@ -102,7 +102,7 @@ mod tests {
         let bypassed: Vec<_> = (0..MAX_BYPASSED as u64)
             .map(|number| BypassedHost {
                 host: format!("{number:0>253}"),
-                why: BypassReason::AsksCertificate,
+                why: BypassReason::RequestsClientCertificate,
                 until: UnixTime::new(Duration::from_secs(1_700_000_000 + number)),
             })
             .collect();

@@ -39,7 +39,7 @@ pub struct HttpsSettings {
 #[non_exhaustive]
 pub enum BypassReason {
     /// The host requests a client certificate.
-    AsksCertificate,
+    RequestsClientCertificate,
     /// A client did not accept the agent's certificate.
     RefusedByClient,
     /// A client closed the connection without an alert as soon as it had received the agent's certificate.
@@ -54,7 +54,7 @@ impl BypassReason {
     /// Explanation for users.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::AsksCertificate => "it requests a client certificate",
+            Self::RequestsClientCertificate => "it requests a client certificate",
             Self::LeftByClient => {
                 "a program closes its connections when it receives this device's certificates"
             }
@@ -69,7 +69,7 @@ impl BypassReason {
         const HOUR: u64 = 3600;
         match self {
             // The reason lies in the host's configuration.
-            Self::AsksCertificate => Duration::from_secs(7 * 24 * HOUR),
+            Self::RequestsClientCertificate => Duration::from_secs(7 * 24 * HOUR),
             // Less certain than an alert.
             Self::LeftByClient => Duration::from_secs(HOUR),
             Self::RefusedByClient => Duration::from_secs(24 * HOUR),
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn only_so_many_are_remembered_and_the_longest_stay() {
         let all = hosts(Accelerate::All, &[]);
-        all.bypass("asks.test", BypassReason::AsksCertificate, NOW);
+        all.bypass("asks.test", BypassReason::RequestsClientCertificate, NOW);
         for number in 0..2000 {
             all.bypass(&format!("{number}.test"), BypassReason::NotHttp, NOW);
         }

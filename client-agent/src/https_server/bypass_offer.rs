@@ -57,7 +57,7 @@ pub(super) fn answer<B>(https: &Https, host: &str, request: &Request<B>) -> Opti
     }
     https.bypass(host, BypassReason::UsersChoice);
     *response.status_mut() = StatusCode::SEE_OTHER;
-    let back = came_from(host, request.headers()).unwrap_or(HeaderValue::from_static("/"));
+    let back = page_path(host, request.headers()).unwrap_or(HeaderValue::from_static("/"));
     response.headers_mut().insert(header::LOCATION, back);
     response
         .headers_mut()
@@ -66,7 +66,7 @@ pub(super) fn answer<B>(https: &Https, host: &str, request: &Request<B>) -> Opti
 }
 
 /// Returns the path of the page with the button.
-fn came_from(host: &str, headers: &HeaderMap) -> Option<HeaderValue> {
+fn page_path(host: &str, headers: &HeaderMap) -> Option<HeaderValue> {
     let page: Uri = headers.get(header::REFERER)?.to_str().ok()?.parse().ok()?;
     let path = page.path_and_query()?.as_str();
     let is_here = page.host() == Some(host) && path.starts_with('/') && !path.starts_with("//");
@@ -81,7 +81,7 @@ mod tests {
     fn the_way_back_stays_on_the_host() {
         let back = |referer: &'static str| {
             let headers = HeaderMap::from_iter([(header::REFERER, HeaderValue::from_static(referer))]);
-            came_from("a.test", &headers).map(|back| back.to_str().unwrap().to_owned())
+            page_path("a.test", &headers).map(|back| back.to_str().unwrap().to_owned())
         };
         assert_eq!(back("https://a.test/x?y=1").as_deref(), Some("/x?y=1"));
         assert_eq!(back("https://b.test/x"), None);

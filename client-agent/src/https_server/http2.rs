@@ -117,7 +117,7 @@ impl Cancels {
         self.exhausted.notified().await;
     }
 
-    fn one(&self) {
+    fn increment(&self) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let more = (now - left.1).as_secs_f64() * CANCELS_PER_SECOND;
@@ -139,7 +139,7 @@ impl Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         if let Some(cancels) = self.0.take() {
-            cancels.one();
+            cancels.increment();
         }
     }
 }

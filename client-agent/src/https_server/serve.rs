@@ -87,11 +87,11 @@ pub(crate) async fn serve(
                 let browser = join(Cursor::new(bytes).chain(reader), writer);
                 accelerate(handles, &outer, host, config, browser).await;
             }
-            None => tunnel::carry(upstream, counters, &outer, host.address(), browser, bytes).await,
+            None => tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await,
         },
         Kind::Hello { .. } | Kind::Other => {
             https.bypass(&host.name, BypassReason::NotHttp);
-            tunnel::carry(upstream, counters, &outer, host.address(), browser, bytes).await;
+            tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await;
         }
         Kind::Slow => {
             // The client may still speak its host's protocol. The side that sends first decides.
@@ -100,7 +100,7 @@ pub(crate) async fn serve(
                 .is_empty()
                 .then_some(move || https.bypass(&name, BypassReason::NotHttp));
             let browser = SilentClient::new(browser, listens);
-            tunnel::carry(upstream, counters, &outer, host.address(), browser, bytes).await;
+            tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await;
         }
     }
 }
@@ -122,7 +122,7 @@ async fn accelerate<S>(
     else {
         return;
     };
-    handles.counters.accelerated.one();
+    handles.counters.accelerated.increment();
     let scope = Arc::new(outer.inner());
     scope.expect_requests(is_h2, has_begun);
     let (handles, host) = (&handles, Arc::new(host));
@@ -137,7 +137,7 @@ async fn accelerate<S>(
             async move {
                 let in_use = scope.begin();
                 let response = unanswered.answered(answer(&handles, &scope, &host, request).await);
-                if !asks_certificate(&response) {
+                if !requests_client_certificate(&response) {
                     return Ok(response.map(|body| InUseBody::new(body, in_use)));
                 }
                 // Nothing has reached the host, which REFUSED_STREAM signals: the browser repeats the request
@@ -296,8 +296,8 @@ async fn answer(
     } else {
         request::answer(handles, scope, request).await
     };
-    if asks_certificate(&response) {
-        https.bypass(host.name(), BypassReason::AsksCertificate);
+    if requests_client_certificate(&response) {
+        https.bypass(host.name(), BypassReason::RequestsClientCertificate);
     }
     if is_upgrade {
         return response;
@@ -311,7 +311,7 @@ async fn answer(
 }
 
 /// True if there is no response because the host requests a certificate that only the browser has.
-fn asks_certificate(response: &Response<ProxyBody>) -> bool {
+fn requests_client_certificate(response: &Response<ProxyBody>) -> bool {
     let page: Option<&Page> = response.extensions().get();
     page.is_some_and(|page| page.reason == Some(FailureReason::TlsClientCertificate))
 }

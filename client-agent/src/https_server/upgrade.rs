@@ -43,12 +43,12 @@ pub(super) async fn answer(
     (name, port): (&str, u16),
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
-    counters.requests.one();
-    let host = match tunnel::secure(upstream, counters, name, port).await {
+    counters.requests.increment();
+    let host = match tunnel::open_secure(upstream, counters, name, port).await {
         Ok(host) => host,
         Err(failure) => return refuse(counters, &failure),
     };
-    match ask(host, request, scope.begin()).await {
+    match send_upgrade(host, request, scope.begin()).await {
         Ok(response) => response,
         Err(error) => {
             debug!(%error, "an upgrade request got no response");
@@ -59,7 +59,7 @@ pub(super) async fn answer(
     }
 }
 
-async fn ask<S>(
+async fn send_upgrade<S>(
     host: S,
     mut request: Request<Incoming>,
     in_use: Option<InUse>,
@@ -72,7 +72,7 @@ where
     let browser = hyper::upgrade::on(&mut request);
     let mut response = sender.send_request(to_host(&request)).await?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(refusal(response).await);
+        return Ok(refusal_response(response).await);
     }
     let host = hyper::upgrade::on(&mut response);
     tokio::spawn(async move {
@@ -101,7 +101,7 @@ fn to_host(request: &Request<Incoming>) -> Request<Empty<Bytes>> {
     copy
 }
 
-async fn refusal(response: Response<Incoming>) -> Response<ProxyBody> {
+async fn refusal_response(response: Response<Incoming>) -> Response<ProxyBody> {
     let (mut parts, body) = response.into_parts();
     longhaul_http::hop::strip_response(&mut parts.headers);
     parts.headers.remove(header::CONTENT_LENGTH);
@@ -111,7 +111,7 @@ async fn refusal(response: Response<Incoming>) -> Response<ProxyBody> {
 }
 
 fn refuse(counters: &Counters, failure: &Failure) -> Response<ProxyBody> {
-    counters.failures.one();
+    counters.failures.increment();
     let page = failure.page();
     let mut response = page_response(&page);
     response.extensions_mut().insert(page);

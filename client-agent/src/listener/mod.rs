@@ -81,7 +81,7 @@ async fn deny(stream: EvictableStream<TcpStream>, permit: &ConnectionPermit, den
     }
     let service = service_fn(|_request: Request<Incoming>| async move {
         let in_use = Some(permit.begin());
-        Ok::<_, Infallible>(denial.answer().map(|body| InUseBody::new(body, in_use)))
+        Ok::<_, Infallible>(denial.to_response().map(|body| InUseBody::new(body, in_use)))
     });
     serve_http(stream, service).await;
 }
@@ -110,7 +110,7 @@ async fn answer(
             Some(_) | None => Ok(()),
         });
     if let Err(denial) = shown {
-        return denial.answer();
+        return denial.to_response();
     }
     if !is_connect {
         // `request::answer` removes all `Proxy-*` fields, including the credential, and keeps the order of
@@ -129,7 +129,7 @@ async fn connect(
     scope: &Arc<ConnectionScope>,
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
-    handles.counters.requests.one();
+    handles.counters.requests.increment();
     let (host, port) = match target::authority(request.uri()) {
         Ok(host_and_port) => host_and_port,
         Err(error) => {

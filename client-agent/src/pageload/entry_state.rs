@@ -182,7 +182,7 @@ impl PageLoad {
             wanted.is_some()
         };
         if wanted {
-            self.counters.wanted.one();
+            self.counters.wanted.increment();
             self.session.send_control(Message::Want(Want {
                 page: self.page,
                 entry,

@@ -107,7 +107,7 @@ impl PageLoad {
     }
 
     /// Waits for the end of the page load. Cancel safe.
-    pub(super) async fn over(&self, changes: &mut watch::Receiver<()>) {
+    pub(super) async fn until_over(&self, changes: &mut watch::Receiver<()>) {
         while !self.is_over() {
             // The sender is part of this page load.
             let _open = changes.changed().await;
@@ -139,7 +139,7 @@ impl PageLoad {
             state.entries.count_waste(&self.counters);
             state.entries.end_bodies(BodyFault::Cut);
             let lost = matches!(before, Life::SessionLost(_));
-            (state.entries.count(), state.entries.taken(), lost)
+            (state.entries.count(), state.entries.used_entries(), lost)
         };
         if !lost {
             // `Used` precedes `Cancel`: the gateway learns from it before it discards the page load.

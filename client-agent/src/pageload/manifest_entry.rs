@@ -52,7 +52,7 @@ struct Announcement {
     destination: u8,
 }
 
-/// What is known of an entry's response.
+/// State of an entry's response.
 #[derive(Debug, Default)]
 pub(super) enum EntryResponse {
     /// The `Head` record has not arrived.
@@ -205,7 +205,7 @@ impl ManifestEntry {
             && body.end().is_some()
         {
             self.body_use = BodyUse::Counted;
-            counters.push_taken_objects.one();
+            counters.push_taken_objects.increment();
             counters.push_taken_bytes.add(body.wire_bytes());
         }
     }
@@ -300,7 +300,7 @@ impl Entries {
     }
 
     /// Entries that the browser used, in ascending order.
-    pub(super) fn taken(&self) -> Vec<u32> {
+    pub(super) fn used_entries(&self) -> Vec<u32> {
         (0..)
             .zip(&self.entries)
             .filter(|(_, slot)| slot.use_by_browser.is_answered())

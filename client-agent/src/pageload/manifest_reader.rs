@@ -47,7 +47,7 @@ pub(super) async fn read(load: Arc<PageLoad>, base: Option<ManifestId>, stream: 
         }
         Err(error) => {
             warn!(%error, "a manifest cannot be read");
-            load.counters.windows_bad.one();
+            load.counters.windows_bad.increment();
             ManifestProgress::Broken
         }
     };
@@ -78,7 +78,7 @@ async fn records(
     loop {
         let bytes = tokio::select! {
             bytes = stream.read() => bytes?,
-            () = load.over(&mut changes) => return Err(ManifestError::Over),
+            () = load.until_over(&mut changes) => return Err(ManifestError::Over),
         };
         let Some(bytes) = bytes else {
             decoder.finish()?;

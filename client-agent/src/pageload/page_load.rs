@@ -199,7 +199,7 @@ impl PageLoad {
                 } else {
                     entry.url
                 };
-                self.counters.announced.one();
+                self.counters.announced.increment();
                 state.entries.announce(url, entry.destination)
             }
             Record::Head(head) => {

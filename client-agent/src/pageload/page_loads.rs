@@ -69,7 +69,7 @@ impl PageLoads {
         if let Some(oldest) = oldest {
             oldest.end(EndReason::Cancelled);
         }
-        self.0.counters.pages.one();
+        self.0.counters.pages.increment();
         tokio::spawn(storing_task::run(
             Arc::clone(&load),
             self.0.store.clone(),
@@ -102,7 +102,7 @@ impl PageLoads {
 
     /// Ends the page loads of a client (or of all clients) whose pages are of a site, given by its domain (or
     /// of any site).
-    pub(crate) fn end_for(&self, client: Option<ClientId>, domain: Option<&str>) {
+    pub(crate) fn end_of_site(&self, client: Option<ClientId>, domain: Option<&str>) {
         for load in self.newest_first() {
             let site = SchemefulSite::of_url(&load.url);
             let is_of_site = domain.is_none_or(|domain| site.is_some_and(|site| site.domain() == domain));

@@ -30,14 +30,14 @@ pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut str
     match windows(&load, store, &mut writer, &mut stream).await {
         Ok(chk) => {
             writer.finish(chk);
-            load.counters.pushed_objects.one();
+            load.counters.pushed_objects.increment();
         }
         Err(fault) => {
             // The stream must end before its replacement begins.
             drop(stream);
             match fault {
                 BodyFault::Damaged => {
-                    load.counters.windows_bad.one();
+                    load.counters.windows_bad.increment();
                     warn!("a pushed body is damaged");
                     if load.send_want(entry) {
                         return;
@@ -69,7 +69,7 @@ async fn windows(
     let mut changes = load.changes();
     let announced = tokio::select! {
         body = stream.body() => body.map_err(|error| fault_of(&error))?,
-        () = load.over(&mut changes) => return Err(BodyFault::Cut),
+        () = load.until_over(&mut changes) => return Err(BodyFault::Cut),
     };
     writer.announce(announced.length)?;
     if announced.offset != 0 {
@@ -88,7 +88,7 @@ async fn windows(
     loop {
         let bytes = tokio::select! {
             bytes = stream.read() => bytes.map_err(|error| fault_of(&error))?,
-            () = load.over(&mut changes) => return Err(BodyFault::Cut),
+            () = load.until_over(&mut changes) => return Err(BodyFault::Cut),
         };
         let Some(bytes) = bytes else {
             return decoder.finish().map_err(fault_of_windows);
@@ -121,7 +121,7 @@ async fn base(load: &PageLoad, store: &Store, name: &ShortHash) -> Result<Bytes,
         load.counters.base_used(name);
         return Ok(base);
     }
-    load.counters.bases_missing.one();
+    load.counters.bases_missing.increment();
     load.session
         .send_control(Message::Evicted(Evicted { hashes: vec![*name] }));
     Err(BodyFault::NoBase)

@@ -35,7 +35,7 @@ pub(super) async fn run(load: Arc<PageLoad>, store: Store, loads: PageLoads, lin
                 store
                     .store_manifest(&load.context, &load.url, kept.to_record())
                     .await;
-                load.counters.manifests_kept.one();
+                load.counters.manifests_kept.increment();
             }
             manifest_stored = true;
         }

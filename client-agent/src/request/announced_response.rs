@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{
     outcome::RequestOutcome,
     phase::{Phase, Promise},
-    response::{self, Source},
+    response::{self, ResponseBody},
     stall_timeout::StallTimeout,
     task::RequestTask,
 };
@@ -99,23 +99,25 @@ impl RequestTask {
                     promise
                         .load
                         .mark_used(promise.entry, None, self.storage_context(&head));
-                    return self.respond(PhaseExit::ArrivingEmpty, &head, Source::Empty).await;
+                    return self
+                        .respond(PhaseExit::ArrivingEmpty, &head, ResponseBody::Empty)
+                        .await;
                 }
                 EntryBodyState::Arriving(of, body) => {
                     promise
                         .load
                         .mark_used(promise.entry, Some(of), self.storage_context(&head));
                     return self
-                        .respond(PhaseExit::ArrivingPushed, &head, Source::Pushed(body))
+                        .respond(PhaseExit::ArrivingPushed, &head, ResponseBody::Pushed(body))
                         .await;
                 }
                 EntryBodyState::Held(of, held) => {
                     if let Some(body) = self.held_body(held).await {
-                        self.counters.held_hits.one();
+                        self.counters.held_hits.increment();
                         promise
                             .load
                             .mark_used(promise.entry, None, self.storage_context(&head));
-                        let source = Source::Stored(Box::new(body));
+                        let source = ResponseBody::Stored(Box::new(body));
                         return self.respond(PhaseExit::ArrivingHeld, &head, source).await;
                     }
                     if !promise.load.send_want(of) {
@@ -155,7 +157,7 @@ impl RequestTask {
         })
     }
 
-    async fn respond(&mut self, exit: PhaseExit, head: &EntryHead, source: Source) -> Phase {
+    async fn respond(&mut self, exit: PhaseExit, head: &EntryHead, source: ResponseBody) -> Phase {
         let status = StatusCode::from_u16(head.status).ok();
         let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
             return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::{
     page_membership::{PageUse, Role},
     response::BodyStart,
-    resume_check::{Delivered, ResumeCheck, decoder_behind},
+    resume_check::{Delivered, ResumeCheck, decoder_after},
     stall_timeout::StallTimeout,
 };
 use crate::{
@@ -170,7 +170,7 @@ impl Relay {
             return Err(Interruption::SessionLost);
         }
         if self.validator.is_some() {
-            let decoder = decoder_behind(delivered).ok_or(Interruption::SessionLost)?;
+            let decoder = decoder_after(delivered).ok_or(Interruption::SessionLost)?;
             return self.relay(None, Some(decoder)).await;
         }
         self.resume_check = ResumeCheck::new(&self.delivered);
@@ -179,7 +179,7 @@ impl Relay {
             () = self.browser.closed() => return Err(Interruption::BrowserGone),
             whole = self.request_rest(None) => whole?,
         };
-        self.handles.counters.resumed.one();
+        self.handles.counters.resumed.increment();
         self.relay(Some(whole), None).await
     }
 
@@ -209,8 +209,8 @@ impl Relay {
                 }
             }
             Err(interruption) => {
-                self.handles.counters.truncated.one();
-                self.handles.counters.failures.one();
+                self.handles.counters.truncated.increment();
+                self.handles.counters.failures.increment();
                 warn!("a body ended early, so the browser's connection is aborted: {interruption}");
                 let _gone = self.browser.send(Err(BodyBroken)).await;
             }
@@ -239,7 +239,7 @@ impl Relay {
                     Err(interruption) => interruption,
                 };
                 if matches!(interruption, Interruption::BadWindow) {
-                    self.handles.counters.windows_bad.one();
+                    self.handles.counters.windows_bad.increment();
                     warn!("a window of a body does not match its hash; requesting the rest again");
                 }
                 let progress = self.delivered.length() > before;
@@ -256,7 +256,7 @@ impl Relay {
             }
             // The old stream must end before the new one begins.
             drop(source.take());
-            self.handles.counters.resumed.one();
+            self.handles.counters.resumed.increment();
             let resume = self.validator.clone().map(|validator| Resume {
                 offset: decoder.as_ref().map_or(0, BodyDecoder::offset),
                 validator,
@@ -291,7 +291,7 @@ impl Relay {
             self.handles.counters.base_used(name);
             return Ok(base);
         }
-        self.handles.counters.bases_missing.one();
+        self.handles.counters.bases_missing.increment();
         session.send_control(Message::Evicted(Evicted { hashes: vec![*name] }));
         Err(Interruption::BadWindow)
     }
@@ -407,7 +407,7 @@ impl Relay {
                 Err(_) => return Err(Interruption::Broken("the rest cannot be requested")),
             };
             if session
-                .open(self.class, SendPhase::Open, wire.into(), End::Finish)
+                .open_stream(self.class, SendPhase::Open, wire.into(), End::Finish)
                 .await
                 .is_err()
             {

@@ -12,7 +12,7 @@ use super::{
     outcome::RequestOutcome,
     page_membership::{PageUse, Role},
     phase::{Phase, Promise},
-    response::{self, OpenedBody, Source},
+    response::{self, OpenedBody, ResponseBody},
     task::{MAX_REPEATS, RequestTask},
 };
 use crate::{
@@ -73,7 +73,7 @@ impl RequestTask {
                     return Phase::Over(RequestOutcome::of_failure(Failure::Lost(Lost::BodyGone)));
                 }
                 self.policy = BasePolicy::None;
-                self.counters.repeated.one();
+                self.counters.repeated.increment();
                 return self.change_phase(PhaseExit::SentRepeated, Phase::Waiting);
             }
             GatewayAnswer::Failed { reason, detail } => Failure::Gateway { reason, detail },
@@ -122,13 +122,13 @@ impl RequestTask {
                 let Some(stored) = store.body(chk).await else {
                     return Some(self.held_is_missing(chk, exchange.session()));
                 };
-                self.counters.held_hits.one();
+                self.counters.held_hits.increment();
                 if !bound {
                     store
                         .put_held(self.query(), status, &fields, chk, stored.length())
                         .await;
                 }
-                (PhaseExit::SentHeld, Source::Stored(Box::new(stored)))
+                (PhaseExit::SentHeld, ResponseBody::Stored(Box::new(stored)))
             }
             (BodyPlace::None, _) => {
                 match (bound, status) {
@@ -136,13 +136,13 @@ impl RequestTask {
                     (false, StatusCode::NOT_MODIFIED) => store.freshen(self.query(), &fields).await,
                     (false, _) => store.put_bodyless(self.query(), status, &fields).await,
                 }
-                (PhaseExit::SentForwarded, Source::Empty)
+                (PhaseExit::SentForwarded, ResponseBody::Empty)
             }
             (BodyPlace::Follows, _) => {
                 let session = Arc::clone(exchange.session());
-                match Source::gateway(&store, session, stream).await {
-                    OpenedBody::Source(source) => {
-                        if let Source::Gateway(_, _, start) = &source
+                match ResponseBody::gateway(&store, session, stream).await {
+                    OpenedBody::ResponseBody(source) => {
+                        if let ResponseBody::Gateway(_, _, start) = &source
                             && let Some(name) = start.body.as_ref().and_then(|body| body.base)
                         {
                             self.counters.base_used(&name);
@@ -155,8 +155,11 @@ impl RequestTask {
             }
         };
         let cache_writer = match &source {
-            Source::Gateway(..) if !bound => store.cache_writer(self.query(), status, &fields),
-            Source::Gateway(..) | Source::Empty | Source::Pushed(_) | Source::Stored(_) => None,
+            ResponseBody::Gateway(..) if !bound => store.cache_writer(self.query(), status, &fields),
+            ResponseBody::Gateway(..)
+            | ResponseBody::Empty
+            | ResponseBody::Pushed(_)
+            | ResponseBody::Stored(_) => None,
         };
         let mut response_draft = self.response_draft(status, fields, source);
         response_draft.cache_writer = cache_writer;
@@ -191,20 +194,20 @@ impl RequestTask {
             return Phase::Over(RequestOutcome::of_failure(malformed_answer()));
         }
         self.repeats += 1;
-        self.counters.repeated.one();
+        self.counters.repeated.increment();
         self.change_phase(PhaseExit::SentHeldMissing, Phase::Waiting)
     }
 
     /// Handles an answer whose base the cache does not have (any more).
     fn base_is_missing(&mut self, name: ShortHash, session: &GatewaySession) -> Phase {
-        self.counters.bases_missing.one();
+        self.counters.bases_missing.increment();
         session.send_control(Message::Evicted(Evicted { hashes: vec![name] }));
         if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
             return Phase::Over(RequestOutcome::of_failure(malformed_answer()));
         }
         self.request.fetch.context.delivery = Delivery::Plain;
         self.repeats += 1;
-        self.counters.repeated.one();
+        self.counters.repeated.increment();
         self.change_phase(PhaseExit::SentBaseMissing, Phase::Waiting)
     }
 
@@ -244,7 +247,7 @@ impl RequestTask {
     fn repeat_outside_early_data(&mut self) -> Phase {
         self.request.required_state = RequiredSessionState::Open;
         self.repeats += 1;
-        self.counters.repeated.one();
+        self.counters.repeated.increment();
         self.change_phase(PhaseExit::SentRepeated, Phase::Waiting)
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     outcome::RequestOutcome,
     phase::{Phase, Promise},
-    response::{self, Source},
+    response::{self, ResponseBody},
     task::RequestTask,
 };
 use crate::{
@@ -64,7 +64,9 @@ impl RequestTask {
         let url = &self.request.fetch.url;
         let redirected = loads
             .iter()
-            .find(|load| is_page && found.is_none() && leads_elsewhere(load) && load.redirects_to(url))
+            .find(|load| {
+                is_page && found.is_none() && awaits_redirection_target(load) && load.redirects_to(url)
+            })
             .cloned();
         if is_page && found.is_none() && redirected.is_none() {
             let client = self.request.context.client();
@@ -151,7 +153,7 @@ impl RequestTask {
         let store = self.storage.store.clone();
         match store.look_up(self.query()).await {
             Lookup::Fresh(status, fields, body) => {
-                let source = body.map_or(Source::Empty, Source::Stored);
+                let source = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
                 let response = response::start(self.response_draft(status, fields, source));
                 Some(self.change_phase(
                     PhaseExit::LookingFresh,
@@ -214,7 +216,7 @@ impl RequestTask {
             let mut until = entered + time;
             match load.manifest() {
                 ManifestProgress::Planned | ManifestProgress::Complete(_) | ManifestProgress::Broken => {
-                    return self.not_promised(PhaseExit::ManifestNotFound).await;
+                    return self.handle_unannounced(PhaseExit::ManifestNotFound).await;
                 }
                 // The manifest's stream begins before the page's: a manifest that does not arrive shortly
                 // after the page does not exist.
@@ -226,18 +228,18 @@ impl RequestTask {
                 ManifestProgress::Reading => {}
             }
             if load.is_over() || load.is_withdrawn(&self.request.fetch.url) {
-                return self.not_promised(PhaseExit::ManifestNotFound).await;
+                return self.handle_unannounced(PhaseExit::ManifestNotFound).await;
             }
             tokio::select! {
                 biased;
                 _ = changes.changed() => {}
-                () = sleep_until(until) => return self.not_promised(PhaseExit::ManifestTime).await,
+                () = sleep_until(until) => return self.handle_unannounced(PhaseExit::ManifestTime).await,
             }
         }
     }
 
     /// Not in any manifest: sends an ordinary fetch; a navigation also starts its own page load.
-    async fn not_promised(&mut self, exit: PhaseExit) -> Phase {
+    async fn handle_unannounced(&mut self, exit: PhaseExit) -> Phase {
         if self.request.fetch.kind == FetchKind::Page {
             let client = self.request.context.client();
             self.acceleration
@@ -250,7 +252,7 @@ impl RequestTask {
 }
 
 /// True if the page's response was a redirection whose target may still appear in the manifest.
-fn leads_elsewhere(load: &PageLoad) -> bool {
+fn awaits_redirection_target(load: &PageLoad) -> bool {
     matches!(load.document(), DocumentProgress::Redirection(_))
         && matches!(
             load.manifest(),

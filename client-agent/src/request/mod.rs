@@ -53,7 +53,7 @@ pub(crate) async fn answer(
     scope: &Arc<ConnectionScope>,
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
-    handles.counters.requests.one();
+    handles.counters.requests.increment();
     scope.observe_request(request.headers());
     let exit = match task::RequestTask::new(handles, scope, request) {
         Ok(task) => task.run().await,
@@ -64,11 +64,11 @@ pub(crate) async fn answer(
         | RequestOutcome::Cached(response)
         | RequestOutcome::Promised(response) => response,
         RequestOutcome::Direct(response) => {
-            handles.counters.direct_requests.one();
+            handles.counters.direct_requests.increment();
             response
         }
         RequestOutcome::Refused(failure) | RequestOutcome::Failed(failure) => {
-            handles.counters.failures.one();
+            handles.counters.failures.increment();
             debug!(?failure, "request without response");
             let page = failure.page();
             let mut response = page_response(&page);

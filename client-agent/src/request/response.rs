@@ -31,7 +31,7 @@ const WINDOWS_AHEAD: usize = 2;
 
 /// Source of a response body.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum ResponseBody {
     /// No body.
     Empty,
     /// A stream from the gateway in this session.
@@ -53,14 +53,14 @@ pub(super) struct BodyStart {
 
 /// Result of opening a body on a response stream.
 pub(super) enum OpenedBody {
-    Source(Source),
+    ResponseBody(ResponseBody),
     /// The stream has already ended.
     Broken,
     /// The cache does not have the body's base.
     NoBase(ShortHash),
 }
 
-impl Source {
+impl ResponseBody {
     /// Opens a body on a response stream.
     pub(super) async fn gateway(
         store: &Store,
@@ -80,7 +80,7 @@ impl Source {
             },
         };
         let start = Box::new(BodyStart { body, base });
-        OpenedBody::Source(Self::Gateway(session, stream, start))
+        OpenedBody::ResponseBody(Self::Gateway(session, stream, start))
     }
 
     fn length(&self) -> Option<u64> {
@@ -100,7 +100,7 @@ pub(super) struct ResponseDraft<'a> {
     pub(super) status: StatusCode,
     /// Fields from the origin.
     pub(super) fields: HeaderMap,
-    pub(super) source: Source,
+    pub(super) source: ResponseBody,
     /// Content hash of the whole body, if known in advance.
     pub(super) content_hash: Option<[u8; 32]>,
     pub(super) cache_writer: Option<CacheWriter>,
@@ -125,7 +125,7 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
     let bodyless = request.method == Method::HEAD
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED;
-    if matches!(source, Source::Empty) || bodyless {
+    if matches!(source, ResponseBody::Empty) || bodyless {
         // In these responses `Content-Length` describes another response; in any other it would contradict
         // the missing body.
         if !bodyless {
@@ -151,10 +151,12 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
         length: None,
     };
     match source {
-        Source::Empty => {}
-        Source::Gateway(session, stream, start) => drop(tokio::spawn(relay.run(session, stream, *start))),
-        Source::Pushed(body) => drop(tokio::spawn(relay.run_pushed(body.reader()))),
-        Source::Stored(body) => drop(tokio::spawn(relay.run_stored(*body))),
+        ResponseBody::Empty => {}
+        ResponseBody::Gateway(session, stream, start) => {
+            drop(tokio::spawn(relay.run(session, stream, *start)))
+        }
+        ResponseBody::Pushed(body) => drop(tokio::spawn(relay.run_pushed(body.reader()))),
+        ResponseBody::Stored(body) => drop(tokio::spawn(relay.run_stored(*body))),
     }
     response(status, headers, ProxyBody::windows(windows, length))
 }

@@ -57,7 +57,7 @@ impl ResumeCheck {
 }
 
 /// Returns a decoder that has already yielded these bytes, to decode the rest.
-pub(super) fn decoder_behind(delivered: &[Bytes]) -> Option<BodyDecoder> {
+pub(super) fn decoder_after(delivered: &[Bytes]) -> Option<BodyDecoder> {
     // A decoder of the codec reaches an offset only by decoding windows; these windows never leave this
     // function.
     let key = [0; 32];
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_decoder_stands_behind_what_was_delivered() {
         let delivered = [Bytes::from_static(b"hello "), Bytes::from(vec![b'x'; 70_000])];
-        let decoder = decoder_behind(&delivered).unwrap();
+        let decoder = decoder_after(&delivered).unwrap();
         assert_eq!(decoder.offset(), 70_006);
         let whole = [&delivered.concat()[..], b"world"].concat();
         let key = [7; 32];

@@ -105,7 +105,7 @@ impl RequestTask {
                 }
                 Event::GatewayAnswer(Err(reason)) => {
                     debug!(%reason, "session lost while a request waits for its answer");
-                    return self.lost(&reason);
+                    return self.handle_lost_session(&reason);
                 }
                 Event::Sent(sent) => {
                     transmission = None;
@@ -163,7 +163,7 @@ impl RequestTask {
         let counters = Arc::clone(&self.counters);
         Box::pin(async move {
             let sent = way.with_body(upload.clone(), traits).await;
-            counters.upload_bytes.add(upload.taken());
+            counters.upload_bytes.add(upload.read_bytes());
             sent
         })
     }

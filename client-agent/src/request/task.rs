@@ -16,7 +16,7 @@ use super::{
     outcome::RequestOutcome,
     page_membership::{PageUse, Role},
     phase::Phase,
-    response::{self, ResponseDraft, Source},
+    response::{self, ResponseBody, ResponseDraft},
     upload::SharedUpload,
     upstream_request::UpstreamRequest,
 };
@@ -129,7 +129,7 @@ impl RequestTask {
                 Phase::Arriving(promise, head) => self.wait_for_body(promise, head).await,
                 Phase::Waiting => self.wait().await,
                 Phase::Sent(session, send_phase) => self.send(session, send_phase).await,
-                Phase::Direct => self.go_direct().await,
+                Phase::Direct => self.fetch_directly().await,
                 Phase::Over(exit) => return exit,
             };
         }
@@ -146,7 +146,7 @@ impl RequestTask {
 
     /// Counts the exit of a phase and returns the next phase.
     pub(super) fn change_phase(&self, exit: PhaseExit, next: Phase) -> Phase {
-        self.counters.exits.one(exit);
+        self.counters.exits.count(exit);
         next
     }
 
@@ -176,7 +176,7 @@ impl RequestTask {
         &mut self,
         status: StatusCode,
         fields: HeaderMap,
-        source: Source,
+        source: ResponseBody,
     ) -> ResponseDraft<'_> {
         ResponseDraft {
             relay: RelayHandles {
@@ -218,8 +218,8 @@ impl RequestTask {
     }
 
     /// Next phase if the session ended before the answer arrived.
-    pub(super) fn lost(&mut self, reason: &CloseReason) -> Phase {
-        self.counters.exits.one(PhaseExit::SentLost);
+    pub(super) fn handle_lost_session(&mut self, reason: &CloseReason) -> Phase {
+        self.counters.exits.count(PhaseExit::SentLost);
         let failure = if self.request.repeatability != Repeatability::Safe {
             Lost::PerhapsSent
         } else if !self.rewind() {
@@ -230,14 +230,14 @@ impl RequestTask {
             // Sessions that the agent itself ends, such as attempts to reach a gateway, are not counted.
             if !matches!(reason, CloseReason::Local { .. }) {
                 self.repeats += 1;
-                self.counters.repeated.one();
+                self.counters.repeated.increment();
             }
             return Phase::Waiting;
         };
         Phase::Over(RequestOutcome::of_failure(Failure::Lost(failure)))
     }
 
-    async fn go_direct(&mut self) -> Phase {
+    async fn fetch_directly(&mut self) -> Phase {
         debug!(url = ?Pii(&self.request.uri), "no gateway answers; sending the request directly");
         match self.direct_fetch().await {
             Ok(answer) => {

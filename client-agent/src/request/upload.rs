@@ -82,7 +82,7 @@ impl SharedUpload {
     }
 
     /// Number of bytes read from the browser.
-    pub(super) fn taken(&self) -> u64 {
+    pub(super) fn read_bytes(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).size as u64
     }
 
@@ -171,7 +171,7 @@ impl Transmission {
     /// Sends a request without body.
     pub(super) async fn bodyless(self) -> Result<(), UploadError> {
         self.session
-            .open(self.class, self.send_phase, self.fetch.into(), End::Finish)
+            .open_stream(self.class, self.send_phase, self.fetch.into(), End::Finish)
             .await?;
         Ok(())
     }
@@ -266,7 +266,7 @@ impl UploadStream {
             send_phase,
             ..
         } = &self.transmission;
-        session.open(*class, *send_phase, bytes, end).await
+        session.open_stream(*class, *send_phase, bytes, end).await
     }
 
     /// Returns the next bytes to send: `Fetch` first, `Body` before the first window.

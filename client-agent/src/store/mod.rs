@@ -52,7 +52,7 @@ const STORING_WAIT: Duration = Duration::from_millis(300);
 /// Maximum size of a base: the gateway's limit.
 const MAX_BASE_BODY: u64 = 2 * MAX_BASE as u64;
 
-/// Handle of what the agent stores: the cache, and the rules by which requests may use it.
+/// Handle of the cache, and of the rules by which requests may use it.
 #[derive(Debug)]
 pub struct Storage {
     /// The agent's cache.

@@ -10,7 +10,7 @@ use tokio::{io::AsyncReadExt as _, time::timeout};
 use tracing::debug;
 
 use super::{
-    open::{Way, accepted, open, send_open},
+    open::{OpenTunnel, accepted, open, send_open},
     relay::{BUFFER, relay, relay_direct},
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) async fn connect(
         && let Some((session, SendPhase::Open)) = upstream.gateway.usable_session(RequiredSessionState::Open)
     {
         tokio::spawn(
-            Optimistic {
+            TunnelToWorkingHost {
                 upstream: Arc::clone(upstream),
                 counters: Arc::clone(counters),
                 scope: Arc::clone(scope),
@@ -50,8 +50,8 @@ pub(crate) async fn connect(
         );
         return established(counters);
     }
-    let way = match open(upstream, counters, &host, port, TunnelSecurity::Untouched).await {
-        Ok(way) => way,
+    let opened = match open(upstream, counters, &host, port, TunnelSecurity::Untouched).await {
+        Ok(opened) => opened,
         Err(failure) => return refuse(counters, &failure),
     };
     let (tunnel_counters, scope) = (Arc::clone(counters), Arc::clone(scope));
@@ -60,9 +60,9 @@ pub(crate) async fn connect(
             return;
         };
         scope.become_tunnel(false);
-        let ended = match way {
-            Way::Gateway(up, down) => relay(TokioIo::new(browser), up, down, &tunnel_counters).await,
-            Way::Direct(host) => relay_direct(TokioIo::new(browser), host, &tunnel_counters).await,
+        let ended = match opened {
+            OpenTunnel::Gateway(up, down) => relay(TokioIo::new(browser), up, down, &tunnel_counters).await,
+            OpenTunnel::Direct(host) => relay_direct(TokioIo::new(browser), host, &tunnel_counters).await,
         };
         debug!(?ended, "tunnel ended");
     });
@@ -70,19 +70,19 @@ pub(crate) async fn connect(
 }
 
 fn established(counters: &Counters) -> Response<ProxyBody> {
-    counters.tunnels.one();
+    counters.tunnels.increment();
     Response::new(ProxyBody::empty())
 }
 
 /// Refuses a CONNECT request with an error page.
 pub(crate) fn refuse(counters: &Counters, failure: &Failure) -> Response<ProxyBody> {
-    counters.failures.one();
+    counters.failures.increment();
     debug!(?failure, "tunnel refused");
     page_response(&failure.page())
 }
 
 /// A tunnel whose browser already has its 200.
-struct Optimistic {
+struct TunnelToWorkingHost {
     upstream: Arc<Upstream>,
     counters: Arc<Counters>,
     scope: Arc<ConnectionScope>,
@@ -91,7 +91,7 @@ struct Optimistic {
     port: u16,
 }
 
-impl Optimistic {
+impl TunnelToWorkingHost {
     async fn run(self, browser: OnUpgrade) {
         let Ok(browser) = browser.await else {
             return;
@@ -128,7 +128,7 @@ impl Optimistic {
             // Dropping `browser` closes its connection; the next attempt gets an error page.
             failure => {
                 debug!(?failure, "a tunnel to a host that worked recently failed");
-                self.counters.failures.one();
+                self.counters.failures.increment();
                 self.upstream.working_hosts.forget(&self.host, self.port);
             }
         }

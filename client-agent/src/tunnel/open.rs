@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// An open tunnel.
-pub(super) enum Way {
+pub(super) enum OpenTunnel {
     Gateway(SendStream, ResponseStream),
     Direct(Box<dyn HostStream>),
 }
@@ -34,19 +34,19 @@ pub(super) async fn open(
     host: &str,
     port: u16,
     security: TunnelSecurity,
-) -> Result<Way, Failure> {
+) -> Result<OpenTunnel, Failure> {
     let _demand = upstream.gateway.demand();
     let mut clock = upstream.fallback_clock();
     loop {
         tokio::select! {
             biased;
             (session, _) = upstream.gateway.wait_for_session(RequiredSessionState::Open) => {
-                if let Some(way) = open_in(upstream, counters, &session, &mut clock, (host, port, security)).await? {
-                    return Ok(way);
+                if let Some(opened) = open_in(upstream, counters, &session, &mut clock, (host, port, security)).await? {
+                    return Ok(opened);
                 }
             }
             () = clock.until_due() => match open_direct(upstream, counters, host, port, security).await {
-                Ok(way) => return Ok(way),
+                Ok(opened) => return Ok(opened),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
                 Err(error) => return Err(Failure::Direct(error)),
             },
@@ -61,15 +61,15 @@ async fn open_direct(
     host: &str,
     port: u16,
     security: TunnelSecurity,
-) -> Result<Way, longhaul_origin::FetchError> {
+) -> Result<OpenTunnel, longhaul_origin::FetchError> {
     debug!(host = ?Pii(host), "no gateway answers; opening the tunnel directly");
     let owner = longhaul_origin::ConnectionOwner::Local;
     let stream: Box<dyn HostStream> = match security {
         TunnelSecurity::Untouched => Box::new(upstream.direct.connect_tcp(host, port, owner).await?.stream),
         TunnelSecurity::Tls => Box::new(upstream.direct.connect_tls(host, port, owner).await?.stream),
     };
-    counters.direct_requests.one();
-    Ok(Way::Direct(stream))
+    counters.direct_requests.increment();
+    Ok(OpenTunnel::Direct(stream))
 }
 
 /// Opens the tunnel in one session; returns `None` if the session is lost.
@@ -79,7 +79,7 @@ async fn open_in(
     session: &Arc<GatewaySession>,
     clock: &mut FallbackClock,
     (host, port, security): (&str, u16, TunnelSecurity),
-) -> Result<Option<Way>, Failure> {
+) -> Result<Option<OpenTunnel>, Failure> {
     let Some((mut exchange, up)) = send_open(session, host, port, security, &[]).await? else {
         return Ok(None);
     };
@@ -92,10 +92,10 @@ async fn open_in(
                 };
                 let down = accepted(answer)?;
                 upstream.working_hosts.record(host, port);
-                return Ok(Some(Way::Gateway(up, down)));
+                return Ok(Some(OpenTunnel::Gateway(up, down)));
             }
             () = clock.until_due() => match open_direct(upstream, counters, host, port, security).await {
-                Ok(way) => return Ok(Some(way)),
+                Ok(opened) => return Ok(Some(opened)),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
                 Err(error) => return Err(Failure::Direct(error)),
             },
@@ -115,7 +115,7 @@ pub(super) async fn send_open(
         let (exchange, mut wire) = session.encode_tunnel(host, port, security)?;
         wire.extend_from_slice(first);
         let up = session
-            .open(Priority::NORMAL, SendPhase::Open, wire.into(), End::Open)
+            .open_stream(Priority::NORMAL, SendPhase::Open, wire.into(), End::Open)
             .await?;
         Ok((exchange, up))
     };

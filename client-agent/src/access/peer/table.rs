@@ -15,12 +15,21 @@ pub(super) fn user_of(local: SocketAddr, remote: SocketAddr) -> Option<UserId> {
         find(&text, local, remote).and_then(Row::user)
     };
     let (IpAddr::V4(from), IpAddr::V4(to)) = (local.ip(), remote.ip()) else {
-        return in_file("/proc/self/net/tcp6", &written(local), &written(remote));
+        return in_file(
+            "/proc/self/net/tcp6",
+            &kernel_format(local),
+            &kernel_format(remote),
+        );
     };
-    in_file("/proc/self/net/tcp", &written(local), &written(remote)).or_else(|| {
+    in_file(
+        "/proc/self/net/tcp",
+        &kernel_format(local),
+        &kernel_format(remote),
+    )
+    .or_else(|| {
         // A program may use IPv4 over a dual-stack socket.
         let mapped =
-            |ip: Ipv4Addr, port: u16| written(SocketAddr::new(IpAddr::V6(ip.to_ipv6_mapped()), port));
+            |ip: Ipv4Addr, port: u16| kernel_format(SocketAddr::new(IpAddr::V6(ip.to_ipv6_mapped()), port));
         in_file(
             "/proc/self/net/tcp6",
             &mapped(from, local.port()),
@@ -46,7 +55,7 @@ fn find(text: &str, local: &str, remote: &str) -> Option<Row> {
 }
 
 /// Formats an address as the kernel does: groups of four bytes, each as a number in the machine's byte order.
-fn written(address: SocketAddr) -> String {
+fn kernel_format(address: SocketAddr) -> String {
     let octets = match address.ip() {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),
@@ -82,7 +91,7 @@ mod tests {
     #[cfg(target_endian = "little")]
     #[test]
     fn addresses_are_written_as_the_kernel_does() {
-        let text = |address: &str| written(address.parse().unwrap());
+        let text = |address: &str| kernel_format(address.parse().unwrap());
         assert_eq!(text("127.0.0.1:3128"), "0100007F:0C38");
         assert_eq!(text("[::1]:80"), "00000000000000000000000001000000:0050");
         assert_eq!(

@@ -7,13 +7,13 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, duplex};
 use tracing::debug;
 
 use super::{
-    open::{Way, open},
+    open::{OpenTunnel, open},
     relay::{BUFFER, relay, relay_direct},
 };
 use crate::{connection::ConnectionScope, counters::Counters, pages::Failure, upstream::Upstream};
 
 /// Relays a connection whose browser already has its 200 and has sent the bytes `first`.
-pub(crate) async fn carry<B>(
+pub(crate) async fn tunnel_accepted<B>(
     upstream: &Arc<Upstream>,
     counters: &Counters,
     scope: &ConnectionScope,
@@ -24,22 +24,22 @@ pub(crate) async fn carry<B>(
     B: AsyncRead + AsyncWrite + Unpin,
 {
     scope.become_tunnel(!first.is_empty());
-    counters.tunnels.one();
+    counters.tunnels.increment();
     let ended = match open(upstream, counters, host, port, TunnelSecurity::Untouched).await {
-        Ok(Way::Gateway(mut up, down)) => {
+        Ok(OpenTunnel::Gateway(mut up, down)) => {
             counters.tunnel_bytes.add(first.len() as u64);
             match up.write(first).await {
                 Ok(()) => relay(browser, up, down, counters).await,
                 Err(error) => Err(io::Error::other(error)),
             }
         }
-        Ok(Way::Direct(mut stream)) => match stream.write_all(&first).await {
+        Ok(OpenTunnel::Direct(mut stream)) => match stream.write_all(&first).await {
             Ok(()) => relay_direct(browser, stream, counters).await,
             Err(error) => Err(error),
         },
         // Dropping `browser` closes its connection.
         Err(failure) => {
-            counters.failures.one();
+            counters.failures.increment();
             debug!(?failure, "a tunnel failed");
             return;
         }
@@ -48,20 +48,20 @@ pub(crate) async fn carry<B>(
 }
 
 /// Opens a tunnel in which the gateway terminates TLS towards the host, and returns it as one stream.
-pub(crate) async fn secure(
+pub(crate) async fn open_secure(
     upstream: &Arc<Upstream>,
     counters: &Arc<Counters>,
     host: &str,
     port: u16,
 ) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>, Failure> {
-    let way = open(upstream, counters, host, port, TunnelSecurity::Tls).await?;
-    counters.tunnels.one();
+    let opened = open(upstream, counters, host, port, TunnelSecurity::Tls).await?;
+    counters.tunnels.increment();
     let (near, far) = duplex(BUFFER);
     let counters = Arc::clone(counters);
     tokio::spawn(async move {
-        let ended = match way {
-            Way::Gateway(up, down) => relay(far, up, down, &counters).await,
-            Way::Direct(host) => relay_direct(far, host, &counters).await,
+        let ended = match opened {
+            OpenTunnel::Gateway(up, down) => relay(far, up, down, &counters).await,
+            OpenTunnel::Direct(host) => relay_direct(far, host, &counters).await,
         };
         debug!(?ended, "tunnel ended");
     });
