@@ -65,7 +65,7 @@ tools: tools-build
 .PHONY: deny
 deny: tools-build
 	command -v cargo-deny >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
-	$(CARGO) deny --locked check licenses bans sources
+	$(CARGO) deny --locked check --hide-inclusion-graph licenses bans sources
 	@if $(CARGO) deny --locked fetch db; then \
 		$(CARGO) deny --locked check --disable-fetch advisories; \
 	else \
