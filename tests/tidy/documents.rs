@@ -35,12 +35,13 @@ fn cited_protocol_sections_exist() {
     }
 }
 
-/// Every decision has a number of its own and a title that begins with it.
+/// Every decision has a number of its own, a title, a date and a status.
 #[test]
-fn decisions_have_unique_numbers_and_titles() {
+fn decisions_have_unique_numbers_titles_dates_and_statuses() {
     let mut numbers = Vec::new();
     for (path, text) in files(".md") {
-        let Some(name) = path.strip_prefix("docs/decisions/") else {
+        let index = "README.md";
+        let Some(name) = path.strip_prefix("docs/decisions/").filter(|name| *name != index) else {
             continue;
         };
         let number = name.split('-').next().unwrap_or_default().to_owned();
@@ -49,6 +50,8 @@ fn decisions_have_unique_numbers_and_titles() {
             "{path}: the name has the form NNNN-title.md"
         );
         assert!(text.starts_with("# "), "{path} does not start with its title");
+        let is_dated = |line: &str| line.starts_with("Date: 20") && line.contains("Status: ");
+        assert!(text.lines().any(is_dated), "{path} has no date and status");
         numbers.push(number);
     }
     numbers.sort();
