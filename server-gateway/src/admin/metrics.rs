@@ -1,16 +1,17 @@
-//! Counters of the gateway and their text form for Prometheus.
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
-
+//! Metrics of the gateway.
 use longhaul_origin::StatsSnapshot;
 use longhaul_session::FailureReason;
+use prometheus_client::{
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::Gauge,
+    },
+    registry::Registry,
+};
 
 /// Outcome of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(usize)]
 pub enum Outcome {
     /// The agent received the whole response.
     Complete,
@@ -22,12 +23,22 @@ pub enum Outcome {
     Cancelled,
 }
 
-const OUTCOMES: [(Outcome, &str); 4] = [
-    (Outcome::Complete, "complete"),
-    (Outcome::Truncated, "truncated"),
-    (Outcome::Failed, "failed"),
-    (Outcome::Cancelled, "cancelled"),
-];
+impl Outcome {
+    const ALL: [Self; 4] = [Self::Complete, Self::Truncated, Self::Failed, Self::Cancelled];
+
+    const fn label(self) -> OutcomeLabel {
+        let outcome = match self {
+            Self::Complete => "complete",
+            Self::Truncated => "truncated",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        };
+        [("outcome", outcome)]
+    }
+}
+
+/// Label and value of a series of `longhaul_fetches_total`.
+type OutcomeLabel = [(&'static str, &'static str); 1];
 
 /// Bytes on the hop per direction, including IP and UDP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,33 +49,55 @@ pub struct LinkBytes {
     pub received: u64,
 }
 
-/// Counters of the gateway. Names without `open` are counters, which only grow; the others are gauges.
-#[derive(Debug, Default)]
+/// Counters and gauges of the gateway.
+#[derive(Debug)]
 pub struct Metrics {
-    sessions: AtomicU64,
-    sessions_open: AtomicU64,
-    fetches_open: AtomicU64,
-    tunnels: AtomicU64,
-    tunnels_open: AtomicU64,
-    tunnel_bytes_received: AtomicU64,
-    tunnel_bytes_sent: AtomicU64,
-    outcomes: [AtomicU64; OUTCOMES.len()],
-    failures: std::sync::Mutex<BTreeMap<String, u64>>,
+    sessions: Counter,
+    sessions_open: Gauge,
+    fetches_open: Gauge,
+    tunnels: Counter,
+    tunnels_open: Gauge,
+    tunnel_bytes_received: Counter,
+    tunnel_bytes_sent: Counter,
+    outcomes: Family<OutcomeLabel, Counter>,
+    /// Failures by the name of their reason, a small enum.
+    failures: Family<[(&'static str, String); 1], Counter>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let outcomes = Family::default();
+        for outcome in Outcome::ALL {
+            // A series exists before its first event, so that rates can be computed from it.
+            drop(outcomes.get_or_create(&outcome.label()));
+        }
+        Self {
+            sessions: Counter::default(),
+            sessions_open: Gauge::default(),
+            fetches_open: Gauge::default(),
+            tunnels: Counter::default(),
+            tunnels_open: Gauge::default(),
+            tunnel_bytes_received: Counter::default(),
+            tunnel_bytes_sent: Counter::default(),
+            outcomes,
+            failures: Family::default(),
+        }
+    }
 }
 
 /// Guard that counts an activity in a gauge until it is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay<'a>(&'a AtomicU64);
+pub(crate) struct UnderWay<'a>(&'a Gauge);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.dec();
     }
 }
 
 impl Metrics {
     pub(crate) fn session(&self) -> UnderWay<'_> {
-        self.sessions.fetch_add(1, Relaxed);
+        self.sessions.inc();
         under_way(&self.sessions_open)
     }
 
@@ -73,138 +106,99 @@ impl Metrics {
     }
 
     pub(crate) fn tunnel(&self) -> UnderWay<'_> {
-        self.tunnels.fetch_add(1, Relaxed);
+        self.tunnels.inc();
         under_way(&self.tunnels_open)
     }
 
     pub(crate) fn tunnel_received(&self, bytes: usize) {
-        self.tunnel_bytes_received.fetch_add(bytes as u64, Relaxed);
+        self.tunnel_bytes_received.inc_by(bytes as u64);
     }
 
     pub(crate) fn tunnel_sent(&self, bytes: usize) {
-        self.tunnel_bytes_sent.fetch_add(bytes as u64, Relaxed);
+        self.tunnel_bytes_sent.inc_by(bytes as u64);
     }
 
     pub(crate) fn outcome(&self, outcome: Outcome) {
-        self.outcomes[outcome as usize].fetch_add(1, Relaxed);
+        self.outcomes.get_or_create(&outcome.label()).inc();
     }
 
     pub(crate) fn failure(&self, reason: FailureReason) {
-        // The keys are the variants of a small enum, which bounds the map.
-        let mut failures = self
-            .failures
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        *failures.entry(format!("{reason:?}")).or_insert(0) += 1;
+        let label = [("reason", format!("{reason:?}"))];
+        self.failures.get_or_create(&label).inc();
     }
 
     /// Number of fetches with this outcome.
     pub fn fetches(&self, outcome: Outcome) -> u64 {
-        self.outcomes[outcome as usize].load(Relaxed)
+        self.outcomes.get_or_create(&outcome.label()).get()
     }
 
-    /// Renders the text form (Prometheus exposition format 0.0.4).
-    pub fn render(&self, origin: &StatsSnapshot, link: LinkBytes) -> String {
-        let mut text = String::new();
-        let mut metric = |name: &str, kind: &str, help: &str, value: u64| {
-            let _infallible = writeln!(
-                text,
-                "# HELP longhaul_{name} {help}\n# TYPE longhaul_{name} {kind}\nlonghaul_{name} {value}"
-            );
-        };
-        metric(
-            "link_sent_bytes_total",
-            "counter",
-            "Bytes sent to agents, IP and UDP headers included.",
-            link.sent,
-        );
-        metric(
-            "link_received_bytes_total",
-            "counter",
-            "Bytes received from agents, IP and UDP headers included.",
-            link.received,
-        );
-        metric(
-            "origin_received_bytes_total",
-            "counter",
-            "Bytes received from origins by fetches.",
-            origin.bytes_received.bytes(),
-        );
-        metric(
-            "origin_sent_bytes_total",
-            "counter",
-            "Bytes sent to origins by fetches.",
-            origin.bytes_sent.bytes(),
-        );
-        metric(
-            "origin_connections_total",
-            "counter",
-            "Connections to origins.",
-            origin.connections,
-        );
-        metric(
-            "origin_retries_total",
-            "counter",
-            "Requests repeated on a new connection.",
-            origin.retries,
-        );
-        metric(
-            "dns_lookups_total",
-            "counter",
-            "Names looked up.",
-            origin.dns_lookups,
-        );
-        for (name, kind, help, value) in [
-            ("sessions_total", "counter", "Sessions accepted.", &self.sessions),
+    /// Adds the metrics to a registry.
+    pub fn register(&self, registry: &mut Registry, origin: &StatsSnapshot, link: LinkBytes) {
+        for (name, help, value) in [
             (
-                "sessions_open",
-                "gauge",
-                "Sessions at present.",
-                &self.sessions_open,
+                "link_sent_bytes",
+                "Bytes sent to agents, including IP and UDP headers",
+                link.sent,
             ),
-            ("fetches_open", "gauge", "Fetches under way.", &self.fetches_open),
-            ("tunnels_total", "counter", "Tunnels asked for.", &self.tunnels),
-            ("tunnels_open", "gauge", "Tunnels at present.", &self.tunnels_open),
             (
-                "tunnel_received_bytes_total",
-                "counter",
-                "Bytes from hosts of tunnels.",
+                "link_received_bytes",
+                "Bytes received from agents, including IP and UDP headers",
+                link.received,
+            ),
+            (
+                "origin_received_bytes",
+                "Bytes that fetches received from origins",
+                origin.bytes_received.bytes(),
+            ),
+            (
+                "origin_sent_bytes",
+                "Bytes that fetches sent to origins",
+                origin.bytes_sent.bytes(),
+            ),
+            ("origin_connections", "Connections to origins", origin.connections),
+            (
+                "origin_retries",
+                "Requests that were repeated on a new connection",
+                origin.retries,
+            ),
+            ("dns_lookups", "DNS lookups", origin.dns_lookups),
+        ] {
+            registry.register(name, help, ConstCounter::new(value));
+        }
+        for (name, help, gauge) in [
+            ("sessions_open", "Open sessions", &self.sessions_open),
+            ("fetches_open", "Fetches in progress", &self.fetches_open),
+            ("tunnels_open", "Open tunnels", &self.tunnels_open),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
+        for (name, help, counter) in [
+            ("sessions", "Accepted sessions", &self.sessions),
+            ("tunnels", "Requested tunnels", &self.tunnels),
+            (
+                "tunnel_received_bytes",
+                "Bytes received from the hosts of tunnels",
                 &self.tunnel_bytes_received,
             ),
             (
-                "tunnel_sent_bytes_total",
-                "counter",
-                "Bytes to hosts of tunnels.",
+                "tunnel_sent_bytes",
+                "Bytes sent to the hosts of tunnels",
                 &self.tunnel_bytes_sent,
             ),
         ] {
-            metric(name, kind, help, value.load(Relaxed));
+            registry.register(name, help, counter.clone());
         }
-        text.push_str(
-            "# HELP longhaul_fetches_total Fetches by outcome.\n# TYPE longhaul_fetches_total counter\n",
+        registry.register("fetches", "Fetches by outcome", self.outcomes.clone());
+        registry.register(
+            "failures",
+            "Fetches and tunnels without a response, by reason",
+            self.failures.clone(),
         );
-        for (outcome, label) in OUTCOMES {
-            let _infallible = writeln!(
-                text,
-                "longhaul_fetches_total{{outcome=\"{label}\"}} {}",
-                self.fetches(outcome)
-            );
-        }
-        text.push_str("# HELP longhaul_failures_total Fetches and tunnels without response, by reason.\n");
-        text.push_str("# TYPE longhaul_failures_total counter\n");
-        let failures = self
-            .failures
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        for (reason, count) in &*failures {
-            let _infallible = writeln!(text, "longhaul_failures_total{{reason=\"{reason}\"}} {count}");
-        }
-        text
     }
 }
 
-fn under_way(gauge: &AtomicU64) -> UnderWay<'_> {
-    gauge.fetch_add(1, Relaxed);
+fn under_way(gauge: &Gauge) -> UnderWay<'_> {
+    gauge.inc();
     UnderWay(gauge)
 }
 
@@ -219,13 +213,18 @@ mod tests {
         let open = metrics.session();
         metrics.outcome(Outcome::Truncated);
         metrics.failure(FailureReason::TlsExpired);
-        let text = metrics.render(&StatsSnapshot::default(), LinkBytes { sent: 7, received: 9 });
+        let mut registry = Registry::with_prefix("longhaul");
+        let link = LinkBytes { sent: 7, received: 9 };
+        metrics.register(&mut registry, &StatsSnapshot::default(), link);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "longhaul_sessions_total 2",
             "longhaul_sessions_open 1",
             "longhaul_link_sent_bytes_total 7",
             "longhaul_link_received_bytes_total 9",
             "longhaul_fetches_total{outcome=\"truncated\"} 1",
+            "longhaul_fetches_total{outcome=\"failed\"} 0",
             "longhaul_failures_total{reason=\"TlsExpired\"} 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

@@ -13,9 +13,13 @@ use axum::{
     routing::get,
 };
 use longhaul_driver::Session;
+use prometheus_client::{encoding::text::encode, registry::Registry};
 
 use super::metrics::LinkBytes;
 use crate::gateway::Gateway;
+
+/// Media type of the text that `prometheus_client` writes.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Bytes of all sessions on the hop.
 #[derive(Debug, Default)]
@@ -94,18 +98,23 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
     {
         return Err(StatusCode::FORBIDDEN);
     }
-    let origin = source.gateway.origin.stats().snapshot();
-    let mut text = source.gateway.metrics.render(&origin, source.ledger.bytes());
-    let store = &source.gateway.store;
-    let usage = match store.cache() {
+    let gateway = &source.gateway;
+    let usage = match gateway.store.cache() {
         Some(cache) => Some(cache.usage().await),
         None => None,
     };
-    text.push_str(&store.counters().render(usage.as_ref()));
-    text.push_str(&source.gateway.bundles.render());
-    text.push_str(&source.gateway.encoded_cache.render());
-    text.push_str(&source.gateway.images.render());
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+    let mut registry = Registry::with_prefix("longhaul");
+    let origin = gateway.origin.stats().snapshot();
+    gateway
+        .metrics
+        .register(&mut registry, &origin, source.ledger.bytes());
+    gateway.store.counters().register(&mut registry, usage.as_ref());
+    gateway.bundles.register(&mut registry);
+    gateway.encoded_cache.register(&mut registry);
+    gateway.images.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(([(header::CONTENT_TYPE, OPENMETRICS)], text))
 }
 
 fn names_loopback(headers: &HeaderMap) -> bool {

@@ -1,122 +1,114 @@
-//! Counters of page bundles.
-use std::{
-    fmt::Write as _,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+//! Metrics of page bundles.
+use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
 use super::plan::Taken;
 
 /// Counters of all page bundles of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct BundleCounters {
-    pages: AtomicU64,
-    entries: AtomicU64,
-    manifest_bytes: AtomicU64,
-    pushed_bytes: AtomicU64,
-    pushed_objects: AtomicU64,
-    held_objects: AtomicU64,
-    taken_bytes: AtomicU64,
-    taken_objects: AtomicU64,
-    wasted_bytes: AtomicU64,
-    wanted: AtomicU64,
-    promised: AtomicU64,
+    pages: Counter,
+    entries: Counter,
+    manifest_bytes: Counter,
+    pushed_bytes: Counter,
+    pushed_objects: Counter,
+    held_objects: Counter,
+    taken_bytes: Counter,
+    taken_objects: Counter,
+    wasted_bytes: Counter,
+    wanted: Counter,
+    promised: Counter,
 }
 
 impl BundleCounters {
     pub(crate) fn page(&self) {
-        self.pages.fetch_add(1, Relaxed);
+        self.pages.inc();
     }
 
     pub(crate) fn manifest(&self, entries: u64, bytes: usize) {
-        self.entries.fetch_add(entries, Relaxed);
-        self.manifest_bytes.fetch_add(bytes as u64, Relaxed);
+        self.entries.inc_by(entries);
+        self.manifest_bytes.inc_by(bytes as u64);
     }
 
     pub(crate) fn pushing(&self, bytes: usize) {
-        self.pushed_bytes.fetch_add(bytes as u64, Relaxed);
+        self.pushed_bytes.inc_by(bytes as u64);
     }
 
     pub(crate) fn pushed(&self) {
-        self.pushed_objects.fetch_add(1, Relaxed);
+        self.pushed_objects.inc();
     }
 
     pub(crate) fn held(&self) {
-        self.held_objects.fetch_add(1, Relaxed);
+        self.held_objects.inc();
     }
 
     pub(crate) fn taken(&self, taken: Taken) {
-        self.taken_bytes.fetch_add(taken.taken_bytes, Relaxed);
-        self.taken_objects.fetch_add(taken.taken_objects, Relaxed);
-        self.wasted_bytes.fetch_add(taken.wasted_bytes, Relaxed);
+        self.taken_bytes.inc_by(taken.taken_bytes);
+        self.taken_objects.inc_by(taken.taken_objects);
+        self.wasted_bytes.inc_by(taken.wasted_bytes);
     }
 
     pub(crate) fn wanted(&self) {
-        self.wanted.fetch_add(1, Relaxed);
+        self.wanted.inc();
     }
 
     pub(crate) fn promised(&self) {
-        self.promised.fetch_add(1, Relaxed);
+        self.promised.inc();
     }
 
-    /// Renders the text form for Prometheus.
-    pub(crate) fn render(&self) -> String {
-        let mut text = String::new();
-        for (name, help, value) in [
-            ("pages_total", "Page loads that were looked through.", &self.pages),
-            ("entries_total", "Entries of manifests.", &self.entries),
+    /// Adds the metrics to a registry.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("bundle");
+        for (name, help, counter) in [
+            ("pages", "Page loads whose pages were parsed", &self.pages),
+            ("entries", "Entries of manifests", &self.entries),
             (
-                "manifest_bytes_total",
-                "Bytes of manifests on the hop.",
+                "manifest_bytes",
+                "Bytes of manifests on the hop",
                 &self.manifest_bytes,
             ),
             (
-                "pushed_bytes_total",
-                "Bytes of pushed bodies on the hop.",
+                "pushed_bytes",
+                "Bytes of pushed bodies on the hop",
                 &self.pushed_bytes,
             ),
             (
-                "pushed_objects_total",
-                "Bodies that were pushed to their end.",
+                "pushed_objects",
+                "Bodies that were pushed completely",
                 &self.pushed_objects,
             ),
             (
-                "held_objects_total",
-                "Entries whose bodies did not travel: held by the agent, or doubles.",
+                "held_objects",
+                "Entries whose bodies were not sent, because the agent stores them or another entry has the same body",
                 &self.held_objects,
             ),
             (
-                "push_taken_bytes_total",
-                "Pushed bytes whose objects the browser took, as agents report it.",
+                "push_taken_bytes",
+                "Pushed bytes of objects that the browser requested, as agents report",
                 &self.taken_bytes,
             ),
             (
-                "push_taken_objects_total",
-                "Pushed bodies that the browser took.",
+                "push_taken_objects",
+                "Pushed bodies that the browser requested",
                 &self.taken_objects,
             ),
             (
-                "push_wasted_bytes_total",
-                "Pushed bytes whose objects the browser did not take.",
+                "push_wasted_bytes",
+                "Pushed bytes of objects that the browser did not request",
                 &self.wasted_bytes,
             ),
             (
-                "wanted_total",
-                "Bodies that an agent was wrongly taken to hold, or that came damaged.",
+                "wanted",
+                "Bodies that the agent requested although its mirror listed them, or that arrived damaged",
                 &self.wanted,
             ),
             (
-                "promised_total",
-                "Fetches that an entry answered.",
+                "promised",
+                "Fetches that a manifest entry answered",
                 &self.promised,
             ),
         ] {
-            let value = value.load(Relaxed);
-            let _infallible = writeln!(
-                text,
-                "# HELP longhaul_bundle_{name} {help}\n# TYPE longhaul_bundle_{name} counter\nlonghaul_bundle_{name} {value}"
-            );
+            registry.register(name, help, counter.clone());
         }
-        text
     }
 }
 
@@ -125,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_tells_the_counters() {
+    fn counters_are_rendered() {
         let counters = BundleCounters::default();
         counters.page();
         counters.manifest(3, 100);
@@ -135,7 +127,10 @@ mod tests {
             taken_objects: 1,
             wasted_bytes: 30,
         });
-        let text = counters.render();
+        let mut registry = Registry::with_prefix("longhaul");
+        counters.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "longhaul_bundle_pages_total 1",
             "longhaul_bundle_entries_total 3",

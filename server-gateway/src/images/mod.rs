@@ -23,6 +23,7 @@ use longhaul_session::{self as session, Preferences};
 use longhaul_transcode::{Effort, Header, ImageLevel, Limits, Request, Viewport, inspect};
 use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{BodyReader, Content, CpuPool, GatewayResponse};
+use prometheus_client::registry::Registry;
 use tracing::debug;
 
 pub(crate) use self::transcode_policy::HopReservations;
@@ -145,9 +146,9 @@ impl Images {
         }
     }
 
-    /// Renders the text form of the counters for Prometheus.
-    pub(crate) fn render(&self) -> String {
-        self.workers.render()
+    /// Adds the metrics to a registry.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        self.workers.register(registry);
     }
 
     /// Returns the response for the agent, with a smaller image if the response is an image for display and

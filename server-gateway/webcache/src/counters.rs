@@ -1,94 +1,82 @@
-//! Counters of the HTTP cache and their text form for Prometheus.
-use std::{
-    fmt::Write as _,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
-
+//! Metrics of the HTTP cache.
 use longhaul_cache::Usage;
+use prometheus_client::{
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::ConstGauge,
+    },
+    registry::Registry,
+};
 
 use super::response::CacheStatus;
 
+/// Label and value of a metric's series.
+type Label = [(&'static str, &'static str); 1];
+
 /// Cache results of the answered requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CacheCounters {
-    answers: [AtomicU64; STATUSES.len()],
+    answers: Family<Label, Counter>,
 }
 
-const STATUSES: [(CacheStatus, &str); 5] = [
-    (CacheStatus::Hit, "hit"),
-    (CacheStatus::Revalidated, "revalidated"),
-    (CacheStatus::Miss, "miss"),
-    (CacheStatus::Coalesced, "coalesced"),
-    (CacheStatus::Stale, "stale"),
-];
+impl Default for CacheCounters {
+    fn default() -> Self {
+        let answers = Family::default();
+        for status in CacheStatus::ALL {
+            // A series exists before its first event, so that rates can be computed from it.
+            drop(answers.get_or_create(&label(status)));
+        }
+        Self { answers }
+    }
+}
+
+const fn label(status: CacheStatus) -> Label {
+    let result = match status {
+        CacheStatus::Hit => "hit",
+        CacheStatus::Revalidated => "revalidated",
+        CacheStatus::Miss => "miss",
+        CacheStatus::Coalesced => "coalesced",
+        CacheStatus::Stale => "stale",
+    };
+    [("result", result)]
+}
 
 impl CacheCounters {
     /// Counts a response.
     pub(crate) fn answered(&self, status: CacheStatus) {
-        for ((counted, _), count) in STATUSES.iter().zip(&self.answers) {
-            if *counted == status {
-                count.fetch_add(1, Relaxed);
-            }
-        }
+        self.answers.get_or_create(&label(status)).inc();
     }
 
-    /// Renders the text form; `usage` is the cache's own state, if a cache exists.
-    pub fn render(&self, usage: Option<&Usage>) -> String {
-        let mut text = String::from(
-            "# HELP longhaul_cache_answers_total Responses by where they came from.\n# TYPE longhaul_cache_answers_total counter\n",
-        );
-        for ((_, label), count) in STATUSES.iter().zip(&self.answers) {
-            let _infallible = writeln!(
-                text,
-                "longhaul_cache_answers_total{{result=\"{label}\"}} {}",
-                count.load(Relaxed)
-            );
+    /// Adds the metrics to a registry; `usage` is the cache's own state, if a cache exists.
+    pub fn register(&self, registry: &mut Registry, usage: Option<&Usage>) {
+        let registry = registry.sub_registry_with_prefix("cache");
+        registry.register("answers", "Responses by cache result", self.answers.clone());
+        let Some(usage) = usage else { return };
+        let gauges = [
+            ("bytes", "Used bytes of the cache file", usage.bytes.bytes()),
+            ("quota_bytes", "Maximum of the used bytes", usage.quota.bytes()),
+            ("bodies", "Stored bodies", usage.bodies),
+            ("responses", "Stored responses", usage.responses),
+        ];
+        for (name, help, value) in gauges {
+            registry.register(name, help, ConstGauge::new(value));
         }
-        let Some(usage) = usage else { return text };
-        for (name, kind, help, value) in [
+        let counters = [
+            ("evicted", "Bodies that were evicted", usage.evicted),
             (
-                "bytes",
-                "gauge",
-                "Bytes in use of the cache's file.",
-                usage.bytes.bytes(),
-            ),
-            (
-                "quota_bytes",
-                "gauge",
-                "Bytes that may be in use.",
-                usage.quota.bytes(),
-            ),
-            ("bodies", "gauge", "Bodies that are stored.", usage.bodies),
-            (
-                "responses",
-                "gauge",
-                "Responses that are stored.",
-                usage.responses,
-            ),
-            (
-                "evicted_total",
-                "counter",
-                "Bodies dropped for others.",
-                usage.evicted,
-            ),
-            (
-                "damaged_total",
-                "counter",
-                "Bodies and rows that did not match their hashes and were dropped.",
+                "damaged",
+                "Bodies and rows that did not match their hashes and were removed",
                 usage.damaged,
             ),
             (
-                "resets_total",
-                "counter",
-                "How often the cache lost everything while it was open.",
+                "resets",
+                "Losses of the whole content while the cache was open",
                 usage.resets,
             ),
-        ] {
-            let _infallible = writeln!(
-                text,
-                "# HELP longhaul_cache_{name} {help}\n# TYPE longhaul_cache_{name} {kind}\nlonghaul_cache_{name} {value}"
-            );
+        ];
+        for (name, help, value) in counters {
+            registry.register(name, help, ConstCounter::new(value));
         }
-        text
     }
 }

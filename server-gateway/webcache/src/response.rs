@@ -55,6 +55,16 @@ pub enum CacheStatus {
     Revalidated,
 }
 
+impl CacheStatus {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Hit,
+        Self::Revalidated,
+        Self::Miss,
+        Self::Coalesced,
+        Self::Stale,
+    ];
+}
+
 /// Devices that may get a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {

@@ -1,106 +1,100 @@
-//! Counters of the encoded cache.
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
+//! Metrics of the encoded cache.
+use std::borrow::Cow;
 
 use longhaul_codec::Coder;
 use longhaul_webcache::CpuPool;
+use prometheus_client::{
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::ConstGauge,
+    },
+    registry::Registry,
+};
 
-/// Counters of stored coded results.
+/// Counters of stored encoded bodies.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    reused: AtomicU64,
-    pub(super) kept: AtomicU64,
-    pub(super) recoded: AtomicU64,
-    given_up: AtomicU64,
-    /// Number of bodies by coder and level; at most about 30 keys.
-    codings: Mutex<BTreeMap<(&'static str, u8), u64>>,
+    reused: Counter,
+    kept: Counter,
+    recoded: Counter,
+    given_up: Counter,
+    /// Number of bodies by coder and level; at most about 30 series.
+    codings: Family<[(&'static str, Cow<'static, str>); 1], Counter>,
 }
 
 impl Counters {
     pub(super) fn reused(&self) {
-        self.reused.fetch_add(1, Relaxed);
+        self.reused.inc();
     }
 
     /// Counts a body that was freshly encoded, with or without a base.
     pub(super) fn coded(&self, coder: Coder) {
         let name = match coder {
-            Coder::Identity => ("identity", 0),
-            Coder::Zstd { level } => ("zstd", level),
-            Coder::Brotli { quality } => ("brotli", quality),
+            Coder::Identity => "identity-0".into(),
+            Coder::Zstd { level } => format!("zstd-{level}").into(),
+            Coder::Brotli { quality } => format!("brotli-{quality}").into(),
         };
-        let mut codings = self.codings.lock().unwrap_or_else(PoisonError::into_inner);
-        *codings.entry(name).or_insert(0) += 1;
+        self.codings.get_or_create(&[("coder", name)]).inc();
     }
 
     pub(super) fn kept(&self) {
-        self.kept.fetch_add(1, Relaxed);
+        self.kept.inc();
     }
 
     pub(super) fn recoded(&self) {
-        self.recoded.fetch_add(1, Relaxed);
+        self.recoded.inc();
     }
 
     pub(super) fn given_up(&self) {
-        self.given_up.fetch_add(1, Relaxed);
+        self.given_up.inc();
     }
 
-    /// Renders the text form for Prometheus.
-    pub(super) fn render(&self, cpu_pool: &CpuPool) -> String {
-        let mut text = String::new();
-        for (name, kind, help, value) in [
+    /// Returns the number of stored encoded bodies.
+    #[cfg(test)]
+    pub(super) fn count_kept(&self) -> u64 {
+        self.kept.get()
+    }
+
+    /// Returns the number of bodies that were recoded in idle time.
+    #[cfg(test)]
+    pub(super) fn count_recoded(&self) -> u64 {
+        self.recoded.get()
+    }
+
+    /// Adds the metrics to a registry.
+    pub(super) fn register(&self, registry: &mut Registry, cpu_pool: &CpuPool) {
+        for (name, help, counter) in [
             (
-                "coded_reused_total",
-                "counter",
-                "Bodies that were sent as they had been coded before.",
-                self.reused.load(Relaxed),
+                "coded_reused",
+                "Bodies sent in a stored encoded form",
+                &self.reused,
+            ),
+            ("coded_kept", "Encoded bodies that were stored", &self.kept),
+            (
+                "coded_recoded",
+                "Popular bodies that were recoded in idle time",
+                &self.recoded,
             ),
             (
-                "coded_kept_total",
-                "counter",
-                "EncodedCache results that were kept.",
-                self.kept.load(Relaxed),
-            ),
-            (
-                "coded_recoded_total",
-                "counter",
-                "PopularBodies bodies that were coded anew in idle time.",
-                self.recoded.load(Relaxed),
-            ),
-            (
-                "coded_given_up_total",
-                "counter",
-                "Codings in idle time that were given up since work arrived or they took too long.",
-                self.given_up.load(Relaxed),
-            ),
-            (
-                "computing_jobs",
-                "gauge",
-                "Coding jobs that run or wait.",
-                cpu_pool.jobs() as u64,
+                "coded_given_up",
+                "Recodings in idle time that ended early, for other work or for their duration",
+                &self.given_up,
             ),
         ] {
-            let _infallible = writeln!(
-                text,
-                "# HELP longhaul_{name} {help}\n# TYPE longhaul_{name} {kind}\nlonghaul_{name} {value}"
-            );
+            registry.register(name, help, counter.clone());
         }
-        text.push_str(
-            "# HELP longhaul_codings_total Bodies that were coded, by coder and level.\n# TYPE longhaul_codings_total counter\n",
+        let jobs = ConstGauge::new(cpu_pool.jobs() as u64);
+        registry.register("computing_jobs", "Encoding jobs that run or wait", jobs);
+        registry.register(
+            "codings",
+            "Bodies that were encoded, by coder and level",
+            self.codings.clone(),
         );
-        for ((name, level), count) in &*self.codings.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _infallible = writeln!(text, "longhaul_codings_total{{coder=\"{name}-{level}\"}} {count}");
-        }
-        let _infallible = writeln!(
-            text,
-            "# HELP longhaul_computing_seconds_total Time that coding jobs took on their threads.\n# TYPE longhaul_computing_seconds_total counter\nlonghaul_computing_seconds_total {:.6}",
-            cpu_pool.spent().as_secs_f64()
+        registry.register(
+            "computing_seconds",
+            "Time of encoding jobs on their threads",
+            ConstCounter::new(cpu_pool.spent().as_secs_f64()),
         );
-        text
     }
 }

@@ -22,6 +22,7 @@ use longhaul_cache::{Cache, Cost, RecordKind};
 use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, Effort, Load, choose, suits_mixing};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{Audience, CpuPool};
+use prometheus_client::registry::Registry;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::debug;
 
@@ -265,9 +266,9 @@ impl EncodedCache {
         true
     }
 
-    /// Renders the text form of the counters.
-    pub fn render(&self) -> String {
-        self.counters.render(&self.cpu_pool)
+    /// Adds the metrics of the cache and of its thread pool to a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        self.counters.register(registry, &self.cpu_pool);
     }
 
     fn popular(&self) -> MutexGuard<'_, PopularBodies> {

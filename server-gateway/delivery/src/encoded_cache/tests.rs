@@ -120,22 +120,11 @@ impl Home {
         let (coding, finished) = coder.finish(&mut wire).unwrap();
         let finished = finished.unwrap();
         assert!(decoded(coding.coding, &wire) == body[..]);
-        let kept = self
-            .coded
-            .counters
-            .kept
-            .load(std::sync::atomic::Ordering::Relaxed);
+        let kept = self.coded.counters.count_kept();
         let is_made = matches!(finished.outcome, recording::Outcome::New(Some(_)));
         self.coded.finished(&device(to), finished);
         // The result is stored by a spawned task.
-        while is_made
-            && self
-                .coded
-                .counters
-                .kept
-                .load(std::sync::atomic::Ordering::Relaxed)
-                == kept
-        {
+        while is_made && self.coded.counters.count_kept() == kept {
             tokio::task::yield_now().await;
         }
         (wire.len(), was_kept)
@@ -300,12 +289,7 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
         StoredCoding::Brotli { quality: 5 }
     );
     tokio::time::advance(Duration::from_secs(600)).await;
-    let recoded = || {
-        home.coded
-            .counters
-            .recoded
-            .load(std::sync::atomic::Ordering::Relaxed)
-    };
+    let recoded = || home.coded.counters.count_recoded();
     assert_eq!(recoded(), 0, "a page is in flight");
     drop(busy);
     while recoded() == 0 {
@@ -337,6 +321,9 @@ async fn work_that_arrives_stops_the_recoding() {
     }
     assert_eq!(home.record(&body).await, None);
     assert_eq!(home.coded.popular().next(), None, "it is not tried for ever");
-    let text = home.coded.render();
+    let mut registry = Registry::with_prefix("longhaul");
+    home.coded.register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     assert!(text.contains("longhaul_coded_given_up_total 3"), "{text}");
 }

@@ -1,14 +1,13 @@
-//! Counters of images and workers.
-use std::{
-    fmt::Write as _,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+//! Metrics of images and workers.
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::ConstGauge},
+    registry::Registry,
 };
 
 use super::places::Use;
 
 /// Outcome of an image that was to be transcoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
 pub(super) enum Fate {
     /// A smaller image was made.
     Smaller,
@@ -28,104 +27,129 @@ pub(super) enum Fate {
     Suspended,
 }
 
-const FATES: [(Fate, &str); 8] = [
-    (Fate::Smaller, "smaller"),
-    (Fate::Kept, "kept"),
-    (Fate::TooLarge, "too-large"),
-    (Fate::Late, "late"),
-    (Fate::Died, "died"),
-    (Fate::TimedOut, "timed-out"),
-    (Fate::Cancelled, "cancelled"),
-    (Fate::Suspended, "suspended"),
-];
+impl Fate {
+    const ALL: [Self; 8] = [
+        Self::Smaller,
+        Self::Kept,
+        Self::TooLarge,
+        Self::Late,
+        Self::Died,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::Suspended,
+    ];
+
+    const fn label(self) -> Label {
+        let result = match self {
+            Self::Smaller => "smaller",
+            Self::Kept => "kept",
+            Self::TooLarge => "too-large",
+            Self::Late => "late",
+            Self::Died => "died",
+            Self::TimedOut => "timed-out",
+            Self::Cancelled => "cancelled",
+            Self::Suspended => "suspended",
+        };
+        [("result", result)]
+    }
+}
+
+/// Label and value of a metric's series.
+type Label = [(&'static str, &'static str); 1];
 
 /// Counters of images and workers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counters {
-    fates: [AtomicU64; FATES.len()],
-    started: AtomicU64,
-    failed_starts: AtomicU64,
-    died: AtomicU64,
+    fates: Family<Label, Counter>,
+    started: Counter,
+    failed_starts: Counter,
+    died: Counter,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let fates = Family::default();
+        for fate in Fate::ALL {
+            // A series exists before its first event, so that rates can be computed from it.
+            drop(fates.get_or_create(&fate.label()));
+        }
+        Self {
+            fates,
+            started: Counter::default(),
+            failed_starts: Counter::default(),
+            died: Counter::default(),
+        }
+    }
 }
 
 impl Counters {
     pub(super) fn picture(&self, fate: Fate) {
-        self.fates[fate as usize].fetch_add(1, Relaxed);
+        self.fates.get_or_create(&fate.label()).inc();
     }
 
     pub(super) fn started(&self) {
-        self.started.fetch_add(1, Relaxed);
+        self.started.inc();
     }
 
     pub(super) fn failed_start(&self) {
-        self.failed_starts.fetch_add(1, Relaxed);
+        self.failed_starts.inc();
     }
 
     /// Counts a worker that died, while working or idle, or that was ended after its time limit.
     pub(super) fn died(&self) {
-        self.died.fetch_add(1, Relaxed);
+        self.died.inc();
     }
 
-    /// Renders the text form for Prometheus; `idle` is the number of idle workers.
-    pub(super) fn render(&self, now: Use, idle: usize) -> String {
-        let mut text = String::from(
-            "# HELP longhaul_pictures_total Pictures that were to be made smaller, by what became of them.\n\
-             # TYPE longhaul_pictures_total counter\n",
+    /// Adds the metrics to a registry; `idle` is the number of idle workers.
+    pub(super) fn register(&self, registry: &mut Registry, now: Use, idle: usize) {
+        registry.register(
+            "pictures",
+            "Images to be transcoded, by result",
+            self.fates.clone(),
         );
-        for ((_, label), count) in FATES.iter().zip(&self.fates) {
-            let count = count.load(Relaxed);
-            let _infallible = writeln!(text, "longhaul_pictures_total{{result=\"{label}\"}} {count}");
-        }
-        for (name, kind, help, value) in [
+        for (name, help, value) in [
             (
                 "pictures_waiting",
-                "gauge",
-                "Pictures that wait for a worker.",
+                "Images that wait for a worker",
                 now.waiting as u64,
             ),
             (
                 "pictures_working",
-                "gauge",
-                "Pictures that workers work on.",
+                "Images that workers transcode",
                 now.working as u64,
             ),
             (
                 "pictures_memory_bytes",
-                "gauge",
-                "Memory that is set aside for them.",
+                "Memory that is reserved for the images of workers",
                 now.memory,
             ),
             (
                 "picture_workers_idle",
-                "gauge",
-                "Worker processes without a picture.",
+                "Worker processes without an image",
                 idle as u64,
             ),
+        ] {
+            registry.register(name, help, ConstGauge::new(value));
+        }
+        for (name, help, counter) in [
             (
-                "picture_workers_started_total",
-                "counter",
-                "Worker processes that were started.",
-                self.started.load(Relaxed),
+                "picture_workers_started",
+                "Worker processes that were started",
+                &self.started,
             ),
             (
-                "picture_workers_failed_starts_total",
-                "counter",
-                "Worker processes that could not be started.",
-                self.failed_starts.load(Relaxed),
+                "picture_workers_failed_starts",
+                "Worker processes that could not be started",
+                &self.failed_starts,
             ),
             (
-                "picture_workers_died_total",
-                "counter",
-                "Worker processes that died or were ended because they took too long.",
-                self.died.load(Relaxed),
+                "picture_workers_died",
+                "Worker processes that died or were ended after their time limit",
+                &self.died,
             ),
         ] {
-            let _infallible = writeln!(
-                text,
-                "# HELP longhaul_{name} {help}\n# TYPE longhaul_{name} {kind}\nlonghaul_{name} {value}"
-            );
+            registry.register(name, help, counter.clone());
         }
-        text
     }
 }
 
@@ -136,14 +160,16 @@ mod tests {
     #[test]
     fn every_fate_has_its_line() {
         let counters = Counters::default();
-        for (place, (fate, _)) in FATES.iter().enumerate() {
-            assert_eq!(*fate as usize, place);
-            counters.picture(*fate);
+        for fate in Fate::ALL {
+            counters.picture(fate);
         }
         counters.died();
-        let text = counters.render(Use::default(), 2);
+        let mut registry = Registry::with_prefix("longhaul");
+        counters.register(&mut registry, Use::default(), 2);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let ones = text.lines().filter(|line| line.ends_with("\"} 1")).count();
-        assert_eq!(ones, FATES.len(), "{text}");
+        assert_eq!(ones, Fate::ALL.len(), "{text}");
         for line in [
             "longhaul_picture_workers_idle 2",
             "longhaul_picture_workers_died_total 1",

@@ -29,6 +29,7 @@ use longhaul_transcode::{
     inspect,
 };
 use longhaul_types::{ByteCount, PublicKey};
+use prometheus_client::registry::Registry;
 use tokio::{sync::oneshot, time::Instant};
 use tracing::{debug, warn};
 
@@ -141,10 +142,10 @@ impl PictureWorkers {
         }))
     }
 
-    /// Renders the text form of the counters for Prometheus.
-    pub(crate) fn render(&self) -> String {
+    /// Adds the metrics to a registry.
+    pub(crate) fn register(&self, registry: &mut Registry) {
         let idle = self.0.lock().idle.len();
-        self.0.counters.render(self.0.places.usage(), idle)
+        self.0.counters.register(registry, self.0.places.usage(), idle);
     }
 
     /// Returns true if an image could ever be transcoded within the limits.
