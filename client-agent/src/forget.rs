@@ -126,7 +126,7 @@ impl DeletionQueue {
         let id = inner.add(client, site);
         inner.store.forget(client, site.map(Site::domain)).await;
         let mut changes = inner.changed.subscribe();
-        let told = changes.wait_for(|()| !inner.pending().iter().any(|order| order.id == id));
+        let told = changes.wait_for(|()| !inner.pending().iter().any(|deletion| deletion.id == id));
         match timeout(CONFIRMATION_TIMEOUT, told).await {
             Ok(Ok(_)) => DeletionOutcome::Confirmed,
             Ok(Err(_)) | Err(_) => DeletionOutcome::GatewayPending,
@@ -164,7 +164,7 @@ impl Inner {
 
     fn remove(&self, id: u64) {
         let mut pending = self.pending();
-        pending.retain(|order| order.id != id);
+        pending.retain(|deletion| deletion.id != id);
         self.store_pending(&pending);
         drop(pending);
         self.changed.send_replace(());
@@ -184,18 +184,18 @@ async fn send_pending(inner: Arc<Inner>, gateway: Gateway) {
     loop {
         changes.borrow_and_update();
         let next = inner.pending().first().cloned();
-        let Some(order) = next else {
+        let Some(deletion) = next else {
             if changes.changed().await.is_err() {
                 return;
             }
             continue;
         };
         let (session, _) = gateway.wait_for_session(RequiredSessionState::Open).await;
-        let id = order.id;
+        let id = deletion.id;
         session.send_control(Message::Forget(messages::Forget {
             id,
-            client: order.client,
-            site: order.site,
+            client: deletion.client,
+            site: deletion.site,
         }));
         if session.wait_for_forgotten(id).await {
             inner.remove(id);

@@ -154,7 +154,7 @@ async fn what_cannot_be_parsed_is_refused_in_words() {
         (
             "GET http://a.test/ HTTP/1.1\r\nhost: a\r\nvia: 1.1 longhaul\r\n\r\n".to_owned(),
             508,
-            "circles",
+            "looped",
         ),
     ] {
         let mut client = agent.connect().await;

@@ -449,7 +449,7 @@ async fn failures_of_origins_get_specific_error_pages() -> Result<()> {
             "another protocol",
             "http://strange.test/",
             502,
-            &["not proper HTTP"],
+            &["violates the rules of HTTP"],
         ),
         (
             "silence",

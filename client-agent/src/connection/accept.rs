@@ -17,7 +17,7 @@ use crate::access::prepare_peer_lookup;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after the system failed to accept a connection, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Response on a connection for which there is no place.
+/// Response on a connection for which there is no permit.
 const AT_LIMIT_RESPONSE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
@@ -86,7 +86,7 @@ pub(crate) struct Accepted {
     pub(crate) permit: Arc<ConnectionPermit>,
 }
 
-/// Accepts connections forever and passes each to `serve`, with one of the places.
+/// Accepts connections forever and passes each to `serve`, with a permit.
 pub(crate) async fn accept<F>(listener: TcpListener, limits: ConnectionLimits, serve: impl Fn(Accepted) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -106,7 +106,7 @@ where
         match accepted.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
             Ok((local, stream, peer)) => {
                 let Some(permit) = limiter.take() else {
-                    // Best effort: nothing waits for a client while all places are taken.
+                    // Best effort: nothing waits for a client while all permits are taken.
                     let _best_effort = stream.try_write(AT_LIMIT_RESPONSE);
                     continue;
                 };

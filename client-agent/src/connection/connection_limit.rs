@@ -1,8 +1,8 @@
 //! Bounded number of connections, with fair shares.
 //!
-//! Each accepted connection takes a place until it ends, whether it carries requests, a tunnel or accelerated
-//! TLS. A client that opens many silent connections must not exclude others. If all places are taken, the
-//! owner with most places loses the connection that has waited longest without a complete request; if there
+//! Each accepted connection takes a permit until it ends, whether it carries requests, a tunnel or accelerated
+//! TLS. A client that opens many silent connections must not exclude others. If all permits are taken, the
+//! owner with most permits loses the connection that has waited longest without a complete request; if there
 //! is none, a connection whose client has not read for a long time. Connections in use stay.
 use std::{
     collections::BTreeMap,
@@ -25,8 +25,8 @@ pub(super) const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Maximum time of any connection without a request. Browsers close idle connections after about this time;
 /// plain HTTP/1.1 connections end sooner.
 const IDLE_TIME: Duration = Duration::from_secs(300);
-/// Time without reading after which a client counts as stuck, if a place is needed. No program
-/// nearby reads this slowly; a paused download is lost only if all places are taken.
+/// Time without reading after which a client counts as stuck, if a permit is needed. No program
+/// nearby reads this slowly; a paused download is lost only if all permits are taken.
 const STUCK_TIME: Duration = Duration::from_secs(30);
 
 /// Limits of the number of connections.
@@ -53,7 +53,7 @@ pub(crate) enum Owner {
     Machine(IpAddr),
 }
 
-/// All places of a port.
+/// All permits of a port.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
     limits: ConnectionLimits,
@@ -66,7 +66,7 @@ struct Taken {
     slots: BTreeMap<u64, Arc<ConnectionSlot>>,
 }
 
-/// The place of one connection; dropping it frees the place.
+/// The permit of one connection; dropping it frees the permit.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
@@ -121,7 +121,7 @@ impl ConnectionLimiter {
         })
     }
 
-    /// Takes a place, if necessary by evicting another connection; returns `None` if all connections are in
+    /// Takes a permit, if necessary by evicting another connection; returns `None` if all connections are in
     /// use.
     pub(crate) fn take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let mut taken = lock(&self.taken);
@@ -156,7 +156,7 @@ impl ConnectionLimiter {
 }
 
 impl Taken {
-    /// Evicts a connection of the owner with most places who has one that may be evicted.
+    /// Evicts a connection of the owner with most permits who has one that may be evicted.
     fn make_room(&mut self) -> bool {
         let mut counts = BTreeMap::<Owner, usize>::new();
         for slot in self.slots.values() {

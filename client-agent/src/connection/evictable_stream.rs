@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::connection_limit::{ConnectionPermit, InUse};
 use crate::proxy_body::{BodyBroken, ProxyBody};
 
-/// A stream with a place.
+/// A stream with a permit.
 #[derive(Debug)]
 pub(crate) struct EvictableStream<T> {
     inner: T,

@@ -46,7 +46,7 @@ impl ConnectionScope {
         scope
     }
 
-    /// Creates the state of a connection that has a place.
+    /// Creates the state of a connection that has a permit.
     pub(crate) fn with_permit(user: Option<UserId>, permit: Arc<ConnectionPermit>) -> Self {
         Self {
             permit: Some(permit),
@@ -55,7 +55,7 @@ impl ConnectionScope {
     }
 
     /// Creates the state of a connection inside this one, such as TLS in a tunnel: it has the same client and
-    /// place, and its own number and logins.
+    /// permit, and its own number and logins.
     pub(crate) fn inner(&self) -> Self {
         Self {
             permit: self.permit.clone(),

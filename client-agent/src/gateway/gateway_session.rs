@@ -10,18 +10,18 @@ use std::{
 use bytes::Bytes;
 use longhaul_codec::dictionary;
 use longhaul_driver::{
-    CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, Expectation, FirstStream, LinkState,
-    OpenOptions, Priority, SendStream, Session, TransportConfig, dial,
+    CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState, OpenOptions,
+    Priority, SendStream, Session, TransportConfig, dial,
 };
 use longhaul_session::{
-    AcceleratedHosts, Cancel, Dictionaries, Hello, LinkHint, Message, MirrorState, Preferences, Resume,
-    TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
+    AcceleratedHosts, Dictionaries, Hello, LinkHint, Message, MirrorState, Preferences, Resume, TunnelOpen,
+    TunnelSecurity, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    answer::GatewayAnswer,
+    exchange::Exchange,
     incoming_streams,
     page_streams::PageStreams,
     request_table::{BasePolicy, EncodeFetchError, FetchDraft, SharedRequests},
@@ -84,57 +84,6 @@ pub enum SendError {
     /// Too many requests wait already.
     #[error("too many requests wait for the session")]
     Busy,
-}
-
-/// A fetch or tunnel that waits for its answer. Dropping it before the answer cancels it.
-#[derive(Debug)]
-pub struct Exchange {
-    session: Arc<GatewaySession>,
-    id: u64,
-    answer: oneshot::Receiver<GatewayAnswer>,
-    settled: bool,
-    _expectation: Expectation,
-}
-
-impl Exchange {
-    /// Waits for the answer. Cancel safe.
-    ///
-    /// # Errors
-    /// The session was lost first.
-    pub async fn answer(&mut self) -> Result<GatewayAnswer, CloseReason> {
-        let answer = (&mut self.answer).await;
-        self.settled = true;
-        match answer {
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(self
-                .session
-                .requests
-                .table()
-                .check_open()
-                .err()
-                .unwrap_or(CloseReason::Reset)),
-        }
-    }
-
-    /// The session.
-    pub const fn session(&self) -> &Arc<GatewaySession> {
-        &self.session
-    }
-
-    /// The number of the fetch or tunnel.
-    pub const fn id(&self) -> u64 {
-        self.id
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.session.requests.table().take_receiver(self.id);
-            self.session
-                .send_control(Message::Cancel(Cancel { fetch: self.id }));
-        }
-    }
 }
 
 impl GatewaySession {
@@ -328,6 +277,11 @@ impl GatewaySession {
     /// The gateway's `Welcome`, if received.
     pub fn welcome(&self) -> Option<Welcome> {
         self.welcome.borrow().clone()
+    }
+
+    /// The requests that wait for their answers.
+    pub(super) fn requests(&self) -> &SharedRequests {
+        &self.requests
     }
 
     pub(super) const fn transport(&self) -> &Session {

@@ -277,7 +277,7 @@ mod tests {
     async fn a_host_that_does_not_bear_it_is_left_alone_for_a_while() {
         let all = hosts(Accelerate::All, &[]);
         assert!(all.accelerates("pinned.test", NOW));
-        let accelerated_hosts = all.bypassed("pinned.test", || NOW);
+        let accelerated_hosts = all.until_bypassed("pinned.test", || NOW);
         all.bypass("pinned.test", BypassReason::RefusedByClient, NOW);
         accelerated_hosts.await;
         assert!(!all.accelerates("pinned.test", NOW) && all.accelerates("other.test", NOW));

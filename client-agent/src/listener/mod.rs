@@ -1,6 +1,6 @@
 //! The listener for browsers: an HTTP/1.1 forward proxy.
 //!
-//! Each connection takes a place (`connection`). Before any byte is read, `access` determines the connection's
+//! Each connection takes a permit (`connection`). Before any byte is read, `access` determines the connection's
 //! user and decides whether that user is served. The connection's requests carry its [`ConnectionScope`].
 mod local;
 
@@ -32,7 +32,7 @@ use crate::{
 /// browsers fit. One connection takes less than 200 KiB.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     total: 2048,
-    // Three browsers of one user. Two users cannot fill all places.
+    // Three browsers of one user. Two users cannot fill all permits.
     per_owner: 1000,
     // Each connection exists only for the time of one answer.
     refused: 16,

@@ -5,10 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use longhaul_cache::StoredBody;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
-use longhaul_driver::{End, Priority, StreamError};
-use longhaul_session::{
-    Body, BodyPlace, Delivery, Evicted, FailureReason, FetchKind, Message, Resume, ShortHash, Validator,
-};
+use longhaul_driver::{Priority, StreamError};
+use longhaul_session::{Body, Evicted, Message, Resume, ShortHash, Validator};
 use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
@@ -21,10 +19,7 @@ use super::{
 };
 use crate::{
     counters::Counters,
-    gateway::{
-        BasePolicy, FetchContext, FetchDraft, Gateway, GatewayAnswer, GatewaySession, RequiredSessionState,
-        ResponseStream, SendError, SendPhase, coding_of, next_window,
-    },
+    gateway::{FetchDraft, Gateway, GatewaySession, ResponseStream, coding_of, next_window},
     pageload::{BodyFault, PushedBodyReader},
     proxy_body::BodyBroken,
     store::{CacheWriter, Store},
@@ -67,17 +62,17 @@ pub(super) struct Relay {
 }
 
 /// A stream with the rest of the body.
-struct Source {
-    session: Arc<GatewaySession>,
-    stream: ResponseStream,
-    body: Option<Body>,
+pub(super) struct RestOfBody {
+    pub(super) session: Arc<GatewaySession>,
+    pub(super) stream: ResponseStream,
+    pub(super) body: Option<Body>,
     /// The body's base, if already read.
-    base: Option<Bytes>,
+    pub(super) base: Option<Bytes>,
 }
 
 /// Reasons why a stream did not deliver the whole body.
 #[derive(Debug, thiserror::Error)]
-enum Interruption {
+pub(super) enum Interruption {
     /// The browser closed the connection.
     #[error("the browser closed the connection")]
     BrowserGone,
@@ -101,7 +96,7 @@ impl Relay {
         start: BodyStart,
     ) {
         let BodyStart { body, base } = start;
-        let first = Source {
+        let first = RestOfBody {
             session,
             stream,
             body,
@@ -219,7 +214,7 @@ impl Relay {
 
     async fn relay(
         &mut self,
-        mut source: Option<Source>,
+        mut source: Option<RestOfBody>,
         mut decoder: Option<BodyDecoder>,
     ) -> Result<(), Interruption> {
         let mut attempts_without_progress = 0;
@@ -273,18 +268,6 @@ impl Relay {
         }
     }
 
-    /// True if the agent may request a broken body again: with a validator, the rest; without one, after a
-    /// lost session, the whole body, to be compared with the delivered bytes. A body without a length may be
-    /// endless and never repeat itself.
-    fn may_request_rest(&self, interruption: &Interruption) -> bool {
-        self.is_get
-            && match interruption {
-                Interruption::BadWindow => self.validator.is_some(),
-                Interruption::SessionLost => self.validator.is_some() || self.length.is_some(),
-                Interruption::BrowserGone | Interruption::Broken(_) => false,
-            }
-    }
-
     /// Returns the base of a body. Without its base a body cannot be decoded.
     async fn base(&self, session: &GatewaySession, name: &ShortHash) -> Result<Bytes, Interruption> {
         if let Some(base) = self.handles.store.base(name).await {
@@ -299,7 +282,7 @@ impl Relay {
     /// Reads one stream to the body's end.
     async fn read(
         &mut self,
-        source: &mut Source,
+        source: &mut RestOfBody,
         decoder: &mut Option<BodyDecoder>,
     ) -> Result<ContentHash, Interruption> {
         let body = match source.body.take() {
@@ -373,85 +356,6 @@ impl Relay {
                 }
             }),
             () = self.browser.closed() => Err(Interruption::BrowserGone),
-        }
-    }
-
-    /// Requests the rest, or the whole body, in the current or next session.
-    async fn request_rest(&self, resume: Option<Resume>) -> Result<Source, Interruption> {
-        let _demand = self.handles.gateway.demand();
-        let mut policy = BasePolicy::Best;
-        let fetch = FetchDraft {
-            // A second page bundle would not help a page that has partly arrived.
-            kind: FetchKind::Object,
-            context: FetchContext {
-                delivery: Delivery::Own,
-                connection: self.fetch.context.connection,
-                client: self.fetch.context.client,
-                unpartitioned: self.fetch.context.unpartitioned,
-                ..FetchContext::default()
-            },
-            ..self.fetch.clone()
-        };
-        loop {
-            let (session, _) = self
-                .handles
-                .gateway
-                .wait_for_session(RequiredSessionState::Open)
-                .await;
-            let (mut exchange, wire) = match session.encode_fetch(&fetch, resume.clone(), policy) {
-                Ok(coded) => coded,
-                Err(SendError::Lost(_)) => {
-                    tokio::task::yield_now().await;
-                    continue;
-                }
-                Err(_) => return Err(Interruption::Broken("the rest cannot be requested")),
-            };
-            if session
-                .open_stream(self.class, SendPhase::Open, wire.into(), End::Finish)
-                .await
-                .is_err()
-            {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            match exchange.answer().await {
-                Ok(GatewayAnswer::Head {
-                    status,
-                    body: BodyPlace::Follows,
-                    stream,
-                    ..
-                }) if status == self.status => {
-                    return Ok(Source {
-                        session,
-                        stream,
-                        body: None,
-                        base: None,
-                    });
-                }
-                Ok(GatewayAnswer::Failed {
-                    reason: FailureReason::UnknownBase,
-                    ..
-                }) if policy == BasePolicy::Best => {
-                    policy = BasePolicy::None;
-                }
-                Ok(GatewayAnswer::Failed { reason, .. }) => {
-                    debug!(?reason, "the gateway cannot send the rest of a body");
-                    return Err(Interruption::Broken(
-                        "the gateway cannot resume this representation",
-                    ));
-                }
-                Ok(
-                    GatewayAnswer::Head { .. }
-                    | GatewayAnswer::Tunnel(_)
-                    | GatewayAnswer::Promised { .. }
-                    | GatewayAnswer::Malformed,
-                ) => {
-                    return Err(Interruption::Broken("the rest belongs to another response"));
-                }
-                Err(reason) => {
-                    debug!(%reason, "session lost during a request for the rest of a body")
-                }
-            }
         }
     }
 }

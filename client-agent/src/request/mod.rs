@@ -25,6 +25,7 @@ mod outcome;
 mod page_membership;
 mod phase;
 mod response;
+mod rest_request;
 mod resume_check;
 mod send;
 mod stall_timeout;

@@ -119,7 +119,7 @@ impl RequestTask {
     /// Runs the request through its phases to its end.
     pub(super) async fn run(mut self) -> RequestOutcome {
         let gateway = self.upstream.gateway.clone();
-        let _demand = gateway.demand();
+        let _waiting = gateway.demand();
         let mut phase = Phase::Looking;
         loop {
             phase = match phase {

@@ -6,7 +6,10 @@ use longhaul_http::policy::{self, Storage};
 use longhaul_types::ContentHash;
 use tracing::debug;
 
-use super::{Query, StorageContext, Store, StoringGuard, response_of};
+use super::{
+    Query, Store, StoringGuard,
+    storage_context::{StorageContext, response_of},
+};
 
 /// A body that is stored while it is relayed. If dropped before [`CacheWriter::finish`], nothing is stored.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use longhaul_http::{
 };
 use longhaul_types::ContentHash;
 
-use super::Store;
+use super::{Store, storage_context::pairs};
 use crate::wall_clock::now;
 
 /// A query of the cache.
@@ -99,7 +99,7 @@ impl Store {
             let received_at = now();
             let freshness = freshness_of(&response, status, &fields, query.request);
             if let Some(fields) = freshness.after_304(not_modified, received_at) {
-                response.fields = super::pairs(&fields);
+                response.fields = pairs(&fields);
                 response.requested_at = received_at;
                 response.received_at = received_at;
                 cache.put(response).await;

@@ -35,7 +35,7 @@ pub(super) async fn open(
     port: u16,
     security: TunnelSecurity,
 ) -> Result<OpenTunnel, Failure> {
-    let _demand = upstream.gateway.demand();
+    let _waiting = upstream.gateway.demand();
     let mut clock = upstream.fallback_clock();
     loop {
         tokio::select! {

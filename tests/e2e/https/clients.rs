@@ -200,7 +200,7 @@ async fn a_host_that_requests_a_client_certificate_is_tunnelled_on_the_second_at
         let first = site.get(host, "/", "").await?;
         assert!(first.starts_with("HTTP/1.1 502"), "{host}: {first}");
         assert!(
-            first.contains("asks for a certificate of yours"),
+            first.contains("requests a certificate from you"),
             "{host}: {first}"
         );
         assert!(first.contains("TlsClientCertificate"), "{host}: {first}");

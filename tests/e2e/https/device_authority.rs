@@ -29,7 +29,12 @@ async fn commands_show_and_remove_the_certificate_authority() -> Result<()> {
     let fingerprint = ca("fingerprint").await?.stdout;
     assert_eq!(fingerprint.trim().split(':').count(), 32, "{fingerprint}");
     assert!(ca("remove").await?.stdout.contains("removed"));
-    assert!(ca("remove").await?.stdout.contains("there was none"));
+    assert!(
+        ca("remove")
+            .await?
+            .stdout
+            .contains("there was no certificate authority")
+    );
     assert_ne!(first, ca("export").await?.stdout);
     Ok(())
 }
