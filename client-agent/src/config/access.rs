@@ -30,7 +30,8 @@ pub(super) fn resolve(layers: &mut Layers<'_>, listen: SocketAddr) -> Access {
     // Ranges with a mistake are reported once, by their own setting.
     let has_ranges = !allow.is_empty() || layers.is_wrong(&settings::LISTEN_ALLOW);
     let has_passwords = layers.is_given(&settings::LISTEN_PASSWORD_FILE);
-    if !listen.ip().to_canonical().is_loopback() && !(has_ranges && has_passwords) {
+    let is_protected = listen.ip().to_canonical().is_loopback() || (has_ranges && has_passwords);
+    if !is_protected {
         let wrong = Wrong::explained(format!(
             "`{listen}` can be reached from other machines, which could then use the gateway as you: set \
              `listen.allow` (the ranges of those that may, such as 192.168.1.0/24) and `listen.password-file` \

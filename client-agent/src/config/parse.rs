@@ -78,10 +78,10 @@ pub(super) fn patience(value: &Value, _: &Form) -> Result<Duration, Wrong> {
 }
 
 pub(super) fn accelerate(value: &Value, form: &Form) -> Result<Accelerate, Wrong> {
-    match value {
-        Value::Text(text) if text.trim() == "off" => Ok(Accelerate::Off),
-        Value::Text(text) if text.trim() == "all" => Ok(Accelerate::All),
-        names => hosts(names, form).map(Accelerate::Only),
+    match value.text() {
+        Ok("off") => Ok(Accelerate::Off),
+        Ok("all") => Ok(Accelerate::All),
+        Ok(_) | Err(_) => hosts(value, form).map(Accelerate::Only),
     }
 }
 

@@ -33,15 +33,17 @@ pub(crate) fn read(program: &Program, path: &Path) -> Option<SettingsFile> {
 
 /// The mistake that a file cannot be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Mistake {
-    let advice = match error.kind() {
-        ErrorKind::NotFound => "; check --config and LONGHAUL_CONFIG",
-        ErrorKind::PermissionDenied => {
-            "; change its owner or mode, run as another user, or name another file with --config"
-        }
-        ErrorKind::IsADirectory => "; name a file",
-        ErrorKind::InvalidData => "; it must be UTF-8 text",
-        _ => "",
-    };
+    let advice = [
+        (ErrorKind::NotFound, "; check --config and LONGHAUL_CONFIG"),
+        (
+            ErrorKind::PermissionDenied,
+            "; change its owner or mode, run as another user, or name another file with --config",
+        ),
+        (ErrorKind::IsADirectory, "; name a file"),
+        (ErrorKind::InvalidData, "; it must be UTF-8 text"),
+    ];
+    let advice = advice.into_iter().find(|(kind, _)| *kind == error.kind());
+    let advice = advice.map_or("", |(_, text)| text);
     Mistake::File {
         path: path.to_owned(),
         problem: format!("{error}{advice}"),
@@ -103,25 +105,25 @@ fn keys(program: &Program, table: &DeTable<'_>) -> Vec<(usize, String, Value)> {
     for (name, value) in table {
         let prefix = format!("{}.", name.get_ref());
         let is_section = program.keys().any(|key| key.starts_with(&prefix));
+        let is_setting = program.setting(name.get_ref()).is_some();
         match value.get_ref() {
-            DeValue::Table(section) if is_section => {
+            // The keys of an unknown section are reported one by one, because each may have a suggestion.
+            DeValue::Table(section) if is_section || (!is_setting && !section.is_empty()) => {
                 found.extend(section.iter().map(|(key, value)| {
                     let value = Value::of_toml(value.get_ref());
                     (key.span().start, format!("{prefix}{}", key.get_ref()), value)
                 }));
             }
-            DeValue::Table(section) if program.setting(name.get_ref()).is_none() && !section.is_empty() => {
-                // An unknown section: each key may have a suggestion.
-                found.extend(section.iter().map(|(key, _)| {
-                    let value = Value::Other("a value of an unknown section");
-                    (key.span().start, format!("{prefix}{}", key.get_ref()), value)
-                }));
+            DeValue::Array(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Float(_)
+            | DeValue::Integer(_)
+            | DeValue::String(_)
+            | DeValue::Table(_) => {
+                let value = Value::of_toml(value.get_ref());
+                found.push((name.span().start, name.get_ref().to_string(), value));
             }
-            other => found.push((
-                name.span().start,
-                name.get_ref().to_string(),
-                Value::of_toml(other),
-            )),
         }
     }
     found

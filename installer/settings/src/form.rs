@@ -14,7 +14,6 @@ use crate::{
 
 /// The form of a setting's values, with their unit and bounds. It displays as the object of "write".
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Form {
     /// A whole number from 1 to this one.
     Count(usize),
@@ -136,12 +135,12 @@ impl Form {
             )));
         };
         let duration = units::parse_duration(text).map_err(Wrong::new)?;
-        match self {
-            Self::Duration { least, most } if !(*least..=*most).contains(&duration) => {
-                Err(Wrong::new(format!("`{text}` is too short or too long")))
-            }
-            _ => Ok(duration),
+        if let Self::Duration { least, most } = self
+            && !(*least..=*most).contains(&duration)
+        {
+            return Err(Wrong::new(format!("`{text}` is too short or too long")));
         }
+        Ok(duration)
     }
 
     /// A size within the form's bounds.

@@ -192,7 +192,7 @@ fn all_mistakes_are_reported_with_source_key_and_action() {
          named.toml:1: unknown key `nam` (did you mean `name`?)\n  \
          named.toml:5: unknown key `limits.sice` (did you mean `limits.size`?)\n  \
          named.toml:7: unknown key `other.a`; `example check-config` lists all keys\n  \
-         named.toml:2: paths: a list may hold only texts, not a number; write paths\n  \
+         named.toml:2: paths: texts are needed, not a number; write paths\n  \
          environment variable LONGHAUL_SHOUT: shout: `perhaps` is neither yes nor no; write `yes` or `no`\n  \
          named.toml:4: limits.wait: `2h` is too short or too long; write a time with its unit, from `1s` to `1h`\n  \
          flag --size: limits.size: `64` needs a unit, one of B, kB, MB, GB, KiB, MiB, GiB; write a size with its unit, \

@@ -68,7 +68,7 @@ pub(crate) fn bound_of_duration(duration: Duration) -> String {
     let units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
     let (unit, factor) = units
         .into_iter()
-        .find(|(_, factor)| seconds % factor == 0)
+        .find(|(_, factor)| seconds.is_multiple_of(*factor))
         .unwrap_or(("s", 1));
     format!("{}{unit}", seconds / factor)
 }

@@ -7,7 +7,6 @@ use crate::Wrong;
 
 /// An unparsed value of any source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Value {
     /// `true` or `false`.
     Boolean(bool),
@@ -60,13 +59,14 @@ impl Value {
     /// # Errors
     /// The value is something else.
     pub fn text(&self) -> Result<&str, Wrong> {
-        match self {
-            Self::Text(text) if text.trim().is_empty() => Err(Wrong::new("it is empty")),
-            Self::Text(text) => Ok(text.trim()),
-            other => Err(Wrong::new(format!(
-                "a text is needed, not {}: put it in quotes",
-                other.type_name()
-            ))),
+        let Self::Text(text) = self else {
+            let found = self.type_name();
+            let problem = format!("a text is needed, not {found}: put it in quotes");
+            return Err(Wrong::new(problem));
+        };
+        match text.trim() {
+            "" => Err(Wrong::new("it is empty")),
+            text => Ok(text),
         }
     }
 
@@ -75,12 +75,11 @@ impl Value {
     /// # Errors
     /// The value is something else.
     pub fn text_with_unit(&self) -> Result<&str, Wrong> {
-        match self {
-            Self::Integer(number) => Err(Wrong::new(format!(
-                "`{number}` needs a unit, as a text in quotes"
-            ))),
-            other => other.text(),
+        if let Self::Integer(number) = self {
+            let problem = format!("`{number}` needs a unit, as a text in quotes");
+            return Err(Wrong::new(problem));
         }
+        self.text()
     }
 
     /// Texts: a list, or one text with commas.
@@ -88,23 +87,16 @@ impl Value {
     /// # Errors
     /// The value is something else.
     pub fn texts(&self) -> Result<Vec<String>, Wrong> {
-        let items = match self {
-            Self::List(items) => items.as_slice(),
-            Self::Text(_) => std::slice::from_ref(self),
-            other => {
-                return Err(Wrong::new(format!(
-                    "a list of texts is needed, not {}",
-                    other.type_name()
-                )));
-            }
+        let items = if let Self::List(items) = self {
+            items.as_slice()
+        } else {
+            std::slice::from_ref(self)
         };
         let mut found = Vec::new();
         for item in items {
             let Self::Text(text) = item else {
-                return Err(Wrong::new(format!(
-                    "a list may hold only texts, not {}",
-                    item.type_name()
-                )));
+                let problem = format!("texts are needed, not {}", item.type_name());
+                return Err(Wrong::new(problem));
             };
             let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
             found.extend(parts.map(str::to_owned));
@@ -117,13 +109,14 @@ impl Value {
     /// # Errors
     /// The value is something else.
     pub fn texts_and_numbers(&self) -> Result<Vec<String>, Wrong> {
-        let text = |value: &Self| match value {
-            Self::Integer(number) => Self::Text(number.to_string()),
-            other => other.clone(),
-        };
+        self.with_numbers_as_texts().texts()
+    }
+
+    fn with_numbers_as_texts(&self) -> Self {
         match self {
-            Self::List(items) => Self::List(items.iter().map(text).collect()).texts(),
-            other => text(other).texts(),
+            Self::Integer(number) => Self::Text(number.to_string()),
+            Self::List(items) => Self::List(items.iter().map(Self::with_numbers_as_texts).collect()),
+            Self::Boolean(_) | Self::Other(_) | Self::Table(_) | Self::Text(_) => self.clone(),
         }
     }
 
@@ -133,12 +126,12 @@ impl Value {
     /// The value is something else.
     pub fn pairs(&self) -> Result<BTreeMap<String, String>, Wrong> {
         if let Self::Table(table) = self {
-            let pair = |(name, value): (&String, &Self)| match value {
-                Self::Text(text) => Ok((name.clone(), text.clone())),
-                other => Err(Wrong::new(format!(
-                    "`{name}`: a text is needed, not {}",
-                    other.type_name()
-                ))),
+            let pair = |(name, value): (&String, &Self)| {
+                let Self::Text(text) = value else {
+                    let problem = format!("`{name}`: a text is needed, not {}", value.type_name());
+                    return Err(Wrong::new(problem));
+                };
+                Ok((name.clone(), text.clone()))
             };
             return table.iter().map(pair).collect();
         }
