@@ -1,4 +1,4 @@
-//! Settings. [`settings`] describes each of them: names, form, default, meaning, and reason for the default.
+//! Settings. [`settings`] describes each of them: names, form, meaning, and the reasons for the defaults below.
 //! [`Config`] holds the resolved and valid values. `longhaul_settings` combines the layers.
 mod access;
 mod args;
@@ -25,23 +25,21 @@ pub use longhaul_settings::Environment;
 pub use resolve::{default_state_dir, load, load_state_dir, resolve};
 pub use settings::Agent;
 
-/// Default of [`Config::listen`]: the common port of HTTP proxies (Squid), on this machine only.
+/// Default of [`Config::listen`].
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
-/// Default of [`Config::control`]: the next port.
+/// Default of [`Config::control`].
 pub const DEFAULT_CONTROL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3129));
-/// Default of [`Fallback::After`]: longer than the start of a session on the slowest profile (three round
-/// trips of 860 ms with a lost datagram), shorter than users wait before they abandon a page.
+/// Default of [`Fallback::After`]. The start of a session on the slowest profile takes three round trips of
+/// 860 ms with a lost datagram.
 pub const DEFAULT_FALLBACK: Duration = Duration::from_secs(10);
 
-/// Default of [`Config::images`]: differences are slight, and images are most of the bytes of most pages.
+/// Default of [`Config::images`].
 pub const DEFAULT_IMAGE_LEVEL: ImageLevel = ImageLevel::Medium;
-/// Default of [`CacheSettings::size`]: some weeks of one reader's pages; less than browsers use for their own
-/// caches.
+/// Default of [`CacheSettings::size`].
 pub const DEFAULT_CACHE_SIZE: ByteCount = ByteCount::mib(256);
 /// The smallest useful cache: one page's objects.
 pub const MIN_CACHE_SIZE: ByteCount = ByteCount::mib(1);
-/// Default of [`PushSettings::patience`]: no retransmission takes five seconds without a byte of a page over
-/// an open session.
+/// Default of [`PushSettings::patience`].
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
 /// Default of [`PushSettings::linger`]: longer than a script waits before it loads an object that was pushed
 /// for it, short enough that pushed bodies do not stay in memory.

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
 use longhaul_settings::{
-    Configured as _, Describe as _, FileState, Mistake, Mistakes, Source, reference_table, table_after,
+    Configured as _, Describe as _, FileState, Flag, Mistake, Mistakes, Source, reference_table, table_after,
 };
 use longhaul_types::SecretKey;
 
@@ -41,7 +41,7 @@ fn places(mistakes: &Mistakes) -> Vec<String> {
     let place = |mistake: &Mistake| {
         let source = match mistake.source_of_value().unwrap() {
             Source::File { line, .. } => format!("line {line}"),
-            other => other.to_string(),
+            other @ (Source::Default | Source::Flag(_) | Source::Variable(_)) => other.to_string(),
         };
         format!("{source}: {}", mistake.key().unwrap())
     };
@@ -337,10 +337,10 @@ fn a_port_for_other_machines_needs_ranges_and_a_password() {
 /// The flags of a command line.
 fn parsed(words: &[&str]) -> ConfigFlags {
     let words = ["longhaul-agent", "run"].iter().chain(words);
-    match CliArgs::try_parse_from(words).unwrap().command {
-        Command::Run(flags) => flags,
-        other => panic!("{other:?}"),
-    }
+    let Command::Run(flags) = CliArgs::try_parse_from(words).unwrap().command else {
+        panic!("not the command `run`");
+    };
+    flags
 }
 
 #[test]
@@ -394,8 +394,8 @@ fn the_help_has_the_described_flags() {
         for setting in Agent::PROGRAM.settings {
             let Some(flag) = setting.flag() else { continue };
             let form = match flag {
-                longhaul_settings::Flag::Switch { meaning, .. } => meaning.to_owned(),
-                _ => setting.form().to_string(),
+                Flag::Switch { meaning, .. } => meaning.to_owned(),
+                Flag::Many { .. } | Flag::One { .. } => setting.form().to_string(),
             };
             for part in [
                 flag.name().to_owned(),
@@ -417,7 +417,7 @@ fn each_default_is_a_value_of_its_setting() {
         };
         let text = format!(
             "{} = {default}\n",
-            setting.key_in_section().unwrap_or(setting.key())
+            setting.key_in_section().unwrap_or_else(|| setting.key())
         );
         resolve_with(&flags(), &environment, &text).unwrap();
     }

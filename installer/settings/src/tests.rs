@@ -323,7 +323,7 @@ proptest! {
             Source::Flag(_) => flag,
             Source::Variable(_) => variable,
             Source::File { line: 1, .. } => file,
-            _ => None,
+            Source::Default | Source::File { .. } => None,
         };
         prop_assert_eq!(found, expected);
     }
