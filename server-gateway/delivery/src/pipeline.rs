@@ -109,7 +109,8 @@ impl BodyPipeline {
         self.coder.as_ref().is_some_and(BodyCoder::holds)
     }
 
-    /// Sets the current processor load for steps on the event loop. Steps in the thread pool do so themselves.
+    /// Sets the current processor load for steps on the event loop. Steps in the thread pool do so
+    /// themselves.
     pub fn update_load(&mut self) {
         if let Some(coder) = &mut self.coder {
             coder.set_load(self.session.cpu_pool.load());

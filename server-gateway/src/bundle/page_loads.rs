@@ -13,21 +13,18 @@ pub(crate) trait PageLoads: Send + Sync {
     /// Returns the entry of a page load that answers an object's fetch (with delivery `Any`). May wait for
     /// the head of an entry that is being fetched. Called only for GET without body, `Range`, `Authorization`
     /// and resumption.
-    fn promised<'a>(
-        &'a self,
-        fetch: &'a Fetch,
-        outgoing: &'a OriginRequest,
-    ) -> BoxFuture<'a, Option<Promise>>;
+    fn promised<'a>(&'a self, fetch: &'a Fetch, request: &'a OriginRequest)
+    -> BoxFuture<'a, Option<Promise>>;
 
     /// Called with the response to an object's fetch that no entry answered.
-    fn answered(&self, fetch: &Fetch, outgoing: &OriginRequest, head: PageHead<'_>);
+    fn answered(&self, fetch: &Fetch, request: &OriginRequest, head: PageHead<'_>);
 
     /// Called with a page's response before its `Head` is sent, so that messages of this function precede it;
     /// a returned tap gets the body. Called only for GET without resumption, with any status.
     fn page<'a>(
         &'a self,
         fetch: &'a Fetch,
-        outgoing: &'a OriginRequest,
+        request: &'a OriginRequest,
         head: PageHead<'a>,
     ) -> BoxFuture<'a, Option<Box<dyn BodyTap>>>;
 

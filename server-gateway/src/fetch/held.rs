@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Maximum length of a body whose end is awaited.
-const MAX_AHEAD: ByteCount = ByteCount::mib(4);
+const MAX_READ_AHEAD: ByteCount = ByteCount::mib(4);
 /// Bounds of the wait for a body's end: half of the transfer time that it may save.
 const MIN_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -23,11 +23,11 @@ const USUAL_WAIT: Duration = Duration::from_secs(1);
 const USUAL_LENGTH: u64 = 64 * 1024;
 
 /// Result of the check.
-pub(super) enum Ahead {
+pub(super) enum HeldCheck {
     /// The agent holds the body with this hash.
     Held(ContentHash),
     /// The agent does not hold the body, or the hash is not known yet.
-    Unknown(TappedBody),
+    NotHeld(TappedBody),
 }
 
 /// A body on its way to the encoder, which a tap sees first.
@@ -35,7 +35,7 @@ pub(crate) struct TappedBody {
     body: BodyReader,
     tap: Option<Box<dyn BodyTap>>,
     /// Chunks that were read and shown to the tap.
-    ahead: VecDeque<Bytes>,
+    read_ahead: VecDeque<Bytes>,
 }
 
 /// The next piece of a body.
@@ -55,18 +55,18 @@ pub(super) enum Shown {
 
 /// Checks if the agent holds the body. Waits for the end of a body that the agent may hold, within bounds;
 /// the tap sees the body meanwhile.
-pub(super) async fn look_ahead(
+pub(super) async fn check_held(
     context: &SessionContext,
     fetch: &Fetch,
     asker: &Asker,
     body: BodyReader,
     tap: Option<Box<dyn BodyTap>>,
-) -> Ahead {
+) -> HeldCheck {
     let mut body = TappedBody::new(body, tap);
     // An agent that turns out not to hold the body repeats the request, which must never happen to an unsafe
     // request.
     if fetch.resume.is_some() || fetch.method != Method::Get {
-        return Ahead::Unknown(body);
+        return HeldCheck::NotHeld(body);
     }
     // Without a partition the agent made no lookup either. A body that the agent names belongs to the
     // partition of this request.
@@ -85,9 +85,9 @@ pub(super) async fn look_ahead(
         Some(hash) if holds(hash) => {
             // The page is still parsed, and before the browser gets it.
             body.show_rest().await;
-            Ahead::Held(hash)
+            HeldCheck::Held(hash)
         }
-        Some(_) | None => Ahead::Unknown(body),
+        Some(_) | None => HeldCheck::NotHeld(body),
     }
 }
 
@@ -109,7 +109,7 @@ impl TappedBody {
         Self {
             body,
             tap,
-            ahead: VecDeque::new(),
+            read_ahead: VecDeque::new(),
         }
     }
 
@@ -125,7 +125,7 @@ impl TappedBody {
 
     /// Returns the next piece, which must be passed to [`Self::show`] before it is sent. Cancel safe.
     pub(super) async fn next(&mut self) -> (Piece, Shown) {
-        if let Some(chunk) = self.ahead.pop_front() {
+        if let Some(chunk) = self.read_ahead.pop_front() {
             return (Piece::Chunk(chunk), Shown::Yes);
         }
         let piece = match self.body.next().await {
@@ -159,14 +159,17 @@ impl TappedBody {
     /// Waits for the end of the body, within bounds; returns the CHK.
     async fn complete(&mut self, within: Duration) -> Option<ContentHash> {
         if self.tap.is_none() {
-            return self.body.chk_when_complete(within, MAX_AHEAD).await;
+            return self.body.chk_when_complete(within, MAX_READ_AHEAD).await;
         }
-        if self.length().is_some_and(|length| length > MAX_AHEAD.bytes()) {
+        if self
+            .length()
+            .is_some_and(|length| length > MAX_READ_AHEAD.bytes())
+        {
             return None;
         }
         let until = Instant::now() + within;
         let mut taken = 0;
-        while taken <= MAX_AHEAD.bytes() && self.chk().is_none() {
+        while taken <= MAX_READ_AHEAD.bytes() && self.chk().is_none() {
             // The end of the body is left to the next reader.
             let read = timeout_at(until, self.body.next()).await.ok()?;
             let Some(Ok(chunk)) = read else { break };
@@ -174,7 +177,7 @@ impl TappedBody {
             let piece = Piece::Chunk(chunk);
             self.show(&piece, Shown::No).await;
             if let Piece::Chunk(chunk) = piece {
-                self.ahead.push_back(chunk);
+                self.read_ahead.push_back(chunk);
             }
         }
         self.chk()

@@ -26,7 +26,7 @@ use url::Url;
 
 use self::{
     head::{class_of, encode_head},
-    held::{Ahead, look_ahead},
+    held::{HeldCheck, check_held},
     request::{Arrived, origin_request},
     respond::{Gone, Relayed, Responder, relay},
     upload::{UploadBody, UploadError},
@@ -115,15 +115,15 @@ async fn answer(
     } else {
         Arrived::Confirmed
     };
-    let outgoing = origin_request(context, &mut fetch, arrived)?;
+    let request = origin_request(context, &mut fetch, arrived)?;
     if fetch.has_body {
-        let stored = upload(context, outgoing.clone(), incoming).await?;
-        return respond(context, &fetch, &outgoing, stored).await;
+        let response = upload(context, request.clone(), incoming).await?;
+        return respond(context, &fetch, &request, response).await;
     }
     tokio::select! {
         biased;
         _ = incoming.given_up() => Err(Unanswered::Gone),
-        answered = download(context, &fetch, &outgoing) => answered,
+        answered = download(context, &fetch, &request) => answered,
     }
 }
 
@@ -131,41 +131,41 @@ async fn answer(
 async fn download(
     context: &Arc<SessionContext>,
     fetch: &Fetch,
-    outgoing: &OriginRequest,
+    request: &OriginRequest,
 ) -> Result<Outcome, Unanswered> {
-    if may_be_promised(fetch, outgoing)
-        && let Some(promise) = context.loads.promised(fetch, outgoing).await
+    if may_be_promised(fetch, request)
+        && let Some(promise) = context.loads.promised(fetch, request).await
     {
         return send_promise(context, fetch.id, promise).await;
     }
-    let request = CacheRequest {
-        asker: outgoing.asker.clone(),
-        parts: outgoing.parts.clone(),
-        browser: outgoing.browser.clone(),
+    let cache_request = CacheRequest {
+        asker: request.asker.clone(),
+        parts: request.parts.clone(),
+        browser: request.browser.clone(),
         reload: Reload::None,
         purpose: Purpose::Requested,
     };
     let store = &context.gateway.store;
-    let stored = match &outgoing.login {
-        None => context.bundles.context().fetch(request).await?,
+    let response = match &request.login {
+        None => context.bundles.context().fetch(cache_request).await?,
         Some(login) => store
-            .fetch_bypassing_cache(request, login)
+            .fetch_bypassing_cache(cache_request, login)
             .await
             .map_err(Failure::from)?,
     };
-    respond(context, fetch, outgoing, stored).await
+    respond(context, fetch, request, response).await
 }
 
-fn may_be_promised(fetch: &Fetch, outgoing: &OriginRequest) -> bool {
+fn may_be_promised(fetch: &Fetch, request: &OriginRequest) -> bool {
     fetch.kind == FetchKind::Object
         && fetch.page != 0
         && fetch.delivery == Delivery::Any
         && fetch.resume.is_none()
-        && outgoing.login.is_none()
-        && outgoing.parts.method == Method::GET
+        && request.login.is_none()
+        && request.parts.method == Method::GET
         && ![header::RANGE, header::AUTHORIZATION]
             .iter()
-            .any(|name| outgoing.parts.headers.contains_key(name))
+            .any(|name| request.parts.headers.contains_key(name))
 }
 
 async fn send_promise(
@@ -186,7 +186,7 @@ async fn send_promise(
 /// Sends a request with the body that follows on its stream.
 async fn upload(
     context: &SessionContext,
-    outgoing: OriginRequest,
+    request: OriginRequest,
     mut incoming: Incoming,
 ) -> Result<GatewayResponse, Unanswered> {
     let malformed = |detail: &str| Unanswered::Failed(Failure::new(FailureReason::Malformed, detail));
@@ -198,8 +198,8 @@ async fn upload(
     };
     let body = UploadBody::new(context.window_key, &announced, incoming);
     let cause = body.failure();
-    let stored = context.gateway.store.upload(outgoing, body);
-    stored
+    let response = context.gateway.store.upload(request, body);
+    response
         .await
         .map_err(Failure::from)
         .map_err(|failure| match cause.get() {
@@ -213,31 +213,31 @@ async fn upload(
 async fn respond(
     context: &Arc<SessionContext>,
     fetch: &Fetch,
-    outgoing: &OriginRequest,
-    stored: GatewayResponse,
+    request: &OriginRequest,
+    response: GatewayResponse,
 ) -> Result<Outcome, Unanswered> {
     let GatewayResponse {
         status,
         headers,
         content,
         facts,
-    } = stored;
+    } = response;
     if let Some(resume) = &fetch.resume {
         resume::check(resume, status, &headers)?;
     }
     debug!(%status, cache = ?facts.cache_status, "answered");
-    let tap = tap(context, fetch, outgoing, status, &headers).await;
+    let tap = tap(context, fetch, request, status, &headers).await;
     let delta_key = Url::parse(&fetch.url)
         .ok()
-        .filter(|_| outgoing.login.is_none() && outgoing.parts.method == Method::GET)
-        .and_then(|url| DeltaKey::of(&url, &outgoing.asker, &outgoing.parts.headers, status, &headers));
+        .filter(|_| request.login.is_none() && request.parts.method == Method::GET)
+        .and_then(|url| DeltaKey::of(&url, &request.asker, &request.parts.headers, status, &headers));
     let head = ResponseHead {
         context,
         fetch,
-        asker: &outgoing.asker,
+        asker: &request.asker,
         delta_key,
         audience: facts.audience,
-        login: outgoing.login.as_deref(),
+        login: request.login.as_deref(),
         status,
         headers: &headers,
     };
@@ -256,26 +256,26 @@ async fn respond(
 async fn tap(
     context: &SessionContext,
     fetch: &Fetch,
-    outgoing: &OriginRequest,
+    request: &OriginRequest,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Box<dyn BodyTap>> {
-    if outgoing.login.is_some() {
+    if request.login.is_some() {
         return None;
     }
     let is_page =
-        fetch.kind == FetchKind::Page && fetch.resume.is_none() && outgoing.parts.method == Method::GET;
+        fetch.kind == FetchKind::Page && fetch.resume.is_none() && request.parts.method == Method::GET;
     if !is_page {
         if fetch.kind == FetchKind::Object && fetch.page != 0 {
             context
                 .loads
-                .answered(fetch, outgoing, PageHead { status, headers });
+                .answered(fetch, request, PageHead { status, headers });
         }
         return None;
     }
     context
         .loads
-        .page(fetch, outgoing, PageHead { status, headers })
+        .page(fetch, request, PageHead { status, headers })
         .await
 }
 
@@ -313,9 +313,9 @@ impl ResponseHead<'_> {
             status,
             headers,
         } = self;
-        let body = match look_ahead(context, fetch, asker, body, tap).await {
-            Ahead::Held(hash) => return self.send_alone(BodyPlace::Held, Some(hash)).await,
-            Ahead::Unknown(body) => body,
+        let body = match check_held(context, fetch, asker, body, tap).await {
+            HeldCheck::Held(hash) => return self.send_alone(BodyPlace::Held, Some(hash)).await,
+            HeldCheck::NotHeld(body) => body,
         };
         let (known, length) = (body.chk(), body.length());
         let wire = encode_head(context, fetch, status, headers, BodyPlace::Follows, known)?;

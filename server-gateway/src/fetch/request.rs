@@ -224,13 +224,13 @@ mod tests {
             ("via", "1.1 longhaul"),
             ("cookie", "a=1"),
         ]);
-        let outgoing = prepare(
+        let prepared = prepare(
             &fetch(SessionMethod::Get, "http://a.test/"),
             browser,
             Arrived::Confirmed,
         )
         .unwrap();
-        let mut names: Vec<_> = outgoing
+        let mut names: Vec<_> = prepared
             .parts
             .headers
             .keys()
@@ -239,18 +239,18 @@ mod tests {
         names.sort_unstable();
         assert_eq!(names, ["accept-encoding", "cookie", "via"]);
         assert_eq!(
-            outgoing.parts.headers["accept-encoding"],
+            prepared.parts.headers["accept-encoding"],
             "gzip, deflate, br, zstd"
         );
-        assert_eq!(hop::times_through(&outgoing.parts.headers), 2);
-        assert_eq!(outgoing.browser["accept-encoding"], "br");
+        assert_eq!(hop::times_through(&prepared.parts.headers), 2);
+        assert_eq!(prepared.browser["accept-encoding"], "br");
     }
 
     #[test]
     fn early_data_is_for_safe_requests_without_credentials() {
         let get = fetch(SessionMethod::Get, "http://a.test/");
-        let outgoing = prepare(&get, fields(&[]), Arrived::Early).unwrap();
-        assert_eq!(outgoing.parts.headers["early-data"], "1");
+        let prepared = prepare(&get, fields(&[]), Arrived::Early).unwrap();
+        assert_eq!(prepared.parts.headers["early-data"], "1");
         assert!(
             !prepare(&get, fields(&[]), Arrived::Confirmed)
                 .unwrap()
@@ -312,13 +312,13 @@ mod tests {
     #[test]
     fn a_post_without_body_says_so() {
         let post = fetch(SessionMethod::Post, "http://a.test/");
-        let outgoing = prepare(&post, fields(&[]), Arrived::Confirmed).unwrap();
-        assert_eq!(outgoing.parts.headers["content-length"], "0");
+        let prepared = prepare(&post, fields(&[]), Arrived::Confirmed).unwrap();
+        assert_eq!(prepared.parts.headers["content-length"], "0");
         let upload = Fetch {
             has_body: true,
             ..post
         };
-        let outgoing = prepare(&upload, fields(&[("content-length", "77")]), Arrived::Confirmed).unwrap();
-        assert!(!outgoing.parts.headers.contains_key("content-length"));
+        let prepared = prepare(&upload, fields(&[("content-length", "77")]), Arrived::Confirmed).unwrap();
+        assert!(!prepared.parts.headers.contains_key("content-length"));
     }
 }

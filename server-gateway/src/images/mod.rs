@@ -1,13 +1,13 @@
 //! Image transcoding: replaces images that a page displays by smaller ones at the level of the device's user.
 //!
-//! `lane` selects the responses, `transcode_policy` decides if a smaller image arrives earlier, `variant` stores the
-//! results, `originals` bounds the memory of waiting images, and `picture_workers` transcode in separate
-//! processes.
-mod lane;
-mod originals;
+//! `transcodable` selects the responses, `transcode_policy` decides if a smaller image arrives earlier,
+//! `variant_records` stores the results, `image_memory` bounds the memory of waiting images, and
+//! `picture_workers` transcode in separate processes.
+mod image_memory;
 pub mod picture_workers;
+mod transcodable;
 mod transcode_policy;
-mod variant;
+mod variant_records;
 
 use std::{
     sync::Arc,
@@ -28,10 +28,10 @@ use tracing::debug;
 
 pub(crate) use self::transcode_policy::HopReservations;
 use self::{
-    originals::Originals,
+    image_memory::ImageMemory,
     picture_workers::{Made, PictureWorkers, Settings},
     transcode_policy::Pending,
-    variant::Fate,
+    variant_records::Transcoding,
 };
 
 /// Maximum size of an image that is transcoded: larger ones take too much time and memory.
@@ -77,7 +77,7 @@ pub(crate) struct Images {
     cpu_pool: Arc<CpuPool>,
     workers: PictureWorkers,
     limits: Limits,
-    originals: Originals,
+    image_memory: ImageMemory,
     pending: Arc<Pending>,
 }
 
@@ -140,7 +140,7 @@ impl Images {
             cache,
             limits: limits(max_megapixels, workers.memory),
             workers: PictureWorkers::new(workers),
-            originals: Originals::default(),
+            image_memory: ImageMemory::default(),
             pending: Arc::default(),
             cpu_pool,
         }
@@ -155,16 +155,16 @@ impl Images {
     /// the user's level allows it. `browser` contains the fields of the browser's request.
     pub(crate) async fn at(
         &self,
-        wish: &ImageConversion,
-        audience: &impl ImageRecipient,
+        conversion: &ImageConversion,
+        recipient: &impl ImageRecipient,
         method: &Method,
         browser: &HeaderMap,
         stored: GatewayResponse,
     ) -> GatewayResponse {
-        let Some(request) = wish.request(self.limits) else {
+        let Some(request) = conversion.request(self.limits) else {
             return stored;
         };
-        if !lane::is_lossy(method, browser, stored.status, &stored.headers) {
+        if !transcodable::may_transcode(method, browser, stored.status, &stored.headers) {
             return stored;
         }
         let GatewayResponse {
@@ -176,9 +176,9 @@ impl Images {
         else {
             return stored;
         };
-        let (content, fate) = self.make(request, wish.link, audience, body).await;
+        let (content, transcoding) = self.convert(request, conversion.link, recipient, body).await;
         let mut headers = headers;
-        let (Fate::Variant(variant), Content::Body(body)) = (fate, &content) else {
+        let (Transcoding::Variant(variant), Content::Body(body)) = (transcoding, &content) else {
             return GatewayResponse {
                 status,
                 headers,
@@ -186,7 +186,7 @@ impl Images {
                 facts,
             };
         };
-        lane::rename(&mut headers, variant, request.level, body.length());
+        transcodable::describe_variant(&mut headers, variant, request.level, body.length());
         if is_not_modified(browser, StatusCode::OK, &headers) {
             return GatewayResponse {
                 status: StatusCode::NOT_MODIFIED,
@@ -204,58 +204,66 @@ impl Images {
     }
 
     /// Returns the image's smaller variant, or the original.
-    async fn make(
+    async fn convert(
         &self,
         request: Request,
         link: Option<BitRate>,
-        audience: &impl ImageRecipient,
+        recipient: &impl ImageRecipient,
         body: BodyReader,
-    ) -> (Content, Fate) {
+    ) -> (Content, Transcoding) {
         let Some(original) = body.chk_when_complete(MAX_WAIT, MAX_PICTURE).await else {
-            return (Content::Body(body), Fate::Kept);
+            return (Content::Body(body), Transcoding::Original);
         };
         let length = body.length().unwrap_or(u64::MAX);
         if !(SMALLEST..=MAX_PICTURE.bytes()).contains(&length) {
-            return (Content::Body(body), Fate::Kept);
+            return (Content::Body(body), Transcoding::Original);
         }
         let is_fast = link.is_some_and(|link| link >= FAST);
-        if request.effort == Effort::Quick && is_fast && audience.holds(&original) {
-            return (Content::Body(body), Fate::Kept);
+        if request.effort == Effort::Quick && is_fast && recipient.holds(&original) {
+            return (Content::Body(body), Transcoding::Original);
         }
         let eased = eased(request, link, self.cpu_pool.load());
         for request in std::iter::once(request).chain(eased) {
             let Some(cache) = &self.cache else { break };
-            match variant::known(cache, &original, &request).await {
-                Some(Fate::Kept) => return (Content::Body(body), Fate::Kept),
-                Some(Fate::Variant(chk)) => {
+            match variant_records::recorded(cache, &original, &request).await {
+                Some(Transcoding::Original) => return (Content::Body(body), Transcoding::Original),
+                Some(Transcoding::Variant(chk)) => {
                     if let Some(stored) = cache.body(chk).await {
-                        return (Content::Body(BodyReader::of_stored(stored)), Fate::Variant(chk));
+                        return (
+                            Content::Body(BodyReader::of_stored(stored)),
+                            Transcoding::Variant(chk),
+                        );
                     }
                 }
                 None => {}
             }
         }
-        let device = audience.device();
-        let Some(room) = self.originals.room(device, length) else {
-            return (Content::Body(body), Fate::Kept);
+        let device = recipient.device();
+        let Some(reservation) = self.image_memory.reserve(device, length) else {
+            return (Content::Body(body), Transcoding::Original);
         };
         let Some(picture) = whole(body, length).await else {
-            return (Content::None, Fate::Kept);
+            return (Content::None, Transcoding::Original);
         };
-        let picture = room.hold(picture);
-        let kept = |picture| (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
+        let picture = reservation.hold(picture);
+        let kept = |picture| {
+            (
+                Content::Body(BodyReader::of_bytes(picture, original)),
+                Transcoding::Original,
+            )
+        };
         let request = eased.unwrap_or(request);
         let Ok(header) = inspect(&picture) else {
-            self.remember(&original, &request, Fate::Kept).await;
+            self.record(&original, &request, Transcoding::Original).await;
             return kept(picture);
         };
         let work = transcode_policy::work(&header);
         let ready = self.pending.wait(&device, self.cpu_pool.cores()) + work;
         if let (Effort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
-            && !transcode_policy::is_sooner(
-                audience.promised(),
+            && !transcode_policy::arrives_earlier(
+                recipient.promised(),
                 (ByteCount::new(length), rate),
-                audience.queued(),
+                recipient.queued(),
                 ready,
                 Instant::now(),
             )
@@ -272,8 +280,13 @@ impl Images {
         request: &Request,
         original: ContentHash,
         (picture, header): (Bytes, Header),
-    ) -> (Content, Fate) {
-        let kept = |picture: Bytes| (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
+    ) -> (Content, Transcoding) {
+        let kept = |picture: Bytes| {
+            (
+                Content::Body(BodyReader::of_bytes(picture, original)),
+                Transcoding::Original,
+            )
+        };
         // Waiting images also count as load.
         let _job = self.cpu_pool.job();
         let begun = Instant::now();
@@ -294,7 +307,7 @@ impl Images {
         let smaller = match made.await {
             Made::Smaller(smaller) => smaller,
             Made::Kept => {
-                self.remember(&original, request, Fate::Kept).await;
+                self.record(&original, request, Transcoding::Original).await;
                 return kept(picture);
             }
             Made::NotNow => return kept(picture),
@@ -308,16 +321,17 @@ impl Images {
                 debug!(%error, "a smaller picture is not kept");
             }
         }
-        self.remember(&original, request, Fate::Variant(variant)).await;
+        self.record(&original, request, Transcoding::Variant(variant))
+            .await;
         (
             Content::Body(BodyReader::of_bytes(smaller, variant)),
-            Fate::Variant(variant),
+            Transcoding::Variant(variant),
         )
     }
 
-    async fn remember(&self, original: &ContentHash, request: &Request, fate: Fate) {
+    async fn record(&self, original: &ContentHash, request: &Request, transcoding: Transcoding) {
         if let Some(cache) = &self.cache {
-            variant::remember(cache, original, request, fate).await;
+            variant_records::record(cache, original, request, transcoding).await;
         }
     }
 }
@@ -350,13 +364,15 @@ mod tests {
     #[test]
     fn a_fixed_effort_is_the_same_on_every_link() {
         let effort = |kbps, effort| {
-            let wish = ImageConversion {
+            let conversion = ImageConversion {
                 level: ImageLevel::Medium,
                 viewport: Viewport::default(),
                 link: Some(BitRate::kbps(kbps)),
                 effort,
             };
-            wish.request(Limits::default()).map(|request| request.effort)
+            conversion
+                .request(Limits::default())
+                .map(|request| request.effort)
         };
         assert_eq!(
             [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Link)),

@@ -103,8 +103,8 @@ const fn nanos_a_pixel() -> u64 {
 /// the transcoded image would be available, `queued` the time that the transport needs for data already
 /// queued. Transcoding costs nothing while the hop is busy with other data; beyond that it must take less
 /// time than it saves.
-pub(super) fn is_sooner(
-    promised: &HopReservations,
+pub(super) fn arrives_earlier(
+    reservations: &HopReservations,
     (length, rate): (ByteCount, BitRate),
     queued: Duration,
     ready: Duration,
@@ -112,9 +112,9 @@ pub(super) fn is_sooner(
 ) -> bool {
     let smaller = ByteCount::new(length.bytes() * LEFT / 100);
     let saved = (length / rate).saturating_sub(smaller / rate);
-    let sooner = ready < promised.ahead(now).max(queued) + saved;
-    promised.add(if sooner { smaller } else { length }, rate, now);
-    sooner
+    let is_earlier = ready < reservations.ahead(now).max(queued) + saved;
+    reservations.add(if is_earlier { smaller } else { length }, rate, now);
+    is_earlier
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         let (promised, now) = (HopReservations::default(), Instant::now());
         // At this rate 15 kB take 10 ms, half of them 5 ms.
         let picture = (ByteCount::new(15_000), LTE);
-        assert!(!is_sooner(
+        assert!(!arrives_earlier(
             &promised,
             picture,
             Duration::ZERO,
@@ -142,7 +142,7 @@ mod tests {
             now
         ));
         let promised = HopReservations::default();
-        assert!(is_sooner(
+        assert!(arrives_earlier(
             &promised,
             picture,
             Duration::ZERO,
@@ -157,14 +157,14 @@ mod tests {
         let picture = (ByteCount::new(15_000), LTE);
         let slow = milliseconds(20);
         let decided: Vec<bool> = (0..4)
-            .map(|_| is_sooner(&promised, picture, Duration::ZERO, slow, now))
+            .map(|_| arrives_earlier(&promised, picture, Duration::ZERO, slow, now))
             .collect();
         // Two originals keep the hop busy for 20 ms, in which the next images are transcoded.
         assert_eq!(decided, [false, false, true, true]);
         assert_eq!(promised.ahead(now), milliseconds(30));
         assert_eq!(promised.ahead(now + milliseconds(31)), Duration::ZERO);
         let idle = HopReservations::default();
-        assert!(is_sooner(&idle, picture, milliseconds(16), slow, now));
+        assert!(arrives_earlier(&idle, picture, milliseconds(16), slow, now));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, serves metrics, shuts
 //! down.
 //!
-//! `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's data.
+//! `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
+//! data.
 mod control;
 mod forget;
 mod open_files;

@@ -66,7 +66,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
     };
     let mut control = Some(control);
     let mut tasks = JoinSet::new();
-    let places = StreamPlaces {
+    let slots = StreamSlots {
         session: Arc::new(Semaphore::new(context.gateway.streams_per_session)),
         device: device_streams,
     };
@@ -83,7 +83,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
                     }
                 }
                 Ok(stream) => {
-                    let task = serve_stream(Arc::clone(&context), stream, places.clone());
+                    let task = serve_stream(Arc::clone(&context), stream, slots.clone());
                     tasks.spawn(task.in_current_span());
                 }
                 Err(_) => break,
@@ -103,12 +103,12 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
 
 /// Stream slots of a session and its device.
 #[derive(Clone)]
-struct StreamPlaces {
+struct StreamSlots {
     session: Arc<Semaphore>,
     device: Arc<Semaphore>,
 }
 
-impl StreamPlaces {
+impl StreamSlots {
     /// Acquires a slot of both; `None` on timeout.
     async fn acquire(&self, limit: Duration) -> Option<[OwnedSemaphorePermit; 2]> {
         let both = async {
@@ -131,7 +131,7 @@ async fn refuse(context: &SessionContext, message: &Message) {
     }
 }
 
-async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, places: StreamPlaces) {
+async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: StreamSlots) {
     let mut incoming = Incoming::new(stream);
     let message = match incoming.message().await {
         Ok(Some(message)) => message,
@@ -141,7 +141,7 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, places: 
             return incoming.refuse();
         }
     };
-    let Some(_places) = places.acquire(context.gateway.queue_timeout).await else {
+    let Some(_slots) = slots.acquire(context.gateway.queue_timeout).await else {
         return refuse(&context, &message).await;
     };
     match message {

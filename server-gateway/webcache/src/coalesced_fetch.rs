@@ -101,7 +101,8 @@ impl CoalescedFetch {
         (coalesced, reader)
     }
 
-    /// Adds a reader of the whole body; `None` if the coalesced fetch is abandoned or its first bytes are gone.
+    /// Adds a reader of the whole body; `None` if the coalesced fetch is abandoned or its first bytes are
+    /// gone.
     pub(super) fn join(self: &Arc<Self>) -> Option<CoalescedReader> {
         let mut state = self.lock();
         if state.abandoned {

@@ -14,7 +14,8 @@ use super::{
 /// Coalesced fetches by the key of their requests, each with the device that started it.
 type ByKey = BTreeMap<[u8; 32], (PublicKey, Arc<CoalescedFetch>)>;
 
-/// Current coalesced fetches by request key. Their number is bounded by the number of fetches, which sessions bound.
+/// Current coalesced fetches by request key. Their number is bounded by the number of fetches, which sessions
+/// bound.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedFetches {
     by_key: Mutex<ByKey>,

@@ -24,9 +24,9 @@ pub struct CpuPool {
     cores: usize,
     /// Fair shares: each device has its own queue, so that one device's hundred jobs do not delay another
     /// device's first. `None` is the gateway itself.
-    places: Arc<FairShares<Option<PublicKey>>>,
+    slots: Arc<FairShares<Option<PublicKey>>>,
     jobs: AtomicUsize,
-    lasting: Mutex<Lasting>,
+    average: Mutex<AverageJobs>,
     work: watch::Sender<Work>,
     /// Total run time of all jobs, in nanoseconds.
     spent: AtomicU64,
@@ -34,16 +34,16 @@ pub struct CpuPool {
 
 /// Exponentially weighted average of the number of jobs, with time constant [`WINDOW`].
 #[derive(Clone, Copy, Debug)]
-struct Lasting {
+struct AverageJobs {
     jobs: f64,
     at: Instant,
 }
 
-impl Lasting {
+impl AverageJobs {
     /// Adds the time since the last call, during which `jobs` jobs were active.
-    fn pass(&mut self, jobs: usize, now: Instant) {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        let kept = (-passed / WINDOW.as_secs_f64()).exp();
+    fn update(&mut self, jobs: usize, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
+        let kept = (-elapsed / WINDOW.as_secs_f64()).exp();
         let jobs = f64::from(u32::try_from(jobs).unwrap_or(u32::MAX));
         self.jobs = self.jobs * kept + jobs * (1.0 - kept);
         self.at = now;
@@ -54,7 +54,7 @@ impl Lasting {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Work {
     /// Active jobs, and active pushes of page loads.
-    under_way: usize,
+    active: usize,
     /// Number of starts so far.
     begun: u64,
 }
@@ -70,7 +70,7 @@ pub struct Busy(Arc<CpuPool>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.work.send_modify(|work| work.under_way -= 1);
+        self.0.work.send_modify(|work| work.active -= 1);
     }
 }
 
@@ -81,7 +81,7 @@ pub struct Job(Busy);
 impl Drop for Job {
     fn drop(&mut self) {
         let cpu_pool = &self.0.0;
-        cpu_pool.pass();
+        cpu_pool.update();
         cpu_pool.jobs.fetch_sub(1, Relaxed);
     }
 }
@@ -92,7 +92,7 @@ impl CpuPool {
         let cores = cores.max(1);
         Arc::new(Self {
             cores,
-            places: FairShares::new(Shares {
+            slots: FairShares::new(Shares {
                 total: cores,
                 per_owner: cores,
                 reserved: 0,
@@ -100,7 +100,7 @@ impl CpuPool {
                 waiting: usize::MAX,
             }),
             jobs: AtomicUsize::new(0),
-            lasting: Mutex::new(Lasting {
+            average: Mutex::new(AverageJobs {
                 jobs: 0.0,
                 at: Instant::now(),
             }),
@@ -126,15 +126,15 @@ impl CpuPool {
             clippy::cast_sign_loss,
             reason = "not negative, and `as` saturates"
         )]
-        let lasting = self.pass() as usize;
-        Load::of(self.jobs().min(lasting), self.cores)
+        let average = self.update() as usize;
+        Load::of(self.jobs().min(average), self.cores)
     }
 
     /// Updates the average to the current time and returns it.
-    fn pass(&self) -> f64 {
-        let mut lasting = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
-        lasting.pass(self.jobs(), Instant::now());
-        lasting.jobs
+    fn update(&self) -> f64 {
+        let mut average = self.average.lock().unwrap_or_else(PoisonError::into_inner);
+        average.update(self.jobs(), Instant::now());
+        average.jobs
     }
 
     /// Total run time of all jobs of [`Self::run`].
@@ -150,12 +150,12 @@ impl CpuPool {
         work: impl FnOnce(Load) -> T + Send + 'static,
     ) -> Result<T, Interrupted> {
         let job = self.job();
-        let place = self.places.acquire(device).await;
-        let place = place.map_err(|_| Interrupted)?;
+        let slot = self.slots.acquire(device).await;
+        let slot = slot.map_err(|_| Interrupted)?;
         let this = Arc::clone(self);
         let ran = tokio::task::spawn_blocking(move || {
             // Held until the job ends, even if its caller was cancelled: the core is in use until then.
-            let _until_the_end = (place, job);
+            let _until_the_end = (slot, job);
             let begun = Instant::now();
             let outcome = work(this.load());
             let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -167,7 +167,7 @@ impl CpuPool {
 
     /// Registers a job that runs outside this thread pool.
     pub fn job(self: &Arc<Self>) -> Job {
-        self.pass();
+        self.update();
         self.jobs.fetch_add(1, Relaxed);
         Job(self.busy())
     }
@@ -175,7 +175,7 @@ impl CpuPool {
     /// Registers a longer activity that will need computation.
     pub fn busy(self: &Arc<Self>) -> Busy {
         self.work.send_modify(|work| {
-            work.under_way += 1;
+            work.active += 1;
             work.begun = work.begun.wrapping_add(1);
         });
         Busy(Arc::clone(self))
@@ -188,11 +188,11 @@ impl CpuPool {
     }
 
     /// Waits until nothing has been active or started for the duration `long`.
-    pub async fn quiet(&self, long: Duration) -> Quiet {
+    pub async fn idle_for(&self, long: Duration) -> IdlePeriod {
         let mut work = self.work.subscribe();
         loop {
             let now = *work.borrow_and_update();
-            if now.under_way > 0 {
+            if now.active > 0 {
                 // The sender lives as long as `self`.
                 let _alive = work.changed().await;
                 continue;
@@ -200,20 +200,20 @@ impl CpuPool {
             tokio::select! {
                 biased;
                 _ = work.changed() => {}
-                () = sleep(long) => return Quiet(now.begun),
+                () = sleep(long) => return IdlePeriod(now.begun),
             }
         }
     }
 
-    /// Returns true if nothing has started since `quiet` was returned.
-    pub fn is_still(&self, quiet: Quiet) -> bool {
-        self.work.borrow().begun == quiet.0
+    /// Returns true if nothing has started since `idle` was returned.
+    pub fn is_still_idle(&self, idle: IdlePeriod) -> bool {
+        self.work.borrow().begun == idle.0
     }
 }
 
 /// Token of an idle period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quiet(u64);
+pub struct IdlePeriod(u64);
 
 #[cfg(test)]
 mod tests {
@@ -225,21 +225,21 @@ mod tests {
     #[test]
     fn what_lasts_is_load_and_a_burst_is_none() {
         let begun = Instant::now();
-        let mut lasting = Lasting { jobs: 0.0, at: begun };
-        lasting.pass(0, begun + WINDOW);
+        let mut average = AverageJobs { jobs: 0.0, at: begun };
+        average.update(0, begun + WINDOW);
         // A page of forty images: a second of computation on two cores.
-        lasting.pass(40, begun + WINDOW + Duration::from_millis(100));
-        lasting.pass(5, begun + WINDOW + Duration::from_millis(500));
-        assert!(lasting.jobs < 2.0, "{lasting:?}");
-        lasting.pass(0, begun + 2 * WINDOW);
-        assert!(lasting.jobs < 0.5, "{lasting:?}");
+        average.update(40, begun + WINDOW + Duration::from_millis(100));
+        average.update(5, begun + WINDOW + Duration::from_millis(500));
+        assert!(average.jobs < 2.0, "{average:?}");
+        average.update(0, begun + 2 * WINDOW);
+        assert!(average.jobs < 0.5, "{average:?}");
         // Many users, for a longer time.
-        lasting.pass(40, begun + 3 * WINDOW);
-        assert!(lasting.jobs > 25.0, "{lasting:?}");
-        lasting.pass(40, begun + 9 * WINDOW);
-        assert!(lasting.jobs > 39.0, "{lasting:?}");
-        lasting.pass(40, begun);
-        assert!(lasting.jobs > 39.0, "a clock that stands still");
+        average.update(40, begun + 3 * WINDOW);
+        assert!(average.jobs > 25.0, "{average:?}");
+        average.update(40, begun + 9 * WINDOW);
+        assert!(average.jobs > 39.0, "{average:?}");
+        average.update(40, begun);
+        assert!(average.jobs > 39.0, "a clock that stands still");
     }
 
     #[tokio::test]
@@ -325,16 +325,16 @@ mod tests {
         const LONG: Duration = Duration::from_secs(3);
         let cpu_pool = CpuPool::new(1);
         let begun = tokio::time::Instant::now();
-        let quiet = cpu_pool.quiet(LONG).await;
+        let quiet = cpu_pool.idle_for(LONG).await;
         assert_eq!(begun.elapsed(), LONG);
-        assert!(cpu_pool.is_still(quiet));
+        assert!(cpu_pool.is_still_idle(quiet));
         cpu_pool.touch();
-        assert!(!cpu_pool.is_still(quiet));
+        assert!(!cpu_pool.is_still_idle(quiet));
 
         let busy = cpu_pool.busy();
         let waiting = tokio::spawn({
             let cpu_pool = Arc::clone(&cpu_pool);
-            async move { cpu_pool.quiet(LONG).await }
+            async move { cpu_pool.idle_for(LONG).await }
         });
         sleep(Duration::from_secs(60)).await;
         assert!(!waiting.is_finished());
@@ -345,6 +345,6 @@ mod tests {
         assert!(!waiting.is_finished());
         sleep(Duration::from_secs(2)).await;
         assert!(waiting.is_finished());
-        assert!(cpu_pool.is_still(waiting.await.unwrap()));
+        assert!(cpu_pool.is_still_idle(waiting.await.unwrap()));
     }
 }

@@ -1,5 +1,5 @@
-//! Transfers the body of an origin fetch into its coalesced fetch: removes the content codings, and writes the body to
-//! the cache.
+//! Transfers the body of an origin fetch into its coalesced fetch: removes the content codings, and writes
+//! the body to the cache.
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -166,7 +166,7 @@ impl Feed {
         if self.undo.is_none() {
             while !data.is_empty() {
                 let chunk = data.split_to(data.len().min(CHUNK));
-                self.hand_on(chunk).await?;
+                self.deliver(chunk).await?;
             }
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl Feed {
             let (decoded, step) = self.undo(&mut data).await?;
             if !decoded.is_empty() {
                 // Bytes decoded before a defect are valid.
-                self.hand_on(decoded.into()).await?;
+                self.deliver(decoded.into()).await?;
             }
             if !step? {
                 return Ok(());
@@ -212,7 +212,7 @@ impl Feed {
         Ok((decoded, step))
     }
 
-    async fn hand_on(&mut self, chunk: Bytes) -> Result<(), Broken> {
+    async fn deliver(&mut self, chunk: Bytes) -> Result<(), Broken> {
         self.coalesced.room().await;
         self.hasher.update(&chunk);
         self.coalesced.push(chunk.clone());

@@ -39,7 +39,7 @@ mod writes;
 pub use asker::Asker;
 pub use confirmed::Confirmed;
 pub use counters::CacheCounters;
-pub use cpu_pool::{Busy, CpuPool, Interrupted, Job, Quiet};
+pub use cpu_pool::{Busy, CpuPool, IdlePeriod, Interrupted, Job};
 pub use failure::{BodyFault, FetchFailure};
 pub use reader::BodyReader;
 pub use request::{CacheRequest, OriginRequest, Purpose};

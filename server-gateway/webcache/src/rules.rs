@@ -395,8 +395,9 @@ fn directive(headers: &HeaderMap, name: &str) -> Option<String> {
         })
 }
 
-/// Key of requests that may share a coalesced fetch: everything in the request that the origin sees, except the
-/// gateway's own fields. Requests with credentials are shared only within one device, client and partition.
+/// Key of requests that may share a coalesced fetch: everything in the request that the origin sees, except
+/// the gateway's own fields. Requests with credentials are shared only within one device, client and
+/// partition.
 pub(super) fn coalescing_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
     let mut hash = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {

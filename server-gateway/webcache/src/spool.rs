@@ -9,9 +9,9 @@ use std::{
 
 use bytes::Bytes;
 
-/// Bytes that a coalesced fetch keeps by default. Most bodies of pages are smaller: they are fetched at the origin's
-/// pace, a later reader can still read them from the start, and their hash is known before the hop has
-/// carried them.
+/// Bytes that a coalesced fetch keeps by default. Most bodies of pages are smaller: they are fetched at the
+/// origin's pace, a later reader can still read them from the start, and their hash is known before the hop
+/// has carried them.
 pub(super) const KEEP: u64 = 1024 * 1024;
 /// Maximum bytes that a reader can make a coalesced fetch keep: the maximum of a pushed body.
 const MAX_KEEP: u64 = 8 * 1024 * 1024;

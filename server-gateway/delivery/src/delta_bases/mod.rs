@@ -1,11 +1,11 @@
 //! Delta bases: bodies that a device's agent holds and against which other bodies can be encoded, such as the
 //! previous version, pages of the same kind, and files under an older name (docs/protocol/body.md section 2).
 //!
-//! A base is never shared between devices, clients, requesting by_origin ([`Partition`]), origins or users of a
-//! site. A request with cookies by another site or an unknown requester has no base (docs/protocol/session.md
-//! section 7.5). The sizes of bodies that may be personal are padded ([`longhaul_codec::BodyEncoder::pad`]).
-//! Dictionaries ([`longhaul_codec::dictionary`]) belong to no user: any body may be encoded against one if
-//! the agent has it.
+//! A base is never shared between devices, clients, requesting by_origin ([`Partition`]), origins or users of
+//! a site. A request with cookies by another site or an unknown requester has no base
+//! (docs/protocol/session.md section 7.5). The sizes of bodies that may be personal are padded
+//! ([`longhaul_codec::BodyEncoder::pad`]). Dictionaries ([`longhaul_codec::dictionary`]) belong to no user:
+//! any body may be encoded against one if the agent has it.
 mod delta_key;
 mod held_bodies;
 
@@ -90,35 +90,35 @@ impl DeltaBases {
         let origin_key = origin_key(delta_key);
         self.load(cache, &origin_key).await;
         let likely = lock(&self.by_origin).get(&origin_key).map(|held| {
-            held.likely(delta_key, |known| {
-                (SMALLEST..=LARGEST).contains(&known.length)
-                    && mirror.holds(Some(&delta_key.partition), &known.hash)
+            held.likely(delta_key, |held| {
+                (SMALLEST..=LARGEST).contains(&held.length)
+                    && mirror.holds(Some(&delta_key.partition), &held.hash)
             })
         });
         let likely = likely.unwrap_or_default();
-        let mut offers = DeltaCandidates {
+        let mut candidates = DeltaCandidates {
             is_personal: delta_key.is_personal(),
             ..DeltaCandidates::default()
         };
         let needed: u64 = likely
             .iter()
             .take(MAX_CANDIDATES)
-            .map(|known| known.length / 1024 + 1)
+            .map(|held| held.length / 1024 + 1)
             .sum();
         let permits = u32::try_from(needed).unwrap_or(u32::MAX);
         let Ok(memory) = Arc::clone(&self.memory).try_acquire_many_owned(permits) else {
             return DeltaCandidates::default();
         };
-        offers.memory = Some(memory);
-        for known in likely.into_iter().take(MAX_CANDIDATES) {
-            if let Some(body) = cache.body(known.hash).await
+        candidates.memory = Some(memory);
+        for held in likely.into_iter().take(MAX_CANDIDATES) {
+            if let Some(body) = cache.body(held.hash).await
                 && let Some(body) = body.collect().await
             {
-                offers.hashes.push(known.hash);
-                offers.bodies.push(body);
+                candidates.hashes.push(held.hash);
+                candidates.bodies.push(body);
             }
         }
-        offers
+        candidates
     }
 
     /// Records that the agent stores this body.
@@ -239,8 +239,8 @@ mod tests {
             .await;
         let later = bases();
         let found = async |bases: &DeltaBases, url: &str, cookie| {
-            let offers = bases.offers(&delta_key(url, cookie), None, None, &mirror).await;
-            offers.hashes
+            let candidates = bases.offers(&delta_key(url, cookie), None, None, &mirror).await;
+            candidates.hashes
         };
         assert!(
             found(&later, "http://a.test/story/3", None).await.is_empty(),
@@ -261,8 +261,8 @@ mod tests {
         assert!(found(&later, "http://b.test/story/3", None).await.is_empty());
         for (device, referrer) in [(2, "http://www.a.test/"), (1, "http://b.a.test:8/")] {
             let delta_key = delta_key_of(device, referrer, "http://a.test/story/3", None);
-            let offers = later.offers(&delta_key, None, None, &mirror).await;
-            assert_eq!(offers.hashes.is_empty(), device == 2, "{referrer}");
+            let candidates = later.offers(&delta_key, None, None, &mirror).await;
+            assert_eq!(candidates.hashes.is_empty(), device == 2, "{referrer}");
         }
         later.reload();
         assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);

@@ -83,8 +83,8 @@ struct Found {
 }
 
 impl PriorEncoding {
-    /// The stored result with its memory permit, and the recorder of the new encoding under the session's window
-    /// key.
+    /// The stored result with its memory permit, and the recorder of the new encoding under the session's
+    /// window key.
     pub(crate) fn into_parts(
         self,
         key: [u8; 32],
@@ -182,7 +182,7 @@ impl EncodedCache {
             self.counters.coded(coder);
         }
         match outcome {
-            recording::Outcome::Apart => {}
+            recording::Outcome::NotStored => {}
             recording::Outcome::Replayed(coder) => {
                 self.counters.reused();
                 self.requested(hash, device, coder);

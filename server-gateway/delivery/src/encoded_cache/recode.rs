@@ -7,7 +7,7 @@ use std::{
 use bytes::Bytes;
 use longhaul_codec::{BodyEncoder, CodedBody, Coder, MAX_WINDOW};
 use longhaul_types::{ByteCount, ContentHash};
-use longhaul_webcache::Quiet;
+use longhaul_webcache::IdlePeriod;
 use tracing::debug;
 
 use super::{EncodedCache, SMALLEST};
@@ -15,7 +15,7 @@ use super::{EncodedCache, SMALLEST};
 /// The highest effort, with the largest coder window that the protocol allows.
 pub(super) const BEST: Coder = Coder::Brotli { quality: 11 };
 /// Idle time after which recoding starts: the remaining requests of a page arrive sooner.
-const QUIET: Duration = Duration::from_secs(3);
+const IDLE: Duration = Duration::from_secs(3);
 /// Maximum length of a body that is recoded.
 const MAX_BODY: ByteCount = ByteCount::mib(4);
 /// Maximum time of an attempt; a megabyte takes two seconds.
@@ -40,12 +40,12 @@ impl EncodedCache {
                 self.waiting.notified().await;
                 continue;
             };
-            let quiet = self.cpu_pool.quiet(QUIET).await;
-            self.recode_one(chk, quiet).await;
+            let idle = self.cpu_pool.idle_for(IDLE).await;
+            self.recode_one(chk, idle).await;
         }
     }
 
-    pub(super) async fn recode_one(&self, chk: ContentHash, quiet: Quiet) {
+    pub(super) async fn recode_one(&self, chk: ContentHash, idle: IdlePeriod) {
         let Some(cache) = &self.cache else {
             return self.popular().settled(&chk);
         };
@@ -54,7 +54,7 @@ impl EncodedCache {
             return self.popular().settled(&chk);
         };
         let cpu_pool = Arc::clone(&self.cpu_pool);
-        let work = move || code(&body, chk, || cpu_pool.is_still(quiet));
+        let work = move || code(&body, chk, || cpu_pool.is_still_idle(idle));
         match tokio::task::spawn_blocking(work).await.unwrap_or(Recoded::Failed) {
             Recoded::Done(body, took) => {
                 self.store(cache, chk, *body, BEST, took).await;

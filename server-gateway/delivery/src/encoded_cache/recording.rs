@@ -38,7 +38,7 @@ pub(crate) struct Finished {
 /// The result for the encoded cache.
 pub(super) enum Outcome {
     /// Nothing to store.
-    Apart,
+    NotStored,
     /// Replayed from a stored result; its coder, unless it was context mixing.
     Replayed(Option<Coder>),
     /// Freshly encoded; the result, if it may be stored for other devices.
@@ -102,11 +102,11 @@ impl Recorder {
     pub(crate) fn finish(self, ended: &Ended, windows: &[u8], took: Duration, decoded: u64) -> Finished {
         let outcome = match (self.stored, self.recording) {
             // A result with a base belongs to one device.
-            _ if ended.base.is_some() => Outcome::Apart,
+            _ if ended.base.is_some() => Outcome::NotStored,
             (Some(stored), _) if stored.coding() == ended.coding => Outcome::Replayed(stored.coder()),
             // Coding identity: a stored result would save nothing.
-            (_, Some(_)) if ended.coding == Coding::Identity => Outcome::Apart,
-            (_, None) => Outcome::Apart,
+            (_, Some(_)) if ended.coding == Coding::Identity => Outcome::NotStored,
+            (_, None) => Outcome::NotStored,
             (_, Some(mut recording)) => {
                 recording.add(windows);
                 let is_stored = StoredCoding::of(ended.coding, ended.coder).is_some() && decoded >= SMALLEST;

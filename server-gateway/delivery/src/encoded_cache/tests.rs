@@ -313,11 +313,11 @@ async fn work_that_arrives_stops_the_recoding() {
     let chk = ContentHash::of(&body);
     home.coded.requested(chk, &device(1), None);
     home.coded.requested(chk, &device(2), None);
-    let quiet = home.cpu_pool.quiet(Duration::from_secs(1)).await;
+    let idle = home.cpu_pool.idle_for(Duration::from_secs(1)).await;
     home.cpu_pool.touch();
     assert_eq!(home.coded.popular().next(), Some(chk));
     for _ in 0..3 {
-        home.coded.recode_one(chk, quiet).await;
+        home.coded.recode_one(chk, idle).await;
     }
     assert_eq!(home.record(&body).await, None);
     assert_eq!(home.coded.popular().next(), None, "it is not tried for ever");

@@ -9,17 +9,17 @@ use longhaul_types::{ByteCount, PublicKey};
 
 /// Total memory: four images of the maximum size, or those of several pages. Images that do not fit are sent
 /// as they arrive.
-const ROOM: ByteCount = ByteCount::mib(64);
+const TOTAL: ByteCount = ByteCount::mib(64);
 
 /// Memory in use by device. A device may use at most as much as remains free, so that another device always
 /// finds room.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Originals(Arc<Mutex<BTreeMap<PublicKey, u64>>>);
+pub(super) struct ImageMemory(Arc<Mutex<BTreeMap<PublicKey, u64>>>);
 
 /// Reservation of memory for one image, released on drop.
 #[derive(Debug)]
-pub(super) struct Room {
-    originals: Originals,
+pub(super) struct Reservation {
+    memory: ImageMemory,
     device: PublicKey,
     bytes: u64,
 }
@@ -27,7 +27,7 @@ pub(super) struct Room {
 /// An image with its reservation.
 struct Held {
     picture: Vec<u8>,
-    _room: Room,
+    _reservation: Reservation,
 }
 
 impl AsRef<[u8]> for Held {
@@ -36,40 +36,43 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-impl Originals {
+impl ImageMemory {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PublicKey, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reserves `bytes` bytes for a device; `None` if they exceed its share.
-    pub(super) fn room(&self, device: PublicKey, bytes: u64) -> Option<Room> {
+    pub(super) fn reserve(&self, device: PublicKey, bytes: u64) -> Option<Reservation> {
         let mut devices = self.lock();
         let taken: u64 = devices.values().sum();
         let own = devices.get(&device).copied().unwrap_or(0).saturating_add(bytes);
-        let free = ROOM.bytes().checked_sub(taken.saturating_add(bytes))?;
+        let free = TOTAL.bytes().checked_sub(taken.saturating_add(bytes))?;
         if own > free {
             return None;
         }
         devices.insert(device, own);
         drop(devices);
-        Some(Room {
-            originals: self.clone(),
+        Some(Reservation {
+            memory: self.clone(),
             device,
             bytes,
         })
     }
 }
 
-impl Room {
+impl Reservation {
     /// Returns the image as bytes whose last copy releases the reservation.
     pub(super) fn hold(self, picture: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Held { picture, _room: self })
+        Bytes::from_owner(Held {
+            picture,
+            _reservation: self,
+        })
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut devices = self.originals.lock();
+        let mut devices = self.memory.lock();
         if let Some(own) = devices.get_mut(&self.device) {
             *own = own.saturating_sub(self.bytes);
             if *own == 0 {
@@ -90,27 +93,27 @@ mod tests {
     #[test]
     fn a_device_leaves_as_much_as_it_takes() {
         let [first, second, third] = [1, 2, 3].map(|byte| SecretKey::from_bytes([byte; 32]).public());
-        let originals = Originals::default();
-        let mut rooms: Vec<_> = (0..100).map_while(|_| originals.room(first, MIB)).collect();
-        assert_eq!(rooms.len(), 32);
-        rooms.extend((0..100).map_while(|_| originals.room(second, MIB)));
-        assert_eq!(rooms.len(), 48);
-        assert!(originals.room(third, MIB).is_some());
-        assert!(originals.room(third, u64::MAX).is_none());
-        drop(rooms);
-        assert!(originals.lock().is_empty());
+        let memory = ImageMemory::default();
+        let mut reservations: Vec<_> = (0..100).map_while(|_| memory.reserve(first, MIB)).collect();
+        assert_eq!(reservations.len(), 32);
+        reservations.extend((0..100).map_while(|_| memory.reserve(second, MIB)));
+        assert_eq!(reservations.len(), 48);
+        assert!(memory.reserve(third, MIB).is_some());
+        assert!(memory.reserve(third, u64::MAX).is_none());
+        drop(reservations);
+        assert!(memory.lock().is_empty());
     }
 
     #[test]
     fn room_is_taken_until_the_last_copy_is_dropped() {
         let device = SecretKey::from_bytes([1; 32]).public();
-        let originals = Originals::default();
-        let picture = originals.room(device, 3).unwrap().hold(b"abc".to_vec());
+        let memory = ImageMemory::default();
+        let picture = memory.reserve(device, 3).unwrap().hold(b"abc".to_vec());
         let copy = picture.clone();
         drop(picture);
-        assert_eq!(originals.lock().get(&device), Some(&3));
+        assert_eq!(memory.lock().get(&device), Some(&3));
         assert_eq!(copy, b"abc"[..]);
         drop(copy);
-        assert!(originals.lock().is_empty());
+        assert!(memory.lock().is_empty());
     }
 }

@@ -9,7 +9,7 @@ use longhaul_types::ContentHash;
 
 /// Returns true if the response is an image for display that may be replaced (docs/protocol/session.md
 /// section 7.2).
-pub(super) fn is_lossy(
+pub(super) fn may_transcode(
     method: &Method,
     browser: &HeaderMap,
     status: StatusCode,
@@ -88,7 +88,12 @@ pub(super) fn depends_on_accept(headers: &mut HeaderMap) {
 const TAG: usize = 6;
 
 /// Replaces the fields of the original by those of the variant, which has an entity tag of its own.
-pub(super) fn rename(headers: &mut HeaderMap, variant: ContentHash, level: ImageLevel, length: Option<u64>) {
+pub(super) fn describe_variant(
+    headers: &mut HeaderMap,
+    variant: ContentHash,
+    level: ImageLevel,
+    length: Option<u64>,
+) {
     for name in [
         header::ETAG,
         header::LAST_MODIFIED,
@@ -135,7 +140,7 @@ mod tests {
     }
 
     fn lossy(request: &[(&'static str, &str)], response: &[(&'static str, &str)]) -> bool {
-        is_lossy(&Method::GET, &fields(request), StatusCode::OK, &fields(response))
+        may_transcode(&Method::GET, &fields(request), StatusCode::OK, &fields(response))
     }
 
     #[test]
@@ -175,8 +180,8 @@ mod tests {
         ));
         assert!(lossy(&[ACCEPT], &[PNG, ("content-disposition", "inline")]));
         let (request, response) = (fields(&[ACCEPT]), fields(&[PNG]));
-        assert!(!is_lossy(&Method::HEAD, &request, StatusCode::OK, &response));
-        assert!(!is_lossy(
+        assert!(!may_transcode(&Method::HEAD, &request, StatusCode::OK, &response));
+        assert!(!may_transcode(
             &Method::GET,
             &request,
             StatusCode::PARTIAL_CONTENT,
@@ -195,7 +200,7 @@ mod tests {
             ("vary", "accept-encoding"),
             ("cache-control", "max-age=60"),
         ]);
-        rename(&mut headers, ContentHash::of(b"x"), ImageLevel::Medium, Some(7));
+        describe_variant(&mut headers, ContentHash::of(b"x"), ImageLevel::Medium, Some(7));
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
         assert_eq!(text("content-type"), Some("image/webp"));
         assert_eq!(text("content-length"), Some("7"));

@@ -6,34 +6,45 @@ use longhaul_types::ContentHash;
 
 /// Result of transcoding an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Transcoding {
     /// The original is sent.
-    Kept,
+    Original,
     /// The image with this CHK is sent instead.
     Variant(ContentHash),
 }
 
 /// Reads the recorded result.
-pub(super) async fn known(cache: &Cache, original: &ContentHash, request: &Request) -> Option<Fate> {
+pub(super) async fn recorded(
+    cache: &Cache,
+    original: &ContentHash,
+    request: &Request,
+) -> Option<Transcoding> {
     let record = cache.record(RecordKind::Variant, &key(original, request)).await?;
     decode(&record)
 }
 
 /// Records a result.
-pub(super) async fn remember(cache: &Cache, original: &ContentHash, request: &Request, fate: Fate) {
-    let record = match fate {
-        Fate::Kept => Bytes::new(),
-        Fate::Variant(chk) => Bytes::copy_from_slice(chk.as_bytes()),
+pub(super) async fn record(
+    cache: &Cache,
+    original: &ContentHash,
+    request: &Request,
+    transcoding: Transcoding,
+) {
+    let record = match transcoding {
+        Transcoding::Original => Bytes::new(),
+        Transcoding::Variant(chk) => Bytes::copy_from_slice(chk.as_bytes()),
     };
     cache
         .put_record(RecordKind::Variant, &key(original, request), record)
         .await;
 }
 
-fn decode(record: &[u8]) -> Option<Fate> {
+fn decode(record: &[u8]) -> Option<Transcoding> {
     match record {
-        [] => Some(Fate::Kept),
-        hash => Some(Fate::Variant(ContentHash::from_bytes(hash.try_into().ok()?))),
+        [] => Some(Transcoding::Original),
+        hash => Some(Transcoding::Variant(ContentHash::from_bytes(
+            hash.try_into().ok()?,
+        ))),
     }
 }
 
@@ -94,8 +105,8 @@ mod tests {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 5);
-        assert_eq!(decode(&[]), Some(Fate::Kept));
-        assert_eq!(decode(chk.as_bytes()), Some(Fate::Variant(chk)));
+        assert_eq!(decode(&[]), Some(Transcoding::Original));
+        assert_eq!(decode(chk.as_bytes()), Some(Transcoding::Variant(chk)));
         assert_eq!(decode(&[1, 2]), None);
     }
 }
