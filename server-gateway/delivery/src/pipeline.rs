@@ -201,3 +201,70 @@ impl BodyPipeline {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, Coding};
+    use longhaul_session::BodyCoding;
+
+    use super::*;
+
+    const KEY: [u8; 32] = [7; 32];
+
+    fn session() -> SessionEncoding {
+        let cpu_pool = CpuPool::new(1);
+        SessionEncoding {
+            window_key: KEY,
+            device: PublicKey::from_bytes([1; 32]),
+            effort: Effort::Link,
+            encoded_cache: EncodedCache::new(None, Arc::clone(&cpu_pool)),
+            cpu_pool,
+        }
+    }
+
+    async fn encode(mut pipeline: BodyPipeline, body: &[u8]) -> Result<(BodyCoding, Vec<u8>), CodeError> {
+        let (mut input, mut wire) = (Bytes::copy_from_slice(body), Vec::new());
+        while pipeline.encode(&mut input, &mut wire).await? == Progress::More {}
+        pipeline.finish(&mut wire).await?;
+        assert!(!pipeline.holds());
+        Ok((pipeline.coding().unwrap().coding, wire))
+    }
+
+    fn decode(coding: Coding, mut wire: &[u8]) -> Vec<u8> {
+        let mut decoder = BodyDecoder::new(KEY, coding, BodyLimits::default());
+        let mut body = Vec::new();
+        while let BodyEvent::Window(window) = decoder.next(&mut wire).unwrap() {
+            body.extend_from_slice(&window);
+        }
+        body
+    }
+
+    #[tokio::test]
+    async fn a_body_is_encoded_in_the_thread_pool_and_on_the_event_loop() {
+        let session = session();
+        let link = Some(BitRate::kbps(384));
+        let body = b"some words of a page ".repeat(20_000);
+        for length in [100, body.len()] {
+            let traits = session.traits(Some("text/html"), Some(length as u64), link);
+            let candidates = DeltaCandidates::default();
+            let pipeline = session.whole(None, Audience::Asker, traits, candidates).await;
+            assert_eq!(pipeline.coding(), None);
+            let (coding, wire) = encode(pipeline, &body[..length]).await.unwrap();
+            assert_eq!(coding, BodyCoding::Brotli);
+            assert!(decode(Coding::Brotli, &wire) == body[..length]);
+        }
+        assert!(session.cpu_pool.spent() > std::time::Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_shorter_than_its_offset_is_an_error() {
+        let session = session();
+        let (coding, wire) = encode(session.identity(Some(5), 0).unwrap(), b"hello")
+            .await
+            .unwrap();
+        assert_eq!(coding, BodyCoding::Identity);
+        assert_eq!(decode(Coding::Identity, &wire), b"hello");
+        let rest = session.identity(None, 9).unwrap();
+        assert_eq!(encode(rest, b"hello").await.err(), Some(CodeError::Shorter));
+    }
+}

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use super::{
     failure::{BodyFault, FetchFailure},
     response::CacheStatus,
-    rules::StorageDecision,
     spool::{KEEP, Room, Spool, SpoolBudget},
+    storage_rules::StorageDecision,
 };
 
 /// A response at the gateway.

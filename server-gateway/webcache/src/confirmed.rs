@@ -6,7 +6,7 @@ use longhaul_http::{
     field_list,
 };
 
-use super::{reader::BodyReader, request::OriginRequest, rules, web_cache::WebCache};
+use super::{body_reader::BodyReader, request::OriginRequest, storage_rules, web_cache::WebCache};
 
 /// A stored response that a 304 confirmed.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ fn is_same(
         tag.is_some_and(|tag| etags_match(tag.as_bytes(), confirmed.as_bytes()))
     });
     stored.status == StatusCode::OK.as_u16()
-        && stored.vary == rules::secondary_key(&stored.partition, headers, sent)
-        && rules::is_shared_with(stored, sent)
+        && stored.vary == storage_rules::secondary_key(&stored.partition, headers, sent)
+        && storage_rules::is_shared_with(stored, sent)
         && is_for_requester
         && has_confirmed_tag
         && is_not_modified(sent, StatusCode::OK, headers)

@@ -1,8 +1,8 @@
 //! The gateway's HTTP cache in front of its origin client (RFC 9111).
 //!
-//! [`WebCache::fetch`] looks for a stored response (`rules`), and a fresh one answers the request. Otherwise
+//! [`WebCache::fetch`] looks for a stored response (`selection_rules`), and a fresh one answers the request. Otherwise
 //! the request joins a coalesced fetch, which equal requests share. The task of an origin fetch sends the
-//! request to the origin, conditionally if a stored response can be validated, and feeds (`feed`) the decoded
+//! request to the origin, conditionally if a stored response can be validated, and feeds (`body_feed`) the decoded
 //! body to the `spool` and to the cache. A [`BodyReader`] reads a body from any location.
 //!
 //! Bodies are stored decoded, under their CHK. Responses that are shareable by the strict rule of
@@ -16,32 +16,34 @@
 #![warn(missing_docs)]
 
 mod asker;
+mod body_feed;
+mod body_reader;
 mod coalesced_fetch;
 mod coalesced_fetches;
+mod coalescing_key;
 mod confirmed;
 mod counters;
 mod cpu_pool;
 mod failure;
-mod feed;
-mod head;
-mod inner;
 mod origin_fetch;
-mod reader;
+mod origin_head;
+mod pending_storage;
 mod request;
 mod response;
-mod rules;
+mod selection_rules;
+mod shared_state;
 mod spool;
-mod storing;
+mod storage_rules;
 mod validation;
 mod web_cache;
-mod writes;
+mod write_order;
 
 pub use asker::Asker;
+pub use body_reader::BodyReader;
 pub use confirmed::Confirmed;
 pub use counters::CacheCounters;
 pub use cpu_pool::{Busy, CpuPool, IdlePeriod, Interrupted, Job};
 pub use failure::{BodyFault, FetchFailure};
-pub use reader::BodyReader;
 pub use request::{CacheRequest, OriginRequest, Purpose};
 pub use response::{Audience, CacheStatus, Content, GatewayResponse, ResponseContext};
 pub use web_cache::WebCache;

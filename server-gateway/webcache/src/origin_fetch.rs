@@ -20,17 +20,18 @@ use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
     asker::Asker,
+    body_feed::Feed,
     coalesced_fetch::{CoalescedFetch, FetchedBody, FetchedResponse},
     failure::FetchFailure,
-    feed::Feed,
-    head::{Integrity, OriginContent, OriginHead, origin_head},
-    inner::Inner,
+    origin_head::{Integrity, OriginContent, OriginHead, origin_head},
+    pending_storage::{PendingStorage, store},
     request::Purpose,
     response::CacheStatus,
-    rules::{self, Candidate, StorageDecision},
-    storing::{PendingStorage, store},
+    selection_rules::Candidate,
+    shared_state::SharedState,
+    storage_rules::{self, StorageDecision},
     validation::Validation,
-    writes::Epoch,
+    write_order::Epoch,
 };
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -38,7 +39,7 @@ pub(super) type Upload = UnsyncBoxBody<Bytes, BoxError>;
 
 /// An origin fetch.
 pub(super) struct OriginFetch {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<SharedState>,
     /// The origin client to use.
     pub(super) client: OriginClient,
     pub(super) sharing: Sharing,
@@ -92,7 +93,7 @@ pub(super) fn now() -> UnixTime {
 
 /// Ends a coalesced fetch on drop, even if its task panics.
 struct Ending {
-    inner: Arc<Inner>,
+    inner: Arc<SharedState>,
     coalesced: Arc<CoalescedFetch>,
     key: Option<[u8; 32]>,
 }
@@ -264,7 +265,7 @@ impl OriginFetch {
         }
         let method = &self.parts.method;
         let decision =
-            rules::storage_decision(&self.asker, method, deciding_fields, head.status, &head.headers);
+            storage_rules::storage_decision(&self.asker, method, deciding_fields, head.status, &head.headers);
         // The browser has not received the cookie yet. Stored responses have no `Set-Cookie`, so the browser's
         // own request must not be answered from the store.
         let sets_unseen_cookie =

@@ -1,7 +1,7 @@
 //! Responses of the cache.
 use http::{HeaderMap, StatusCode};
 
-use super::{asker::Asker, reader::BodyReader};
+use super::{asker::Asker, body_reader::BodyReader};
 
 /// A response.
 #[derive(Debug)]

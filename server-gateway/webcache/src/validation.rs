@@ -10,7 +10,8 @@ use super::{
     failure::FetchFailure,
     origin_fetch::{OriginFetch, Received, StaleIfError, now},
     response::CacheStatus,
-    rules::{self, Candidate, StorageDecision},
+    selection_rules::{self, Candidate},
+    storage_rules::{self, StorageDecision},
 };
 
 /// Result of a validation.
@@ -36,10 +37,10 @@ impl OriginFetch {
         let Reuse::Stale(fields) = &candidate.reuse else {
             return Ok(Validation::replaced(self.send(self.parts.clone(), None).await?));
         };
-        let parts = rules::conditional(&self.parts, fields.clone());
+        let parts = selection_rules::conditional(&self.parts, fields.clone());
         let may_use_stale = self.stale_if_error == StaleIfError::Allowed
-            && rules::allows_stale_if_error(candidate, &self.parts, self.reload_mode, now());
-        let deciding_fields = rules::deciding_fields(candidate, &parts.headers);
+            && selection_rules::allows_stale_if_error(candidate, &self.parts, self.reload_mode, now());
+        let deciding_fields = selection_rules::deciding_fields(candidate, &parts.headers);
         let received = match self.send(parts, None).await {
             Ok(received) => Received {
                 deciding_fields,
@@ -80,14 +81,14 @@ impl OriginFetch {
         let mut not_modified = received.response.headers().clone();
         longhaul_http::hop::strip_response(&mut not_modified);
         let headers = freshness.after_304(&not_modified, received.received_at)?;
-        let storage_decision = rules::storage_decision(
+        let storage_decision = storage_rules::storage_decision(
             &self.asker,
             &self.parts.method,
             &received.deciding_fields,
             candidate.status,
             &headers,
         );
-        let may_update = rules::may_update(candidate, &received.deciding_fields);
+        let may_update = selection_rules::may_update(candidate, &received.deciding_fields);
         // A response stays in its partition or is deleted: a 304 never makes a private response shared.
         let storage_decision = match storage_decision {
             StorageDecision::No | StorageDecision::Body => StorageDecision::No,

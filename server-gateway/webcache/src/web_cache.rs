@@ -16,17 +16,19 @@ use tokio::time::timeout;
 
 use super::{
     asker::Asker,
+    body_reader::BodyReader,
     coalesced_fetch::{CoalescedReader, FetchedBody, FetchedResponse},
     coalesced_fetches::{CoalescedFetches, JoinResult},
+    coalescing_key::coalescing_key,
     counters::CacheCounters,
     cpu_pool::CpuPool,
     failure::FetchFailure,
-    inner::Inner,
     origin_fetch::{OriginFetch, Sharing, StaleIfError, Upload, now},
-    reader::BodyReader,
     request::{CacheRequest, OriginRequest, Purpose},
     response::{Audience, CacheStatus, Content, GatewayResponse, ResponseContext},
-    rules::{self, Candidate, StorageDecision},
+    selection_rules::{self, Candidate},
+    shared_state::SharedState,
+    storage_rules::StorageDecision,
 };
 
 /// Maximum wait for the head of a response that another device requested. Most heads arrive sooner; for the
@@ -35,13 +37,13 @@ const OTHER_DEVICE_WAIT: Duration = Duration::from_millis(500);
 
 /// The cache and the origin client. Clones share their state.
 #[derive(Clone)]
-pub struct WebCache(pub(super) Arc<Inner>);
+pub struct WebCache(pub(super) Arc<SharedState>);
 
 impl WebCache {
     /// Creates a cache of an optional cache and an origin client. `cpu_pool` is the thread pool that removes
     /// content codings.
     pub fn new(cache: Option<Cache>, origin: OriginClient, cpu_pool: Arc<CpuPool>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(SharedState {
             cache,
             origin,
             cpu_pool,
@@ -156,7 +158,7 @@ impl WebCache {
         self.0.writes.settled(&url).await;
         let found = self.stored(cache, &request.asker, &url).await;
         let context = request.asker.context();
-        rules::select(
+        selection_rules::select(
             found,
             context,
             &request.parts,
@@ -215,7 +217,7 @@ impl WebCache {
                 )
                 .await;
         }
-        let key = rules::coalescing_key(&request.asker, &request.parts);
+        let key = coalescing_key(&request.asker, &request.parts);
         let (reader, joined) = match self.0.coalesced.join_or_start(key, *request.asker.device()) {
             JoinResult::First(reader) => {
                 let origin_fetch = self.origin_fetch(&request, reload_mode, stale, Some(key));
@@ -355,7 +357,7 @@ impl WebCache {
 
 /// Returns true if the response to another request also answers this one.
 fn is_for(request: &CacheRequest, fetched: &FetchedResponse) -> bool {
-    rules::answers_too(
+    selection_rules::answers_too(
         &request.asker,
         &request.parts,
         &fetched.storage_decision,

@@ -8,14 +8,14 @@ use longhaul_types::ContentHash;
 use super::{
     asker::Asker,
     coalesced_fetch::FetchedResponse,
-    inner::Inner,
-    rules::{self, StorageDecision},
-    writes::{Epoch, Storing},
+    shared_state::SharedState,
+    storage_rules::{self, StorageDecision},
+    write_order::{Epoch, Storing},
 };
 
 /// State with which a feed stores the response once its body is complete.
 pub(super) struct PendingStorage {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<SharedState>,
     pub(super) asker: Asker,
     pub(super) parts: Parts,
     pub(super) epoch: Epoch,
@@ -44,7 +44,7 @@ impl PendingStorage {
 
 /// Stores a response if its storage decision allows it and its URL was not invalidated since the request.
 pub(super) async fn store(
-    inner: &Inner,
+    inner: &SharedState,
     asker: &Asker,
     parts: &Parts,
     epoch: Epoch,
@@ -58,7 +58,7 @@ pub(super) async fn store(
         return;
     }
     let stored = |partition| {
-        rules::to_store(
+        storage_rules::to_store(
             partition,
             asker,
             parts,
@@ -73,6 +73,6 @@ pub(super) async fn store(
     if *partition == Partition::Shared
         && let Some(own) = asker.partition()
     {
-        cache.put(rules::as_copy(stored(own))).await;
+        cache.put(storage_rules::as_copy(stored(own))).await;
     }
 }

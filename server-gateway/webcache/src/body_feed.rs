@@ -11,7 +11,7 @@ use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use super::{coalesced_fetch::CoalescedFetch, failure::BodyFault, storing::PendingStorage};
+use super::{coalesced_fetch::CoalescedFetch, failure::BodyFault, pending_storage::PendingStorage};
 
 /// Maximum decoded bytes of a chunk.
 const CHUNK: usize = 64 * 1024;

@@ -5,11 +5,11 @@ use longhaul_cache::Cache;
 use longhaul_origin::OriginClient;
 
 use super::{
-    coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, writes::Writes,
+    coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, write_order::Writes,
 };
 
 /// State shared by the clones of a `WebCache` and its fetching tasks.
-pub(super) struct Inner {
+pub(super) struct SharedState {
     /// Nothing is stored without a cache.
     pub(super) cache: Option<Cache>,
     pub(super) origin: OriginClient,

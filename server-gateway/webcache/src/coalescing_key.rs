@@ -1,0 +1,106 @@
+//! Key of requests that may share a coalesced fetch.
+use http::{HeaderName, header, request::Parts};
+use longhaul_http::policy::is_canonical;
+
+use super::asker::Asker;
+
+/// Key of requests that may share a coalesced fetch: everything in the request that the origin sees, except
+/// the gateway's own fields. Requests with credentials are shared only within one device, client and
+/// partition.
+pub(super) fn coalescing_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
+    let mut hash = blake3::Hasher::new();
+    let mut field = |bytes: &[u8]| {
+        hash.update(&(bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    field(parts.method.as_str().as_bytes());
+    field(parts.uri.to_string().as_bytes());
+    if [header::COOKIE, header::AUTHORIZATION]
+        .iter()
+        .any(|name| parts.headers.contains_key(name))
+    {
+        field(asker.device().as_bytes());
+        field(&asker.context().client().0.to_be_bytes());
+        let partition = asker.context().partition();
+        field(partition.map(ToString::to_string).unwrap_or_default().as_bytes());
+    }
+    let mut headers: Vec<(&str, &[u8])> = parts
+        .headers
+        .iter()
+        .filter(|(name, value)| !UNKEYED_IF_CANONICAL.contains(name) || !is_canonical(name, value))
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    // The sort is stable: fields of one name keep their order.
+    headers.sort_by_key(|(name, _)| *name);
+    for (name, value) in headers {
+        field(name.as_bytes());
+        field(value);
+    }
+    *hash.finalize().as_bytes()
+}
+
+/// Fields that are not part of the key while their values are canonical.
+const UNKEYED_IF_CANONICAL: [HeaderName; 2] = [header::VIA, longhaul_http::method::EARLY_DATA];
+
+#[cfg(test)]
+mod tests {
+    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_types::{ClientId, PublicKey};
+
+    use super::*;
+
+    fn parts(url: &str, fields: &[(&'static str, &str)]) -> Parts {
+        let mut request = http::Request::builder().uri(url);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn asker(device: u8, parts: &Parts) -> Asker {
+        Asker::of(
+            (PublicKey::from_bytes([device; 32]), ClientId::OWNER),
+            &CredentialsSecret::derived_from(&[7]),
+            &parts.method,
+            &parts.uri.to_string(),
+            &parts.headers,
+        )
+    }
+
+    fn key(device: u8, parts: &Parts) -> [u8; 32] {
+        coalescing_key(&asker(device, parts), parts)
+    }
+
+    #[test]
+    fn equal_requests_share_a_key() {
+        let url = "http://a.test/x";
+        let plain = parts(url, &[("accept", "a"), ("user-agent", "u")]);
+        let again = parts(
+            url,
+            &[
+                ("user-agent", "u"),
+                ("via", "1.1 longhaul"),
+                ("accept", "a"),
+                ("early-data", "1"),
+            ],
+        );
+        assert_eq!(key(1, &plain), key(2, &again));
+        for other in [
+            parts("http://a.test/y", &[("accept", "a"), ("user-agent", "u")]),
+            parts(url, &[("accept", "b"), ("user-agent", "u")]),
+            parts(url, &[("accept", "a")]),
+            parts(url, &[("accept", "au"), ("user-agent", "")]),
+        ] {
+            assert_ne!(key(1, &plain), key(1, &other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_tells_people_apart_tells_devices_apart() {
+        for name in ["cookie", "authorization"] {
+            let personal = parts("http://a.test/x", &[(name, "secret")]);
+            assert_eq!(key(1, &personal), key(1, &personal));
+            assert_ne!(key(1, &personal), key(2, &personal), "{name}");
+        }
+    }
+}

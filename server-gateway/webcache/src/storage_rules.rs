@@ -1,0 +1,231 @@
+//! Storage decision for responses: RFC 9111 section 3 as implemented by `longhaul-http`, restricted by the
+//! request context.
+use http::{HeaderMap, Method, StatusCode, header, request::Parts};
+use longhaul_cache::{Partition, StoredResponse};
+use longhaul_http::{
+    field_list,
+    policy::{CacheKind, Freshness, SharingKey, Storage, storage},
+    vary,
+};
+use longhaul_types::{ContentHash, UnixTime};
+
+use super::asker::Asker;
+
+/// Storage decision for a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StorageDecision {
+    /// The response is not stored.
+    No,
+    /// Only the body is stored, as a possible delta base of a later version.
+    Body,
+    /// The response is stored in this partition.
+    In(Partition),
+}
+/// Pseudo field that contains the sharing key in the request fields of a shared response.
+const SHARING: &str = ":sharing";
+/// Pseudo field that marks a copy of a shared response in a private partition.
+const COPY: &str = ":copy";
+
+/// Decides where the response to a request is stored.
+pub(super) fn storage_decision(
+    asker: &Asker,
+    method: &Method,
+    request: &HeaderMap,
+    status: StatusCode,
+    response: &HeaderMap,
+) -> StorageDecision {
+    // One device may serve several people, so responses to requests with `Authorization` are never stored.
+    if request.contains_key(header::AUTHORIZATION) {
+        return StorageDecision::No;
+    }
+    match storage(method, request, status, response) {
+        Storage::No => StorageDecision::No,
+        // Without freshness lifetime and validator a stored response could never be used.
+        Storage::Private | Storage::Shared if !is_useful(status, response) => {
+            if is_text(response) && asker.context().partition().is_some() {
+                StorageDecision::Body
+            } else {
+                StorageDecision::No
+            }
+        }
+        Storage::Private => asker.partition().map_or(StorageDecision::No, StorageDecision::In),
+        Storage::Shared => StorageDecision::In(Partition::Shared),
+    }
+}
+
+/// Returns true if versions of the response usually have much text in common.
+fn is_text(response: &HeaderMap) -> bool {
+    let value = response
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = value.unwrap_or_default().split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    essence.starts_with("text/") && essence != "text/event-stream"
+        || ["javascript", "json", "xml"]
+            .iter()
+            .any(|ending| essence.ends_with(ending))
+}
+
+fn is_useful(status: StatusCode, response: &HeaderMap) -> bool {
+    let now = UnixTime::default();
+    [header::ETAG, header::LAST_MODIFIED]
+        .iter()
+        .any(|name| response.contains_key(name))
+        || response.contains_key(header::EXPIRES)
+        || !Freshness::of(
+            &HeaderMap::new(),
+            status,
+            &without_date(response),
+            now,
+            now,
+            CacheKind::Private,
+        )
+        .fresh_for(now)
+        .is_zero()
+}
+
+/// Removes the fields that depend on the clock.
+fn without_date(response: &HeaderMap) -> HeaderMap {
+    let mut response = response.clone();
+    response.remove(header::DATE);
+    response.remove(header::AGE);
+    response
+}
+
+/// Builds the stored form of a response. `parts` is the request that the origin received.
+pub(super) fn to_store(
+    partition: Partition,
+    asker: &Asker,
+    parts: &Parts,
+    status: StatusCode,
+    response: &HeaderMap,
+    times: (UnixTime, UnixTime),
+    body: Option<(ContentHash, u64)>,
+) -> StoredResponse {
+    let mut headers = response.clone();
+    // A cookie is set only once, by the original response.
+    headers.remove(header::SET_COOKIE);
+    let mut request_fields = field_list::from_map(&vary::nominated(response, &parts.headers));
+    if partition == Partition::Shared {
+        let key = SharingKey::of(&parts.headers);
+        request_fields.push((SHARING.to_owned(), key.as_bytes().to_vec()));
+    }
+    StoredResponse {
+        vary: secondary_key(&partition, response, &parts.headers),
+        credentials: asker.context().credentials(),
+        partition,
+        url: parts.uri.to_string(),
+        request_fields,
+        status: status.as_u16(),
+        fields: field_list::from_map(&headers),
+        chk: body.map(|(chk, _)| chk),
+        length: body.map_or(0, |(_, length)| length),
+        requested_at: times.0,
+        received_at: times.1,
+    }
+}
+
+/// Secondary key of responses of one URL and partition: the fields that `Vary` names and, for shared
+/// responses, the sharing key.
+pub(super) fn secondary_key(partition: &Partition, response: &HeaderMap, request: &HeaderMap) -> [u8; 8] {
+    let varying = vary::key(response, request).unwrap_or_default();
+    if *partition != Partition::Shared {
+        return varying;
+    }
+    let whole = [&varying[..], SharingKey::of(request).as_bytes()].concat();
+    let mut short = [0; 8];
+    short.copy_from_slice(&ContentHash::of(&whole).as_bytes()[..8]);
+    short
+}
+
+/// Returns true if a stored response may answer this request: a shared one only if the sharing keys are
+/// equal.
+pub(super) fn is_shared_with(stored: &StoredResponse, request: &HeaderMap) -> bool {
+    if stored.partition != Partition::Shared {
+        return true;
+    }
+    let key = stored.request_fields.iter().find(|(name, _)| name == SHARING);
+    key.is_some_and(|(_, key)| key == SharingKey::of(request).as_bytes())
+}
+
+pub(super) fn is_copy(stored: &StoredResponse) -> bool {
+    stored.request_fields.iter().any(|(name, _)| name == COPY)
+}
+
+/// Marks a requester's own copy of a shared response.
+pub(super) fn as_copy(mut response: StoredResponse) -> StoredResponse {
+    response.request_fields.push((COPY.to_owned(), Vec::new()));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_types::{ClientId, PublicKey};
+
+    use super::*;
+
+    fn parts(url: &str, fields: &[(&'static str, &str)]) -> Parts {
+        let mut request = http::Request::builder().uri(url);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn asker(device: u8, parts: &Parts) -> Asker {
+        Asker::of(
+            (PublicKey::from_bytes([device; 32]), ClientId::OWNER),
+            &CredentialsSecret::derived_from(&[7]),
+            &parts.method,
+            &parts.uri.to_string(),
+            &parts.headers,
+        )
+    }
+
+    #[test]
+    fn what_could_never_be_used_is_not_kept() {
+        let request = parts("http://a.test/", &[("referer", "http://a.test/")]);
+        let asker = asker(1, &request);
+        let storage_decision = |fields: &[(&'static str, &'static str)]| {
+            let response: HeaderMap = fields
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect();
+            storage_decision(&asker, &Method::GET, &request.headers, StatusCode::OK, &response)
+        };
+        let own = StorageDecision::In(asker.partition().unwrap());
+        assert_eq!(storage_decision(&[]), StorageDecision::No);
+        assert_eq!(
+            storage_decision(&[("content-type", "text/html")]),
+            StorageDecision::Body
+        );
+        assert_eq!(
+            storage_decision(&[("content-type", "application/ld+json")]),
+            StorageDecision::Body
+        );
+        assert_eq!(
+            storage_decision(&[("content-type", "text/event-stream")]),
+            StorageDecision::No
+        );
+        assert_eq!(
+            storage_decision(&[("content-type", "text/html"), ("cache-control", "no-store")]),
+            StorageDecision::No
+        );
+        assert_eq!(
+            storage_decision(&[("cache-control", "max-age=0")]),
+            StorageDecision::No
+        );
+        assert_eq!(
+            storage_decision(&[("cache-control", "max-age=0"), ("etag", "\"1\"")]),
+            own
+        );
+        assert_eq!(
+            storage_decision(&[("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]),
+            own
+        );
+        let public = storage_decision(&[("cache-control", "max-age=60")]);
+        assert_eq!(public, StorageDecision::In(Partition::Shared));
+    }
+}
