@@ -67,7 +67,7 @@ deny: tools-build
 	command -v cargo-deny >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny --locked check --hide-inclusion-graph licenses bans sources
 	@if $(CARGO) deny --locked fetch db; then \
-		$(CARGO) deny --locked check --disable-fetch advisories; \
+		$(CARGO) deny --locked --offline check advisories; \
 	else \
 		echo "SKIPPED: the advisory database could not be fetched; known vulnerabilities were NOT checked." >&2; \
 	fi
