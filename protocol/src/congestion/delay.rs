@@ -2,20 +2,26 @@
 //! smallest one-way delay count, so the clocks need no synchronisation.
 use std::collections::VecDeque;
 
-use longhaul_types::Timestamp;
+use longhaul_types::{ByteCount, Timestamp};
 
+use super::{
+    byte_rate::as_bytes,
+    parameters::{CongestionParameters, QueueParameters},
+};
 use crate::wire::Stamp;
 
 /// Maximum number of candidates for the smallest delay; longer windows with many packets are thinned.
 const MAX_CANDIDATES: usize = 64;
-/// Window of the lasting base in seconds.
-const LASTING: f64 = 600.0;
-/// Change of the byte time below which kept delays are not recomputed: it moves q by less than half a packet
-/// time, a fifth of the least Qh.
-const SAME_BELIEF: f64 = 1.5;
+/// Weight of the earlier samples in the jitter of RFC 3550 section 6.4.1.
+const JITTER_SMOOTHING: f64 = 16.0;
+/// Largest sample of the jitter in seconds: longer delays are outages.
+const LARGEST_JITTER_SAMPLE: f64 = 1.0;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct DelayMeter {
+    parameters: &'static QueueParameters,
+    /// Window of `lasting` in seconds.
+    lasting_window: f64,
     /// Clock difference plus delay of the first packet, in stamp units; later delays are relative to it.
     reference: Option<Stamp>,
     /// Byte time in seconds with which the kept delays were computed.
@@ -33,6 +39,21 @@ pub(super) struct DelayMeter {
 }
 
 impl DelayMeter {
+    pub(super) fn new(parameters: &'static CongestionParameters) -> Self {
+        Self {
+            parameters: &parameters.queue,
+            lasting_window: parameters.late_feedback.lasting_window,
+            reference: None,
+            stated: 0.0,
+            base: SmallestDelay::default(),
+            recent: SmallestDelay::default(),
+            lasting: SmallestDelay::default(),
+            waited: 0.0,
+            last: 0.0,
+            jitter: 0.0,
+        }
+    }
+
     /// Processes a packet of `size` bytes. `byte_time` is the estimated time of a byte at the bottleneck in
     /// seconds, 0 if unknown. A packet whose delay exceeds the base by more than `newest` seconds was sent
     /// before a stall and says nothing about the queue.
@@ -45,36 +66,40 @@ impl DelayMeter {
         rtt: f64,
         newest: f64,
     ) {
-        self.believe(byte_time);
-        let raw = Stamp::from_raw(Stamp::of(now).raw().wrapping_sub(stamp.raw()));
-        let reference = *self.reference.get_or_insert(raw);
-        let seconds = f64::from(raw.difference(reference)) * 1e-4;
+        self.restate(byte_time);
+        let relative = stamp.relative_delay(now);
+        let reference = *self.reference.get_or_insert(relative);
+        let seconds = relative.seconds_above(reference);
         let delay = Delay {
             at: now,
             seconds,
             size,
             net: seconds - size * byte_time,
         };
-        self.jitter += ((delay.net - self.last).abs().min(1.0) - self.jitter) / 16.0;
+        let change = (delay.net - self.last).abs().min(LARGEST_JITTER_SAMPLE);
+        self.jitter += (change - self.jitter) / JITTER_SMOOTHING;
         self.last = delay.net;
-        self.base.push(delay, (60.0 * rtt).max(30.0));
-        let told = Delay {
+        let parameters = self.parameters;
+        let base_window = (parameters.base_window_rtts * rtt).max(parameters.base_window);
+        self.base.push(delay, base_window);
+        let whole = Delay {
             net: seconds,
             ..delay
         };
-        self.lasting.push(told, LASTING);
+        self.lasting.push(whole, self.lasting_window);
         self.waited = seconds - self.lasting.get().unwrap_or(seconds);
         if self.last_above_base() <= newest {
-            self.recent.push(delay, (rtt / 4.0).max(0.01));
+            let recent_window = (rtt / parameters.recent_in_rtt).max(parameters.recent_least);
+            self.recent.push(delay, recent_window);
         }
     }
 
     /// Recomputes the kept delays when the byte time changes much. Otherwise a packet measured at an
     /// underestimated rate would have too small a net delay, and every later packet would seem to have met a
     /// queue.
-    fn believe(&mut self, byte_time: f64) {
+    fn restate(&mut self, byte_time: f64) {
         let (less, more) = (self.stated.min(byte_time), self.stated.max(byte_time));
-        if more > SAME_BELIEF * less {
+        if more > self.parameters.restate_factor * less {
             self.stated = byte_time;
             self.base.restate(byte_time);
             self.recent.restate(byte_time);
@@ -90,13 +115,12 @@ impl DelayMeter {
     }
 
     /// Delay above the base of a packet of `size` bytes that arrives now with `stamp`, without recording it.
-    pub(super) fn above_base(&self, now: Timestamp, stamp: Stamp, size: f64) -> f64 {
+    pub(super) fn above_base(&self, now: Timestamp, stamp: Stamp, size: ByteCount) -> f64 {
         let (Some(reference), Some(base)) = (self.reference, self.base.get()) else {
             return 0.0;
         };
-        let raw = Stamp::from_raw(Stamp::of(now).raw().wrapping_sub(stamp.raw()));
-        let seconds = f64::from(raw.difference(reference)) * 1e-4;
-        (seconds - size * self.stated - base).max(0.0)
+        let seconds = stamp.relative_delay(now).seconds_above(reference);
+        (seconds - as_bytes(size) * self.stated - base).max(0.0)
     }
 
     /// Delay of the last packet above the base.
@@ -202,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_better_belief_of_the_rate_is_no_queue() {
-        let mut meter = DelayMeter::default();
+        let mut meter = DelayMeter::new(&CongestionParameters::STANDARD);
         let delay = Duration::from_micros(200);
         arrive(&mut meter, 0, 50, FULL, 400_000.0, delay);
         assert!(meter.queue() < 1e-9, "{}", meter.queue());
@@ -215,7 +239,7 @@ mod tests {
     #[test]
     fn a_queue_is_measured_against_small_and_large_packets_alike() {
         const RATE: f64 = 5000.0;
-        let mut meter = DelayMeter::default();
+        let mut meter = DelayMeter::new(&CongestionParameters::STANDARD);
         let own = |size: f64| Duration::from_secs_f64(size / RATE);
         arrive(&mut meter, 0, 20, 80.0, RATE, own(80.0));
         arrive(&mut meter, 1000, 20, FULL, RATE, own(FULL));

@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-/// Number of packets after which the baseline loss ratio is known.
-const BASELINE_PACKETS: f64 = 60.0;
-/// Interval in seconds at which the counts of the baseline are halved.
-const BASELINE_HALVING: f64 = 10.0;
+use super::{
+    parameters::{CongestionParameters, LossBoundParameters, LossParameters, TrialParameters},
+    trial::{Trial, TrialResult},
+};
 
 /// Loss class of the last round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,119 +28,115 @@ pub(super) enum LossClass {
     CongestionLoss(f64),
 }
 
-/// Loss ratio that is believed to be the link's own without a trial.
-const QUIET: f64 = 0.05;
-/// Loss ratio that is never believed to be the link's own.
-const MOST_BELIEVED: f64 = 1.0 / 3.0;
-/// Least packets of a trial, and least losses that it would have at the baseline ratio.
-const TRIAL_PACKETS: f64 = 60.0;
-const TRIAL_LOSSES: f64 = 10.0;
-/// Initial and maximum time in seconds for which a trial's result is believed; each confirmation doubles the
-/// time.
-const BELIEVED_FOR: (f64, f64) = (30.0, 300.0);
-
-/// Returns true if `lost` of `packets` significantly exceed the losses of a link with the loss ratio
-/// `baseline`.
-fn is_beyond(baseline: f64, packets: f64, lost: f64) -> bool {
-    let expected = baseline * packets;
-    lost >= 3.0 && lost > expected + 3.0 * expected.sqrt() + 0.02 * packets
-}
-
-/// A trial: a reduction of W whose effect on the losses is measured (congestion.md section 7.1).
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    /// Packets from this time on were sent with the smaller window.
-    from: Timestamp,
-    /// Baseline loss ratio before the trial.
-    ratio: f64,
-    /// W before the trial, and the share of W that is left.
-    window: f64,
-    share: f64,
+/// Packets and losses.
+#[derive(Clone, Copy, Debug, Default)]
+struct LossCount {
+    /// Received or declared lost.
     packets: f64,
     lost: f64,
 }
 
-impl Trial {
-    /// Returns true if the trial has counted enough packets.
-    fn is_over(&self) -> bool {
-        self.packets >= TRIAL_PACKETS && self.packets * self.ratio >= TRIAL_LOSSES
+impl LossCount {
+    fn add(&mut self, received: f64, lost: f64) {
+        self.packets += received + lost;
+        self.lost += lost;
     }
 
-    /// Loss ratio of the link if the losses are its own. If they were congestion, the remaining load would
-    /// lose `ours`; the threshold is the middle of `ours` and the ratio before the trial.
-    fn innocent(&self) -> Option<f64> {
-        let ratio = self.lost / self.packets;
-        let ours = (1.0 - (1.0 - self.ratio) / self.share).max(0.0);
-        (ratio > 0.5 * (self.ratio + ours)).then_some(ratio.max(self.ratio))
+    fn halve(&mut self) {
+        self.packets /= 2.0;
+        self.lost /= 2.0;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.packets = (self.packets - other.packets).max(0.0);
+        self.lost = (self.lost - other.lost).max(0.0);
+    }
+
+    /// Loss ratio; of at least one packet, so that it is defined.
+    fn ratio(&self) -> f64 {
+        self.lost / self.packets.max(1.0)
+    }
+
+    /// Returns true if the losses significantly exceed those of a link with the loss ratio `baseline`.
+    fn is_beyond(&self, parameters: &LossParameters, baseline: f64) -> bool {
+        let expected = baseline * self.packets;
+        self.lost >= parameters.heavy_losses
+            && self.lost
+                > expected
+                    + parameters.heavy_deviations * expected.sqrt()
+                    + parameters.heavy_share * self.packets
     }
 }
 
+/// Loss ratio that is believed to be the link's own.
+#[derive(Clone, Copy, Debug)]
+struct BelievedRatio {
+    ratio: f64,
+    until: Timestamp,
+    /// Time in seconds for which the next confirmation is believed.
+    next_for: f64,
+}
+
+/// Counts losses and classifies them once per round.
 #[derive(Clone, Debug)]
 pub(super) struct LossMeter {
-    packets: f64,
-    lost: f64,
+    parameters: &'static LossParameters,
+    bounds: &'static LossBoundParameters,
+    trials: &'static TrialParameters,
+    round: LossCount,
     round_since: Timestamp,
-    base_packets: f64,
-    base_lost: f64,
+    baseline: LossCount,
     /// Packets and losses that this round has added to the baseline.
-    round_base: (f64, f64),
+    round_baseline: LossCount,
     halved_at: Timestamp,
     largest_queue: f64,
-    pub(super) heavy_at: Option<Timestamp>,
+    heavy_at: Option<Timestamp>,
     /// Losses before this time belong to packets sent before the sender knew of the last heavy round.
     known_until: Timestamp,
-    /// Largest believed baseline, the time until which it is believed, and the duration that the next
-    /// confirmation has.
-    believed: f64,
-    believed_until: Timestamp,
-    believed_for: f64,
+    believed: BelievedRatio,
     trial: Option<Trial>,
     /// Loss ratio of the last evaluated round.
     last_ratio: f64,
 }
 
-impl Default for LossMeter {
-    fn default() -> Self {
+impl LossMeter {
+    pub(super) fn new(parameters: &'static CongestionParameters) -> Self {
         Self {
-            packets: 0.0,
-            lost: 0.0,
+            parameters: &parameters.loss,
+            bounds: &parameters.loss_bound,
+            trials: &parameters.trial,
+            round: LossCount::default(),
             round_since: Timestamp::ZERO,
-            base_packets: 0.0,
-            base_lost: 0.0,
-            round_base: (0.0, 0.0),
+            baseline: LossCount::default(),
+            round_baseline: LossCount::default(),
             halved_at: Timestamp::ZERO,
             largest_queue: 0.0,
             heavy_at: None,
             known_until: Timestamp::ZERO,
-            believed: QUIET,
-            believed_until: Timestamp::ZERO,
-            believed_for: BELIEVED_FOR.0,
+            believed: BelievedRatio {
+                ratio: parameters.trial.believed,
+                until: Timestamp::ZERO,
+                next_for: parameters.trial.believed_for,
+            },
             trial: None,
             last_ratio: 0.0,
         }
     }
-}
 
-impl LossMeter {
+    /// Counts packets that arrived while the queueing delay was `queue`.
     pub(super) fn on_packets(&mut self, now: Timestamp, received: f64, lost: f64, queue: f64) {
         if let Some(trial) = &mut self.trial {
-            if now >= trial.from {
-                trial.packets += received + lost;
-                trial.lost += lost;
-            }
+            trial.on_packets(now, received, lost);
             return;
         }
         if now < self.known_until {
             return;
         }
-        self.packets += received + lost;
-        self.lost += lost;
+        self.round.add(received, lost);
         self.largest_queue = self.largest_queue.max(queue);
-        if queue <= 0.7 * self.largest_queue {
-            self.base_packets += received + lost;
-            self.base_lost += lost;
-            self.round_base.0 += received + lost;
-            self.round_base.1 += lost;
+        if queue <= self.parameters.full_queue * self.largest_queue {
+            self.baseline.add(received, lost);
+            self.round_baseline.add(received, lost);
         }
     }
 
@@ -149,32 +145,32 @@ impl LossMeter {
         self.known_until = self.known_until.max(until);
     }
 
-    /// Classifies the losses of a round of `round` seconds once it is over.
-    pub(super) fn judge(&mut self, now: Timestamp, round: f64, queue: f64, target: f64) -> LossClass {
+    /// Classifies the losses of a round of `duration` seconds once it is over. `queue` is q, `target` Qh.
+    pub(super) fn classify(&mut self, now: Timestamp, duration: f64, queue: f64, target: f64) -> LossClass {
         self.age(now);
         if let Some(trial) = self.trial {
-            return self.end_trial(now, &trial);
+            return self.evaluate_trial(now, &trial);
         }
-        if now.saturating_since(self.round_since).as_secs_f64() < round {
+        if now.saturating_since(self.round_since).as_secs_f64() < duration {
             return LossClass::Ordinary;
         }
         self.round_since = now;
-        let (packets, lost) = (std::mem::take(&mut self.packets), std::mem::take(&mut self.lost));
-        let (base_packets, base_lost) = std::mem::take(&mut self.round_base);
-        self.last_ratio = lost / packets.max(1.0);
-        let known = self.base_packets > BASELINE_PACKETS;
-        if !known && queue < 0.5 * target {
+        let round = std::mem::take(&mut self.round);
+        let round_baseline = std::mem::take(&mut self.round_baseline);
+        self.last_ratio = round.ratio();
+        let is_known = self.baseline.packets > self.parameters.baseline_packets;
+        if !is_known && queue < self.parameters.unknown_queue * target {
             return LossClass::Ordinary;
         }
-        let measured = if known {
-            self.base_lost / self.base_packets
+        let measured = if is_known {
+            self.baseline.lost / self.baseline.packets
         } else {
             0.0
         };
-        let baseline = measured.min(self.believed);
-        let is_heavy = is_beyond(baseline, packets, lost);
-        let is_explained = !is_beyond(measured, packets, lost);
-        let is_doubtful = known && is_beyond(self.believed, self.base_packets, self.base_lost);
+        let baseline = measured.min(self.believed.ratio);
+        let is_heavy = round.is_beyond(self.parameters, baseline);
+        let is_explained = !round.is_beyond(self.parameters, measured);
+        let is_doubtful = is_known && self.baseline.is_beyond(self.parameters, self.believed.ratio);
         if is_heavy && is_explained || !is_heavy && is_doubtful {
             self.heavy_at = Some(now);
             return LossClass::TrialNeeded;
@@ -183,12 +179,77 @@ impl LossMeter {
             return LossClass::Ordinary;
         }
         self.heavy_at = Some(now);
-        self.known_until = now + Duration::from_secs_f64(1.1 * round.min(60.0));
+        let known_for = self.parameters.known_rounds * duration.min(self.parameters.known_round_longest);
+        self.known_until = now + Duration::from_secs_f64(known_for);
         // A heavy round does not count for the baseline.
-        self.base_packets = (self.base_packets - base_packets).max(0.0);
-        self.base_lost = (self.base_lost - base_lost).max(0.0);
-        let shallow = queue > 0.7 * self.largest_queue && lost > (2.0 * baseline + 0.02) * packets;
-        LossClass::Heavy { shallow }
+        self.baseline.subtract(round_baseline);
+        LossClass::Heavy {
+            shallow: self.is_shallow(round, baseline, queue),
+        }
+    }
+
+    /// Returns true if a heavy round shows a shallow buffer: the queue is nearly full, and the losses exceed the
+    /// `baseline` by far.
+    fn is_shallow(&self, round: LossCount, baseline: f64, queue: f64) -> bool {
+        let bounds = self.bounds;
+        queue > self.parameters.full_queue * self.largest_queue
+            && round.lost > (bounds.shallow_baselines * baseline + bounds.shallow_share) * round.packets
+    }
+
+    fn age(&mut self, now: Timestamp) {
+        let parameters = self.parameters;
+        if now.saturating_since(self.halved_at).as_secs_f64() > parameters.baseline_halving {
+            self.halved_at = now;
+            self.largest_queue *= parameters.largest_queue_decay;
+            if self.baseline.packets > parameters.baseline_kept * parameters.baseline_packets {
+                self.baseline.halve();
+            }
+        }
+        if now > self.believed.until {
+            self.believed.ratio = self.trials.believed;
+        }
+    }
+
+    /// Starts a trial after W was reduced from `window` to its `share`; packets from `from` on count.
+    pub(super) fn begin_trial(&mut self, from: Timestamp, window: f64, share: f64) {
+        self.trial = Some(Trial::new(from, self.baseline_ratio(), window, share));
+    }
+
+    fn evaluate_trial(&mut self, now: Timestamp, trial: &Trial) -> LossClass {
+        self.heavy_at = Some(now);
+        let Some(result) = trial.result(self.trials) else {
+            return LossClass::Ordinary;
+        };
+        self.trial = None;
+        self.round_since = now;
+        match result {
+            TrialResult::RandomLoss { ratio, window } => {
+                self.believed.ratio = ratio;
+                self.believed.until = now + Duration::from_secs_f64(self.believed.next_for);
+                self.believed.next_for =
+                    (self.trials.believed_factor * self.believed.next_for).min(self.trials.believed_longest);
+                LossClass::RandomLoss(window)
+            }
+            TrialResult::CongestionLoss {
+                packets,
+                lost,
+                window,
+            } => {
+                self.believed.next_for = self.trials.believed_for;
+                self.baseline = LossCount { packets, lost };
+                LossClass::CongestionLoss(window)
+            }
+        }
+    }
+
+    /// Returns true during a trial, in which W does not grow.
+    pub(super) const fn on_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Time in seconds since the last heavy losses or the last trial; `None` if there were none.
+    pub(super) fn since_heavy(&self, now: Timestamp) -> Option<f64> {
+        self.heavy_at.map(|at| now.saturating_since(at).as_secs_f64())
     }
 
     /// Loss ratio of the last evaluated round.
@@ -197,66 +258,18 @@ impl LossMeter {
     }
 
     /// Baseline loss ratio.
-    pub(super) fn ratio(&self) -> f64 {
-        self.base_lost / self.base_packets.max(1.0)
-    }
-
-    fn age(&mut self, now: Timestamp) {
-        if now.saturating_since(self.halved_at).as_secs_f64() > BASELINE_HALVING {
-            self.halved_at = now;
-            self.largest_queue *= 0.9;
-            if self.base_packets > 2.0 * BASELINE_PACKETS {
-                self.base_packets /= 2.0;
-                self.base_lost /= 2.0;
-            }
-        }
-        if now > self.believed_until {
-            self.believed = QUIET;
-        }
-    }
-
-    /// Starts a trial after W was reduced from `window` to its `share`; packets from `from` on count.
-    pub(super) fn begin_trial(&mut self, from: Timestamp, window: f64, share: f64) {
-        self.trial = Some(Trial {
-            from,
-            ratio: self.ratio(),
-            window,
-            share,
-            packets: 0.0,
-            lost: 0.0,
-        });
-    }
-
-    /// Returns true during a trial, in which W does not grow.
-    pub(super) const fn on_trial(&self) -> bool {
-        self.trial.is_some()
-    }
-
-    fn end_trial(&mut self, now: Timestamp, trial: &Trial) -> LossClass {
-        self.heavy_at = Some(now);
-        if !trial.is_over() {
-            return LossClass::Ordinary;
-        }
-        self.trial = None;
-        self.round_since = now;
-        if let Some(ratio) = trial.innocent().filter(|ratio| *ratio < MOST_BELIEVED) {
-            self.believed = ratio;
-            self.believed_until = now + Duration::from_secs_f64(self.believed_for);
-            self.believed_for = (2.0 * self.believed_for).min(BELIEVED_FOR.1);
-            return LossClass::RandomLoss(trial.window);
-        }
-        self.believed_for = BELIEVED_FOR.0;
-        self.base_packets = trial.packets;
-        self.base_lost = trial.lost;
-        LossClass::CongestionLoss(trial.window * (1.0 - trial.ratio).max(trial.share))
+    pub(super) fn baseline_ratio(&self) -> f64 {
+        self.baseline.ratio()
     }
 
     /// Returns true if the baseline is known and small. With more loss, late feedback cannot be distinguished
     /// from a sender that waits for the detection of a lost packet.
     pub(super) fn is_quiet(&self) -> bool {
-        self.base_packets > BASELINE_PACKETS && self.base_lost < QUIET * self.base_packets
+        self.baseline.packets > self.parameters.baseline_packets
+            && self.baseline.lost < self.trials.believed * self.baseline.packets
     }
 
+    /// Largest q of the last minutes in seconds.
     pub(super) const fn largest_queue(&self) -> f64 {
         self.largest_queue
     }
@@ -265,6 +278,7 @@ impl LossMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::CongestionParameters;
 
     /// A link of 100 packets per second, evaluated once per second.
     struct Link {
@@ -276,7 +290,7 @@ mod tests {
         fn new() -> Self {
             let now = Timestamp::ZERO + Duration::from_secs(1);
             Self {
-                meter: LossMeter::default(),
+                meter: LossMeter::new(&CongestionParameters::STANDARD),
                 now,
             }
         }
@@ -290,7 +304,7 @@ mod tests {
                     let is_lost = (packet + 1) * lost / 100 > packet * lost / 100;
                     let received = if is_lost { 0.0 } else { 1.0 };
                     self.meter.on_packets(self.now, received, 1.0 - received, 0.0);
-                    let verdict = self.meter.judge(self.now, 1.0, 0.0, 0.1);
+                    let verdict = self.meter.classify(self.now, 1.0, 0.0, 0.1);
                     if verdict != LossClass::Ordinary {
                         return verdict;
                     }

@@ -1,67 +1,111 @@
 //! Congestion control: the receiver measures and grants, the sender paces (transport.md section 6,
 //! congestion.md).
+//!
+//! Inside this module times are seconds, sizes are bytes and rates are byte/s, all as `f64`, because
+//! congestion.md defines the algorithm in these units. The functions for the rest of the connection take and
+//! return [`Duration`], [`ByteCount`], [`BitRate`] and [`ByteRate`]. Every constant of the algorithm is in
+//! [`CongestionParameters`].
+mod byte_rate;
 mod controller;
 mod delay;
-mod loop_time;
+mod loop_delay;
 mod loss;
+mod max_filter;
 mod pacer;
+mod parameters;
 mod rate;
-mod window;
+mod trial;
 
+pub use byte_rate::ByteRate;
 pub use controller::{Controller, Grant, PacketSample};
+pub use max_filter::MaxFilter;
 pub use pacer::Pacer;
-pub use window::MaxFilter;
+pub use parameters::{
+    CongestionParameters, Constant, CutParameters, FeedbackParameters, GrowthParameters,
+    LateFeedbackParameters, LossBoundParameters, LossParameters, PacingParameters, PathParameters,
+    QueueParameters, RampParameters, RateParameters, SilenceParameters, StartParameters, TargetParameters,
+    TrialParameters, UpdateParameters,
+};
 
 use std::time::Duration;
 
-use longhaul_types::{BitRate, LinkProfile};
+use longhaul_types::{BitRate, ByteCount, LinkProfile};
+
+use self::byte_rate::{LEAST_RATE, as_bytes, as_count};
 
 /// Size of a full packet with IP and UDP headers: the least value of m in congestion.md.
-pub const FULL_PACKET: f64 = 1280.0;
-/// Size of a feedback packet with IP and UDP headers, including one or two gaps.
-const FEEDBACK_SIZE: f64 = 76.0;
-/// Share of the reverse rate of the profile that feedback may use (congestion.md section 3).
-const FEEDBACK_SHARE: f64 = 0.1;
+pub const FULL_PACKET: ByteCount = ByteCount::new(1280);
+/// The same in bytes.
+const FULL_PACKET_BYTES: f64 = as_bytes(FULL_PACKET);
+/// Size of a feedback packet with IP and UDP headers in bytes, including one or two gaps.
+const FEEDBACK_BYTES: f64 = 76.0;
 
-/// Feedback interval F in seconds (congestion.md section 3). `rate` is the data rate in byte/s, `rtt` the
-/// smallest round-trip time in seconds, `reverse` the rate of the feedback's direction.
-pub fn feedback_interval(rate: f64, rtt: f64, reverse: Option<BitRate>) -> f64 {
-    let packet_time = FULL_PACKET / rate.max(1.0);
-    let by_data = (8.0 * packet_time).min(0.65 * rtt).max(0.02).max(rtt / 50.0);
-    let by_reverse = reverse.map_or(0.0, |rate| {
-        FEEDBACK_SIZE / (FEEDBACK_SHARE * rate.bytes_per_second().max(1.0))
-    });
-    // A profile with an absurdly low reverse rate must not stop feedback.
-    by_data.max(by_reverse.min(2.0))
+/// Feedback interval F (congestion.md section 3). `rate` is the rate of the data, `rtt` the smallest round-trip
+/// time, `reverse` the rate of the feedback's direction.
+pub fn feedback_interval(
+    parameters: &FeedbackParameters,
+    rate: ByteRate,
+    rtt: Duration,
+    reverse: Option<BitRate>,
+) -> Duration {
+    let interval = feedback_seconds(parameters, rate.bytes_per_second(), rtt.as_secs_f64(), reverse);
+    Duration::from_secs_f64(interval)
 }
 
-/// Window in bytes and rate in byte/s that the sender uses before the first feedback and the receiver assumes
-/// before the first packet (congestion.md section 2).
-pub fn initial_grant(
-    rate: Option<BitRate>,
-    profile: Option<&LinkProfile>,
-    reverse: Option<BitRate>,
-) -> (f64, f64) {
-    match (rate, profile) {
-        (Some(rate), Some(profile)) if rate.as_bps() > 0 => {
-            let rate = rate.bytes_per_second();
-            let rtt = profile.rtt.as_secs_f64().min(10.0);
-            let loop_time = rtt + feedback_interval(rate, rtt, reverse) + FULL_PACKET / rate;
-            (rate * loop_time + 2.0 * FULL_PACKET, rate * START_MARGIN)
+fn feedback_seconds(parameters: &FeedbackParameters, rate: f64, rtt: f64, reverse: Option<BitRate>) -> f64 {
+    let packet_time = FULL_PACKET_BYTES / rate.max(LEAST_RATE);
+    let by_data = (parameters.data_packets * packet_time)
+        .min(parameters.rtt_share * rtt)
+        .max(parameters.least)
+        .max(rtt / parameters.most_in_rtt);
+    let by_reverse = reverse.map_or(0.0, |rate| {
+        FEEDBACK_BYTES / (parameters.reverse_share * rate.bytes_per_second().max(LEAST_RATE))
+    });
+    by_data.max(by_reverse.min(parameters.reverse_longest))
+}
+
+/// Window and rate that the sender uses before the first feedback and that the receiver assumes before the
+/// first packet (congestion.md section 2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InitialGrant {
+    /// W in bytes.
+    window: f64,
+    /// Pacing rate.
+    pub rate: ByteRate,
+}
+
+impl InitialGrant {
+    /// Computes the initial grant; `rate` is the profile's rate of the data, `reverse` that of the feedback.
+    pub fn new(
+        parameters: &CongestionParameters,
+        rate: Option<BitRate>,
+        profile: Option<&LinkProfile>,
+        reverse: Option<BitRate>,
+    ) -> Self {
+        let start = &parameters.start;
+        match (rate, profile) {
+            (Some(rate), Some(profile)) if rate.as_bps() > 0 => {
+                let rate = rate.bytes_per_second();
+                let rtt = profile.rtt.as_secs_f64().min(parameters.path.longest_rtt);
+                let interval = feedback_seconds(&parameters.feedback, rate, rtt, reverse);
+                let loop_time = rtt + interval + FULL_PACKET_BYTES / rate;
+                Self {
+                    window: rate * loop_time + start.standing_packets * FULL_PACKET_BYTES,
+                    rate: ByteRate::new(rate * start.profile_margin),
+                }
+            }
+            _ => Self {
+                window: start.unknown_packets * FULL_PACKET_BYTES,
+                rate: ByteRate::new(start.unknown_packets * FULL_PACKET_BYTES / start.unknown_spread),
+            },
         }
-        _ => (
-            UNKNOWN_PACKETS * FULL_PACKET,
-            UNKNOWN_PACKETS * FULL_PACKET / UNKNOWN_SPREAD.as_secs_f64(),
-        ),
+    }
+
+    /// W.
+    pub const fn credit(&self) -> ByteCount {
+        as_count(self.window)
     }
 }
-
-/// Factor of the initial pacing rate above the profile's rate, so that rounding does not empty the
-/// bottleneck's queue.
-const START_MARGIN: f64 = 1.02;
-/// Initial window without a profile in packets (RFC 6928), paced over `UNKNOWN_SPREAD`.
-const UNKNOWN_PACKETS: f64 = 10.0;
-const UNKNOWN_SPREAD: Duration = Duration::from_millis(300);
 
 #[cfg(test)]
 mod tests;

@@ -1,32 +1,38 @@
 //! Token bucket of the sender (congestion.md section 9).
 use std::time::Duration;
 
-use longhaul_types::Timestamp;
+use longhaul_types::{ByteCount, Timestamp};
 
-use super::FULL_PACKET;
+use super::{
+    FULL_PACKET_BYTES,
+    byte_rate::{ByteRate, as_bytes},
+    parameters::PacingParameters,
+};
 
-/// Depth in seconds: timers have a granularity of 1 ms.
-const BURST: f64 = 0.002;
-const MIN_BURST_PACKETS: f64 = 2.0;
-const MAX_BURST_PACKETS: f64 = 10.0;
-/// Rate in byte/s (50 Mbit/s) from which 10 packets take less than 2 ms.
-const FAST: f64 = 6_250_000.0;
+/// Longest time in seconds until the bucket opens, so that it can be a `Duration`.
+const LONGEST_WAIT: f64 = 3600.0;
+/// A packet may be sent above zero tokens: the bucket opens with this many bytes.
+const OPEN_TOKENS: f64 = 1.0;
 
 /// Token bucket in bytes. A packet may be sent while the bucket is above zero and consumes its whole size, so
 /// the mean rate is exact for any packet sizes.
 #[derive(Clone, Debug)]
 pub struct Pacer {
+    parameters: &'static PacingParameters,
+    /// In bytes.
     tokens: f64,
+    /// In byte/s.
     rate: f64,
     updated: Timestamp,
 }
 
 impl Pacer {
-    /// Creates a full bucket that refills at `rate` byte/s.
-    pub fn new(now: Timestamp, rate: f64) -> Self {
+    /// Creates a full bucket that refills at `rate`.
+    pub fn new(parameters: &'static PacingParameters, now: Timestamp, rate: ByteRate) -> Self {
         let mut pacer = Self {
+            parameters,
             tokens: 0.0,
-            rate: rate.max(1.0),
+            rate: ByteRate::at_least_one(rate.bytes_per_second()).bytes_per_second(),
             updated: now,
         };
         pacer.tokens = pacer.depth();
@@ -34,9 +40,10 @@ impl Pacer {
     }
 
     fn depth(&self) -> f64 {
-        let burst = (self.rate * BURST).max(MIN_BURST_PACKETS * FULL_PACKET);
-        if self.rate < FAST {
-            burst.min(MAX_BURST_PACKETS * FULL_PACKET)
+        let parameters = self.parameters;
+        let burst = (self.rate * parameters.burst).max(parameters.burst_packets_least * FULL_PACKET_BYTES);
+        if self.rate < parameters.fast_rate {
+            burst.min(parameters.burst_packets_most * FULL_PACKET_BYTES)
         } else {
             burst
         }
@@ -48,16 +55,16 @@ impl Pacer {
         self.updated = self.updated.max(now);
     }
 
-    /// Sets the rate in byte/s.
-    pub fn set_rate(&mut self, now: Timestamp, rate: f64) {
+    /// Sets the rate.
+    pub fn set_rate(&mut self, now: Timestamp, rate: ByteRate) {
         self.refill(now);
-        self.rate = rate.max(1.0);
+        self.rate = ByteRate::at_least_one(rate.bytes_per_second()).bytes_per_second();
     }
 
     /// Reduces the bucket to at most one packet: after a stall nothing is sent in a burst.
     pub fn drain(&mut self, now: Timestamp) {
         self.refill(now);
-        self.tokens = self.tokens.min(FULL_PACKET);
+        self.tokens = self.tokens.min(FULL_PACKET_BYTES);
     }
 
     /// Returns true if a packet may be sent now.
@@ -70,7 +77,7 @@ impl Pacer {
     /// its own packet.
     pub fn is_open_soon(&mut self, now: Timestamp) -> bool {
         self.refill(now);
-        self.tokens > -FULL_PACKET
+        self.tokens > -FULL_PACKET_BYTES
     }
 
     /// Time at which the next packet may be sent; not later than now if the bucket is open.
@@ -78,19 +85,12 @@ impl Pacer {
         if self.tokens > 0.0 {
             return self.updated;
         }
-        // One byte more than the debt, because the bucket must then be above zero.
-        let wait = (1.0 - self.tokens) / self.rate;
-        self.updated + Duration::from_secs_f64(wait.min(3600.0))
+        let wait = (OPEN_TOKENS - self.tokens) / self.rate;
+        self.updated + Duration::from_secs_f64(wait.min(LONGEST_WAIT))
     }
 
-    /// Consumes the tokens of a sent packet of `size` bytes.
-    #[expect(clippy::cast_precision_loss, reason = "packets are small")]
-    pub fn on_sent(&mut self, size: u64) {
-        self.tokens -= size as f64;
-    }
-
-    /// Rate in byte/s.
-    pub const fn rate(&self) -> f64 {
-        self.rate
+    /// Consumes the tokens of a sent packet.
+    pub fn on_sent(&mut self, size: ByteCount) {
+        self.tokens -= as_bytes(size);
     }
 }

@@ -3,21 +3,20 @@ use std::collections::VecDeque;
 
 use longhaul_types::Timestamp;
 
-use super::{FULL_PACKET, MaxFilter};
+use super::{FULL_PACKET_BYTES, MaxFilter, byte_rate::LEAST_RATE, parameters::RateParameters};
 
 /// Maximum number of arrivals kept for the rate; at 100 Mbit/s and 60 ms there are 600.
 const MAX_ARRIVALS: usize = 8192;
-/// Maximum number of samples of the variability.
-const VARIABILITY_SAMPLES: usize = 40;
 
 #[derive(Clone, Debug)]
 pub(super) struct RateMeter {
+    parameters: &'static RateParameters,
     arrivals: VecDeque<(Timestamp, f64)>,
-    in_window: f64,
+    in_interval: f64,
     /// Start of the current busy period and the bytes of its first packet. The rate counts from the first
-    /// arrival; otherwise every start would look slow until the window is full.
+    /// arrival; otherwise every start would look slow until the interval is over.
     busy_from: (Timestamp, f64),
-    /// r: delivery rate over the window in byte/s.
+    /// r: delivery rate over the interval in byte/s.
     pub(super) current: f64,
     max: MaxFilter,
     /// C: estimated capacity in byte/s; the profile's rate at first, then the rate that a backlogged sender
@@ -28,10 +27,11 @@ pub(super) struct RateMeter {
 }
 
 impl RateMeter {
-    pub(super) fn new(capacity: f64) -> Self {
+    pub(super) fn new(parameters: &'static RateParameters, capacity: f64) -> Self {
         Self {
+            parameters,
             arrivals: VecDeque::new(),
-            in_window: 0.0,
+            in_interval: 0.0,
             busy_from: (Timestamp::ZERO, 0.0),
             current: 0.0,
             max: MaxFilter::default(),
@@ -42,23 +42,26 @@ impl RateMeter {
     }
 
     /// Interval in seconds over which r is measured.
-    pub(super) fn window(&self, rtt: f64) -> f64 {
-        let packet_time = FULL_PACKET / self.max().max(1.0);
-        rtt.max(0.07).max(4.0 * packet_time).min(10.0)
+    pub(super) fn interval(&self, rtt: f64) -> f64 {
+        let parameters = self.parameters;
+        let packet_time = FULL_PACKET_BYTES / self.max().max(LEAST_RATE);
+        rtt.max(parameters.interval_least)
+            .max(parameters.interval_packets * packet_time)
+            .min(parameters.interval_longest)
     }
 
     pub(super) fn on_arrival(&mut self, now: Timestamp, size: f64, rtt: f64, memory: f64) {
-        let window = self.window(rtt);
+        let interval = self.interval(rtt);
         self.arrivals.push_back((now, size));
-        self.in_window += size;
+        self.in_interval += size;
         while self.arrivals.len() > MAX_ARRIVALS
             || self
                 .arrivals
                 .front()
-                .is_some_and(|(at, _)| now.saturating_since(*at).as_secs_f64() > window)
+                .is_some_and(|(at, _)| now.saturating_since(*at).as_secs_f64() > interval)
         {
             if let Some((_, size)) = self.arrivals.pop_front() {
-                self.in_window -= size;
+                self.in_interval -= size;
             }
         }
         if self.arrivals.len() == 1 {
@@ -66,12 +69,13 @@ impl RateMeter {
         }
         let (busy_from, first) = self.busy_from;
         let busy = now.saturating_since(busy_from).as_secs_f64();
-        self.current = if busy >= window {
-            self.in_window / window
-        } else if self.arrivals.len() >= 4 && busy > 0.03 {
-            (self.in_window - first) / busy
+        let is_early = busy < interval
+            && count(self.arrivals.len()) >= self.parameters.early_arrivals
+            && busy > self.parameters.early_time;
+        self.current = if is_early {
+            (self.in_interval - first) / busy
         } else {
-            self.in_window / window
+            self.in_interval / interval
         };
         self.max.push(now, self.current, memory);
     }
@@ -91,26 +95,30 @@ impl RateMeter {
     }
 
     pub(super) fn sample_variability(&mut self, now: Timestamp, rtt: f64) {
-        if now.saturating_since(self.sampled_at).as_secs_f64() < rtt.max(0.1) {
+        if now.saturating_since(self.sampled_at).as_secs_f64() < rtt.max(self.parameters.sample_interval) {
             return;
         }
         self.sampled_at = now;
-        if self.samples.len() == VARIABILITY_SAMPLES {
+        if count(self.samples.len()) >= self.parameters.samples {
             self.samples.pop_front();
         }
         self.samples.push_back(self.current);
     }
 
     /// cv = mean |difference of successive samples| / mean sample.
-    #[expect(clippy::cast_precision_loss, reason = "at most 40 samples")]
     pub(super) fn variability(&self) -> f64 {
-        let count = self.samples.len();
-        if count < 4 {
+        let samples = count(self.samples.len());
+        if samples < self.parameters.samples_least {
             return 0.0;
         }
-        let mean = self.samples.iter().sum::<f64>() / count as f64;
+        let mean = self.samples.iter().sum::<f64>() / samples;
         let pairs = self.samples.iter().zip(self.samples.iter().skip(1));
-        let change = pairs.map(|(a, b)| (a - b).abs()).sum::<f64>() / (count - 1) as f64;
+        let change = pairs.map(|(sample, next)| (sample - next).abs()).sum::<f64>() / (samples - 1.0);
         if mean > 0.0 { change / mean } else { 0.0 }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most 8192")]
+const fn count(number: usize) -> f64 {
+    number as f64
 }

@@ -18,11 +18,13 @@ struct Outcome {
 /// `profile`.
 fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
     let profile: Option<LinkProfile> = profile.map(|name| name.parse().expect("known"));
-    let mut law = Controller::new(profile.as_ref(), profile.map(|p| p.down), profile.map(|p| p.up));
-    let (window, pace) = initial_grant(profile.map(|p| p.down), profile.as_ref(), profile.map(|p| p.up));
+    let parameters = &CongestionParameters::STANDARD;
+    let (down, up) = (profile.map(|known| known.down), profile.map(|known| known.up));
+    let mut controller = Controller::new(parameters, profile.as_ref(), down, up);
+    let initial = InitialGrant::new(parameters, down, profile.as_ref(), up);
     let start = Timestamp::ZERO + Duration::from_secs(1);
-    let mut pacer = Pacer::new(start, pace);
-    let (mut credit, mut sent, mut reported) = (window, 0.0, 0.0);
+    let mut pacer = Pacer::new(&parameters.pacing, start, initial.rate);
+    let (mut credit, mut sent, mut reported) = (initial.window, 0.0, 0.0);
     let one_way = Duration::from_millis(rtt / 2);
     let serialisation = Duration::from_secs_f64(1280.0 * 8.0 / rate as f64);
     let mut free_at = start;
@@ -45,14 +47,14 @@ fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
             }
             data.push_back((free_at + one_way, now));
             sent += 1280.0;
-            pacer.on_sent(1280);
+            pacer.on_sent(FULL_PACKET);
         }
         while data.front().is_some_and(|(at, _)| *at <= now) {
             let (at, stamp) = data.pop_front().expect("front");
             arrived += 1280.0;
-            law.on_packet(&PacketSample {
+            controller.on_packet(&PacketSample {
                 now: at,
-                size: 1280,
+                size: FULL_PACKET,
                 stamp: Stamp::of(stamp),
                 activity: Some(Activity::More),
                 skipped: Some(0),
@@ -60,19 +62,19 @@ fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
                 lost: 0,
                 min_rtt: Duration::from_millis(rtt),
             });
-            due = due.or_else(|| Some(now + law.feedback_interval()));
+            due = due.or_else(|| Some(now + controller.feedback_interval()));
         }
         if due.is_some_and(|at| at <= now) {
             due = None;
-            let grant = law.grant(now, u64::MAX);
-            law.on_granted(now, &grant);
+            let grant = controller.grant(now, ByteCount::new(u64::MAX));
+            controller.on_granted(now, &grant);
             feedback.push_back((now + one_way, arrived, grant));
         }
         while feedback.front().is_some_and(|(at, ..)| *at <= now) {
             let (_, upto, grant) = feedback.pop_front().expect("front");
             reported = upto;
-            credit = grant.credit as f64;
-            pacer.set_rate(now, grant.rate.bytes_per_second());
+            credit = as_bytes(grant.credit);
+            pacer.set_rate(now, grant.rate.into());
         }
         now += tick;
     }
@@ -136,14 +138,23 @@ fn a_profile_that_is_too_slow_is_outgrown() {
 
 #[test]
 fn feedback_takes_at_most_a_tenth_of_a_thin_uplink() {
-    let interval = feedback_interval(4950.0, 0.66, Some(BitRate::bps(13_400)));
+    let interval = feedback_seconds(
+        &FeedbackParameters::STANDARD,
+        4950.0,
+        0.66,
+        Some(BitRate::bps(13_400)),
+    );
     let share = 76.0 * 8.0 / interval / 13_400.0;
     assert!(share <= 0.1001, "{share}");
 }
 
 #[test]
 fn the_pacer_keeps_the_rate_whatever_the_sizes() {
-    let mut pacer = Pacer::new(Timestamp::ZERO, 4950.0);
+    let mut pacer = Pacer::new(
+        &PacingParameters::STANDARD,
+        Timestamp::ZERO,
+        ByteRate::new(4950.0),
+    );
     let mut now = Timestamp::ZERO;
     let mut sent = 0;
     for size in [1280, 90, 700, 1280].into_iter().cycle().take(400) {
@@ -152,7 +163,7 @@ fn the_pacer_keeps_the_rate_whatever_the_sizes() {
             assert!(at > now);
             now = at;
         }
-        pacer.on_sent(size);
+        pacer.on_sent(ByteCount::new(size));
         sent += size;
     }
     let rate = (sent - 3 * 1280) as f64 / now.as_nanos() as f64 * 1e9;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, LinkProfile};
 
-use crate::{crypto::RekeyLimits, streams::StreamLimits, wire::Parameters};
+use crate::{congestion::CongestionParameters, crypto::RekeyLimits, streams::StreamLimits, wire::Parameters};
 
 /// Stream window that an agent assumes before RESP: every gateway allows at least this much. Streams of early
 /// data are requests of a few hundred bytes.
@@ -44,6 +44,9 @@ pub struct TransportConfig {
     pub rekey: RekeyLimits,
     /// Link profile of the agent's hop.
     pub profile: Option<LinkProfile>,
+    /// Constants of the congestion control algorithm. Only simulations change them.
+    #[doc(hidden)]
+    pub congestion: &'static CongestionParameters,
 }
 
 impl TransportConfig {
@@ -61,6 +64,7 @@ impl TransportConfig {
             max_silence: Duration::from_secs(24 * 3600),
             rekey: RekeyLimits::RECOMMENDED,
             profile,
+            congestion: &CongestionParameters::STANDARD,
         }
     }
 

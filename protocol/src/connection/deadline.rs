@@ -1,7 +1,7 @@
 //! Timeouts of a connection and their handling (transport.md sections 5.2, 5.3, 7.3).
 use std::time::Duration;
 
-use longhaul_types::Timestamp;
+use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
     Connection, FIRST_ASK, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT, Life,
@@ -16,6 +16,8 @@ use crate::{
     wire::Activity,
 };
 
+/// Longest estimate of the time in which a missing tail arrives.
+const LONGEST_TAIL: Duration = Duration::from_secs(3600);
 /// Maximum number of doublings of [`FIRST_ASK`]; more exceed every keepalive interval.
 const MAX_DOUBLINGS: u32 = 16;
 
@@ -125,11 +127,12 @@ impl Connection {
             Role::Agent => profile.down,
             Role::Gateway => profile.up,
         });
-        Duration::from_secs_f64(feedback_interval(
+        feedback_interval(
+            &self.config.congestion.feedback,
             self.granted.delivered.min(self.granted.rate),
-            self.path_rtt().as_secs_f64(),
+            self.path_rtt(),
             reverse,
-        ))
+        )
     }
 
     /// R: round-trip time without queues. The RTT of the profile applies if it is smaller, because samples of
@@ -240,9 +243,8 @@ impl Connection {
             return None;
         }
         // The capacity, not the current rate: at the start of a message few bytes have arrived.
-        let rate = self.controller.capacity().max(1.0);
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let needed = Duration::from_secs_f64((missing as f64 / rate).min(3600.0));
+        let capacity = self.controller.capacity();
+        let needed = capacity.transmission_time(ByteCount::new(missing), LONGEST_TAIL);
         // More than the margin of the sender's tail rule, which would otherwise not act on the report.
         let slack = (self.controller.jitter() * 2)
             .max(TAIL_SLACK)

@@ -5,19 +5,19 @@
 //! and read streams.
 mod config;
 mod deadline;
+mod held_packets;
 mod mtu;
 mod path;
 mod probe;
 mod receive;
 mod stats;
 mod timer;
-mod transit;
 mod transmit;
 mod user;
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
-use longhaul_types::{BitRate, LinkProfile, Timestamp};
+use longhaul_types::{LinkProfile, Timestamp};
 use zeroize::Zeroizing;
 
 pub use config::{EARLY_STREAM_WINDOW, EARLY_STREAMS, TransportConfig};
@@ -26,14 +26,14 @@ pub use stats::{ConnectionStats, State};
 pub use user::EarlyData;
 
 use self::{
+    held_packets::HeldPacketDetector,
     mtu::PathMtu,
     path::Path,
     probe::Prober,
     timer::{Timer, Timers},
-    transit::Transit,
 };
 use crate::{
-    congestion::{Controller, Pacer, initial_grant},
+    congestion::{ByteRate, Controller, InitialGrant, Pacer},
     crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow, SessionKeys},
     endpoint::{CloseReason, Event},
     recovery::{GapList, LossCircuitBreaker, Report, RttEstimator, SentContent, SentPackets},
@@ -118,12 +118,11 @@ struct PendingAck {
 #[derive(Debug)]
 struct PeerGrant {
     credit: u64,
-    /// In byte/s.
-    rate: f64,
+    rate: ByteRate,
     /// Number of the packet with the latest feedback.
     by: Option<u64>,
-    /// Smoothed delivery rate in byte/s; arrival time and reported bytes of its last computation.
-    delivered: f64,
+    /// Smoothed delivery rate; arrival time and reported bytes of its last computation.
+    delivered: ByteRate,
     delivered_from: Option<(Timestamp, u64)>,
     /// Interval of the PINGs that are sent while the credit is too small for a packet.
     persist: Duration,
@@ -140,7 +139,7 @@ pub struct Connection {
     confirmed: bool,
     path: Path,
     mtu: PathMtu,
-    transit: Transit,
+    held_packets: HeldPacketDetector,
     streams: Streams,
     replay: ReplayWindow,
     gaps: GapList,
@@ -201,7 +200,8 @@ impl Connection {
             Role::Gateway => (profile.map(|p| p.up), profile.map(|p| p.down)),
         };
         let outgoing = outgoing.map(|rate| rate.min(config.max_rate));
-        let (window, rate) = initial_grant(outgoing, profile.as_ref(), incoming);
+        let congestion = config.congestion;
+        let initial = InitialGrant::new(congestion, outgoing, profile.as_ref(), incoming);
         let mut connection = Self {
             role,
             config: config.clone(),
@@ -211,7 +211,7 @@ impl Connection {
             confirmed: false,
             path: Path::new(remote, validation),
             mtu: path_mtu(config.max_udp_payload.into(), remote),
-            transit: Transit::default(),
+            held_packets: HeldPacketDetector::default(),
             streams: Streams::new(role, config.stream_limits()),
             replay: ReplayWindow::default(),
             gaps: GapList::default(),
@@ -222,16 +222,16 @@ impl Connection {
             book: SentPackets::default(),
             breaker: LossCircuitBreaker::default(),
             rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),
-            controller: Controller::new(profile.as_ref(), incoming, outgoing),
+            controller: Controller::new(congestion, profile.as_ref(), incoming, outgoing),
             granted: PeerGrant {
-                credit: whole(window),
-                rate,
+                credit: initial.credit().bytes(),
+                rate: initial.rate,
                 by: None,
-                delivered: rate,
+                delivered: initial.rate,
                 delivered_from: None,
                 persist: Duration::ZERO,
             },
-            pacer: Pacer::new(now, rate),
+            pacer: Pacer::new(&congestion.pacing, now, initial.rate),
             pending_ack: PendingAck::default(),
             prober: Prober::default(),
             timers: Timers::default(),
@@ -484,19 +484,6 @@ fn path_mtu(limit: usize, remote: SocketAddr) -> PathMtu {
     let family = if remote.is_ipv4() { 0 } else { IPV6_EXTRA };
     let base = limit.min(crate::wire::MAX_UDP_PAYLOAD - family);
     PathMtu::new(base, limit, UDP_IPV4 + family)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "windows are positive and `as` saturates"
-)]
-const fn whole(bytes: f64) -> u64 {
-    bytes as u64
-}
-
-fn rate_of(bytes_per_second: f64) -> BitRate {
-    BitRate::bps(whole(bytes_per_second * 8.0))
 }
 
 #[cfg(test)]

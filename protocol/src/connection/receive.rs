@@ -1,13 +1,14 @@
 //! Packets from the peer (transport.md sections 2, 4, 5).
 use std::{net::SocketAddr, time::Duration};
 
-use longhaul_types::Timestamp;
+use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
-    Connection, IP_UDP_HEADERS, Keys, Life, STALL_PATIENCE, TAIL_SLACK, path::Path, transit::Transit,
+    Connection, IP_UDP_HEADERS, Keys, Life, STALL_PATIENCE, TAIL_SLACK, held_packets::HeldPacketDetector,
+    path::Path,
 };
 use crate::{
-    congestion::{FULL_PACKET, PacketSample},
+    congestion::{ByteRate, FULL_PACKET, PacketSample},
     endpoint::{CloseReason, Event},
     recovery::{Arrival, MAX_TAIL},
     streams::{Role, StreamViolation},
@@ -19,6 +20,13 @@ use crate::{
 
 /// Least credit under the circuit breaker, unless the grant is smaller: two packets.
 const LEAST_CREDIT: u64 = 2 * 1280;
+
+/// Longest packet time in the margin of the tail rule.
+const LONGEST_PACKET_TIME: Duration = Duration::from_secs(5);
+/// Least time in seconds over which the delivery rate is measured: a shorter one measures a burst.
+const LEAST_DELIVERY_TIME: f64 = 0.01;
+/// Weight of the earlier measurements in the smoothed delivery rate.
+const DELIVERY_SMOOTHING: f64 = 4.0;
 
 /// Error codes of CLOSE (transport.md section 7.4).
 const ERROR_MALFORMED: u64 = 2;
@@ -55,7 +63,7 @@ struct Incoming {
     activity: Activity,
     early: bool,
     /// True if the link held the packet back.
-    is_late: bool,
+    was_held: bool,
     /// Missing numbers between the previous highest number and this one, if this one is the highest.
     skipped: Option<u64>,
 }
@@ -72,7 +80,7 @@ impl Connection {
             stamp,
             activity: Activity::More,
             early: true,
-            is_late: false,
+            was_held: false,
             skipped: Some(0),
         };
         self.pending_ack.echo = Some((stamp, now));
@@ -129,7 +137,7 @@ impl Connection {
             stamp,
             activity: header.activity,
             early: header.keys == KeySpace::Early,
-            is_late: self.transit.is_late(now, stamp, self.rtt.smoothed()),
+            was_held: self.held_packets.was_held(now, stamp, self.rtt.smoothed()),
             skipped: number.checked_sub(largest.map_or(0, |largest| largest + 1)),
         };
         if largest.is_none() || std::mem::take(&mut self.dropped) {
@@ -203,7 +211,7 @@ impl Connection {
             data.copy_from_slice(&digest.as_bytes()[..8]);
             self.path = Path::moved(remote, data, now);
             self.mtu = super::path_mtu(self.mtu.limit(), remote);
-            self.transit = Transit::default();
+            self.held_packets = HeldPacketDetector::default();
             self.notify(Event::Moved);
             // Another port of a NAT is the same path; another IP address is a new path.
             if !same_host {
@@ -263,7 +271,7 @@ impl Connection {
         let received = self.gaps.received();
         self.controller.on_packet(&PacketSample {
             now,
-            size: packet.size,
+            size: ByteCount::new(packet.size),
             stamp: packet.stamp,
             activity,
             skipped: packet.skipped,
@@ -289,7 +297,7 @@ impl Connection {
 
     /// Schedules feedback at once; when a link delivers many held packets, one answer for several is enough.
     fn answer(&mut self, packet: Incoming) {
-        if packet.is_late {
+        if packet.was_held {
             self.pending_ack.soon = true;
         } else {
             self.pending_ack.now = true;
@@ -384,7 +392,9 @@ impl Connection {
         let fresh = before.is_none_or(|before| largest > before) && sent_largest >= self.resumed_at;
         if fresh && largest > 0 && feedback.hold < u16::MAX {
             let sample = elapsed.saturating_sub(hold).max(Duration::from_micros(100));
-            let queue = self.controller.queue_of(now, packet.stamp, packet.size);
+            let queue = self
+                .controller
+                .queue_of(now, packet.stamp, ByteCount::new(packet.size));
             self.rtt.on_sample(now, sample, queue);
         }
         let mut progress = report.progress;
@@ -394,13 +404,13 @@ impl Connection {
         if progress {
             self.measure_delivery(now, hold);
         }
-        let rate = self.granted.rate.min(self.granted.delivered).max(1.0);
-        let packet_time = Duration::from_secs_f64((FULL_PACKET / rate).min(5.0));
+        let rate = self.granted.rate.min(self.granted.delivered);
+        let packet_time = rate.transmission_time(FULL_PACKET, LONGEST_PACKET_TIME);
         // The receiver waits longer than this, because it adds the jitter that it measures; the margin covers
         // the difference of the two rate estimates.
         let margin = TAIL_SLACK.max(packet_time * 3 / 4);
         // Feedback that the link held back describes the time before the link delivered the other packets.
-        let was_held = packet.is_late
+        let was_held = packet.was_held
             && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
         if hold > margin && !was_held {
             let tail = self
@@ -422,7 +432,7 @@ impl Connection {
     fn take_grant(&mut self, now: Timestamp, feedback: &Feedback) {
         let halvings = self.breaker.halvings();
         let rate = feedback.rate.rate().min(self.config.max_rate);
-        self.granted.rate = (rate.bytes_per_second() / f64::from(1 << halvings)).max(1.0);
+        self.granted.rate = ByteRate::at_least_one(rate.bytes_per_second() / f64::from(1 << halvings));
         let least = feedback.credit.min(LEAST_CREDIT);
         self.granted.credit = (feedback.credit >> halvings).max(least);
         self.pacer.set_rate(now, self.granted.rate);
@@ -456,13 +466,15 @@ impl Connection {
         let bytes = self.book.reported_bytes();
         if let Some((since, from)) = self.granted.delivered_from {
             let time = arrived.saturating_since(since).as_secs_f64();
-            if time < 0.01 {
+            if time < LEAST_DELIVERY_TIME {
                 return;
             }
             let rate = bytes.saturating_sub(from) as f64 / time;
             // While little is sent, little arrives, which says nothing about the path.
             if self.book.is_awaiting() {
-                self.granted.delivered += (rate - self.granted.delivered) / 4.0;
+                let delivered = self.granted.delivered.bytes_per_second();
+                let change = (rate - delivered) / DELIVERY_SMOOTHING;
+                self.granted.delivered = ByteRate::new(delivered + change);
             }
         }
         self.granted.delivered_from = Some((arrived, bytes));

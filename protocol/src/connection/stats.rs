@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, Keys, Life, rate_of, whole};
+use super::{Connection, Keys, Life};
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +79,11 @@ impl Connection {
         ConnectionStats {
             srtt: self.rtt.smoothed(),
             min_rtt: self.rtt.min(),
-            send_rate: rate_of(self.granted.rate),
+            send_rate: self.granted.rate.bit_rate(),
             send_credit: ByteCount::new(self.granted.credit),
             outstanding: ByteCount::new(self.book.outstanding()),
-            receive_rate: rate_of(self.controller.rate()),
-            window: ByteCount::new(whole(self.controller.window())),
+            receive_rate: self.controller.rate(),
+            window: self.controller.window(),
             queue_delay: self.controller.queue(),
             spurious: self.gaps.spurious(),
             stalled_since: self.prober.stalled_since,

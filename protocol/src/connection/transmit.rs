@@ -1,9 +1,9 @@
 //! Packets to the peer: permission to send, and the frames in their order (transport.md sections 2, 4, 6).
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Life, whole};
+use super::{Connection, IP_UDP_HEADERS, Keys, Life};
 use crate::{
     recovery::SentContent,
     streams::{Origin, StreamRequest},
@@ -21,9 +21,9 @@ const WORTHWHILE: u64 = 16;
 const STALL_PROBE: usize = 62;
 /// UDP payload of a packet with path frames, exempt from credit, with feedback.
 const PATH_PACKET: usize = 110;
-/// Transmission time in seconds, and least UDP payload, to which the first packet after a network change is
+/// Transmission time, and least UDP payload, to which the first packet after a network change is
 /// padded. The first packet after a stall is at most as large.
-const SHORT_TIME: f64 = 0.1;
+const SHORT_TIME: Duration = Duration::from_millis(100);
 const SHORT_LEAST: usize = 400;
 /// Bytes of an INIT and its headers without the early frames.
 const INIT_OVERHEAD: u64 = 220;
@@ -97,7 +97,7 @@ impl Connection {
             0
         };
         self.book.on_sent(now, size, contents);
-        self.pacer.on_sent(size);
+        self.pacer.on_sent(ByteCount::new(size));
         self.sent_at = now;
         self.rearm();
     }
@@ -160,7 +160,7 @@ impl Connection {
             out.truncate(start);
             return None;
         }
-        let activity = if self.has_more(now) {
+        let activity = if self.wants_packet_now(now) {
             Activity::More
         } else {
             Activity::Idle
@@ -239,12 +239,7 @@ impl Connection {
 
     /// Maximum UDP payload of a datagram by path MTU and amplification limit (section 7.2).
     fn datagram_limit(&self) -> usize {
-        let budget = if self.is_gateway() {
-            self.path.budget()
-        } else {
-            u64::MAX
-        };
-        usize::try_from(budget)
+        usize::try_from(self.path_budget())
             .unwrap_or(usize::MAX)
             .min(self.mtu.payload())
     }
@@ -256,10 +251,6 @@ impl Connection {
 
     fn wants_packet_now(&self, now: Timestamp) -> bool {
         self.wants_packet() || self.path.challenge_due(now).is_some()
-    }
-
-    fn has_more(&self, now: Timestamp) -> bool {
-        self.wants_packet_now(now)
     }
 
     /// Returns true if the credit permits a packet for the pending output.
@@ -355,8 +346,8 @@ impl Connection {
         }
         // An idle time says nothing about the path's rate, and the queue in SRTT has drained.
         self.granted.delivered_from = None;
-        let sending =
-            ByteCount::new(len + IP_UDP_HEADERS) / BitRate::bps(whole(self.granted.rate * 8.0).max(1));
+        let rate = self.granted.rate.bit_rate().max(BitRate::bps(1));
+        let sending = ByteCount::new(len + IP_UDP_HEADERS) / rate;
         // While data arrives, the queue of the other direction persists.
         if now.saturating_since(self.heard_at) > self.rtt.smoothed() * 4 {
             self.rtt.after_idle(now, sending);
@@ -383,7 +374,7 @@ impl Connection {
             self.stats.probes += 1;
         }
         if eliciting {
-            self.pacer.on_sent(size);
+            self.pacer.on_sent(ByteCount::new(size));
             self.prober.on_sent(now, was_awaiting);
         } else {
             self.stats.feedback_bytes_sent += size;
@@ -405,12 +396,13 @@ impl Connection {
         } else {
             0
         };
-        let grant = self.controller.grant(now, self.room().max(least));
+        let room = ByteCount::new(self.room().max(least));
+        let grant = self.controller.grant(now, room);
         let feedback = Feedback {
             largest: u32::try_from(largest & 0x00ff_ffff).unwrap_or(0),
             echo,
             hold: stamp::hold(now.saturating_since(arrived)),
-            credit: grant.credit,
+            credit: grant.credit.bytes(),
             rate: RateFloat::of(grant.rate),
             gaps: self
                 .gaps
@@ -430,12 +422,13 @@ impl Connection {
         // A receiver without recent RTT samples sends PING now and then, because its window depends on the
         // RTT; but not if this grant covers all remaining data, since the answer would only follow the end of
         // the transfer.
-        let refresh = (self.rtt.smoothed() * 20).max(std::time::Duration::from_secs(10));
+        let refresh = (self.rtt.smoothed() * 20).max(Duration::from_secs(10));
         let stale = self
             .rtt
             .last_sample_at()
             .is_none_or(|at| now.saturating_since(at) > refresh);
-        let is_used = self.controller.sender_has_backlog() && self.streams.awaits_more_than(grant.credit);
+        let is_used =
+            self.controller.sender_has_backlog() && self.streams.awaits_more_than(grant.credit.bytes());
         if stale && is_used && !self.book.is_awaiting() && packet.room() > 0 {
             packet.push(&Frame::Ping);
         }
@@ -473,8 +466,8 @@ impl Connection {
 
     /// UDP payload with a short transmission time at the granted rate and space for some data.
     fn short_packet(&self) -> usize {
-        usize::try_from(whole(self.granted.rate * SHORT_TIME))
-            .unwrap_or(usize::MAX)
+        let size = self.granted.rate.amount_in(SHORT_TIME);
+        size.as_usize()
             .clamp(SHORT_LEAST, self.mtu.payload().max(SHORT_LEAST))
     }
 

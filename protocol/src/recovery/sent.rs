@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
-use longhaul_types::{StreamId, Timestamp};
+use longhaul_types::{ByteCount, StreamId, Timestamp};
 
 use crate::{
+    congestion::ByteRate,
     streams::SentControl,
     wire::{GapKind, Gaps},
 };
@@ -16,6 +17,8 @@ use crate::{
 /// Maximum number of unacknowledged packets to which the tail rule applies. If more are missing, the link is
 /// down, and probes find out when it returns.
 pub const MAX_TAIL: usize = 32;
+/// Longest estimate of a transmission time in the tail rule: eleven days, more than any session is silent.
+const LONGEST_TRANSMISSION: Duration = Duration::from_secs(1_000_000);
 
 /// Content of a packet that is retransmitted after a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,13 +216,13 @@ impl SentPackets {
     }
 
     /// Applies the tail rule (section 5.3): declares packets beyond `largest` lost that should have arrived
-    /// within `hold`, unless more than `most` are unacknowledged. `rate` is in byte/s.
+    /// within `hold` at `rate`, unless more than `most` are unacknowledged.
     pub fn lose_tail(
         &mut self,
         hold: Duration,
         margin: Duration,
         sent_largest: Timestamp,
-        rate: f64,
+        rate: ByteRate,
         most: usize,
     ) -> Report {
         let mut report = Report::default();
@@ -242,8 +245,7 @@ impl SentPackets {
             };
             let by_time = packet.at.saturating_since(sent_largest);
             let between = packet.counter.saturating_sub(counter);
-            #[expect(clippy::cast_precision_loss, reason = "bytes in flight are far below 2^53")]
-            let by_rate = Duration::from_secs_f64((between as f64 / rate.max(1.0)).min(1e6));
+            let by_rate = rate.transmission_time(ByteCount::new(between), LONGEST_TRANSMISSION);
             if hold <= by_time.max(by_rate) + margin {
                 break;
             }
@@ -295,10 +297,6 @@ impl SentPackets {
     pub fn oldest(&self) -> Option<u64> {
         (self.awaited > 0).then_some(self.base)
     }
-    /// Sending time of the oldest unacknowledged packet.
-    pub fn oldest_sent_at(&self) -> Option<Timestamp> {
-        self.entry(self.base).map(|packet| packet.at)
-    }
     /// Number below which all packets are acknowledged or lost: the floor of FORWARD.
     pub fn floor(&self) -> u64 {
         self.base
@@ -316,10 +314,6 @@ impl SentPackets {
         let from = self.largest.map_or(0, |(_, counter)| counter);
         let lost: u64 = self.lost_beyond.iter().map(|(_, size)| size).sum();
         (self.counter - from).saturating_sub(lost)
-    }
-    /// Total counted bytes sent.
-    pub const fn sent_bytes(&self) -> u64 {
-        self.counter
     }
     /// Counted bytes sent up to the largest reported packet.
     pub fn reported_bytes(&self) -> u64 {
@@ -421,7 +415,13 @@ mod tests {
         book.on_feedback(1, &Gaps::default()).expect("valid");
         let sent = Timestamp::ZERO + Duration::from_millis(10);
         let margin = Duration::from_millis(20);
-        let report = book.lose_tail(Duration::from_millis(45), margin, sent, 1e6, MAX_TAIL);
+        let report = book.lose_tail(
+            Duration::from_millis(45),
+            margin,
+            sent,
+            ByteRate::new(1e6),
+            MAX_TAIL,
+        );
         assert_eq!(report.lost, [content(2), content(3)]);
         assert_eq!(book.outstanding(), 1000);
         book.on_feedback(4, &gaps(4, &[(GapKind::Pending, 2..4)]))

@@ -114,10 +114,6 @@ impl RangeSet {
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// Number of disjoint ranges, which determines the memory of the set.
-    pub fn range_count(&self) -> usize {
-        self.ranges.len()
-    }
     /// Number of integers in the set.
     pub const fn total(&self) -> u64 {
         self.total

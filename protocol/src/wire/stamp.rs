@@ -4,6 +4,7 @@ use std::time::Duration;
 use longhaul_types::Timestamp;
 
 const UNIT_NANOS: u64 = 100_000;
+const UNIT_SECONDS: f64 = 1e-4;
 const MASK: u32 = 0x00ff_ffff;
 
 /// Clock value in units of 0.1 ms, modulo 2^24. It wraps after 28 minutes, so that only differences are
@@ -29,6 +30,15 @@ impl Stamp {
     pub fn since(self, earlier: Self) -> Duration {
         let units = self.0.wrapping_sub(earlier.0) & MASK;
         Duration::from_nanos(u64::from(units) * UNIT_NANOS)
+    }
+    /// One-way delay of a packet with this stamp that arrives at `arrival`, plus the difference of the two
+    /// clocks; only differences of such values are meaningful.
+    pub fn relative_delay(self, arrival: Timestamp) -> Self {
+        Self::from_raw(Self::of(arrival).raw().wrapping_sub(self.raw()))
+    }
+    /// Signed difference to `other` in seconds, within 14 minutes in each direction.
+    pub fn seconds_above(self, other: Self) -> f64 {
+        f64::from(self.difference(other)) * UNIT_SECONDS
     }
     /// Signed difference to `other` in units of 0.1 ms, within 14 minutes in each direction.
     pub fn difference(self, other: Self) -> i32 {

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BinaryHeap};
 
 use bytes::Bytes;
-use longhaul_types::{ByteCount, StreamId};
+use longhaul_types::{BitRate, ByteCount, StreamId};
 
 use super::*;
 use crate::{

@@ -4,22 +4,17 @@ use std::{collections::VecDeque, time::Duration};
 
 use longhaul_types::Timestamp;
 
-/// Maximum of u in seconds; longer delays come from outages, not from uploads.
-const LONGEST: f64 = 20.0;
-/// Window of the loop samples in seconds, and as a share of the loop. The smallest sample in the window
-/// counts, because a lost feedback and radio pauses of one or two seconds make samples too large.
-const RECENT: f64 = 3.0;
-const RECENT_SHARE: f64 = 0.3;
-/// Share of the smallest loop by which a longer loop is not attributed to an upload.
-const TOLERANCE: f64 = 1.0 / 3.0;
+use super::parameters::LateFeedbackParameters;
+
 /// Maximum number of kept limits: one for each feedback of a round.
 const MAX_LIMITS: usize = 1024;
 /// Maximum number of candidates for the smallest sample.
 const MAX_CANDIDATES: usize = 64;
 
 /// Measures the time from each feedback to the first packet that only this feedback permitted.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LoopMeter {
+#[derive(Clone, Debug)]
+pub(super) struct LoopDelayMeter {
+    parameters: &'static LateFeedbackParameters,
     /// Bytes that the sender counts up to the newest packet; missing packets count as full packets.
     counted: f64,
     /// Sending time of each feedback and the byte count that it permits; ascending.
@@ -32,7 +27,18 @@ pub(super) struct LoopMeter {
     late: f64,
 }
 
-impl LoopMeter {
+impl LoopDelayMeter {
+    pub(super) const fn new(parameters: &'static LateFeedbackParameters) -> Self {
+        Self {
+            parameters,
+            counted: 0.0,
+            limits: VecDeque::new(),
+            smallest: VecDeque::new(),
+            least: None,
+            late: 0.0,
+        }
+    }
+
     /// Records a feedback that permits `credit` outstanding bytes.
     pub(super) fn on_feedback(&mut self, now: Timestamp, credit: f64) {
         let limit = self.counted + credit;
@@ -70,7 +76,9 @@ impl LoopMeter {
             self.smallest.pop_back();
         }
         self.smallest.push_back((now, rest));
-        let window = Duration::from_secs_f64((RECENT_SHARE * rest).clamp(RECENT, LONGEST));
+        let parameters = self.parameters;
+        let window = (parameters.window_share * rest).clamp(parameters.window, parameters.longest);
+        let window = Duration::from_secs_f64(window);
         while self.smallest.len() > 1
             && self
                 .smallest
@@ -82,7 +90,8 @@ impl LoopMeter {
         let smallest = self.smallest.front().map_or(rest, |(_, value)| *value);
         let least = self.least.map_or(rest, |least| least.min(rest));
         self.least = Some(least);
-        let late = (smallest - least - interval.max(TOLERANCE * least)).clamp(0.0, LONGEST);
+        let late =
+            (smallest - least - interval.max(parameters.tolerance * least)).clamp(0.0, parameters.longest);
         self.late = if is_full { late.min(self.late) } else { late };
     }
 
@@ -120,7 +129,14 @@ mod tests {
 
     /// Each feedback permits the bytes that arrive in one interval; they arrive `late` seconds after an empty
     /// loop.
-    fn run(meter: &mut LoopMeter, from: f64, late: f64, turns: u32, busy: Option<Timestamp>, is_full: bool) {
+    fn run(
+        meter: &mut LoopDelayMeter,
+        from: f64,
+        late: f64,
+        turns: u32,
+        busy: Option<Timestamp>,
+        is_full: bool,
+    ) {
         let credit = (EMPTY + late) / INTERVAL * ALLOWED;
         for turn in 0..turns {
             let now = at(from + f64::from(turn) * INTERVAL);
@@ -135,7 +151,7 @@ mod tests {
 
     #[test]
     fn late_feedback_is_measured_and_forgotten() {
-        let mut meter = LoopMeter::default();
+        let mut meter = LoopDelayMeter::new(&LateFeedbackParameters::STANDARD);
         let busy = Some(at(0.0));
         run(&mut meter, 1.0, 0.0, 50, busy, false);
         assert!(meter.excess() < 1e-9, "{}", meter.excess());
@@ -151,18 +167,18 @@ mod tests {
 
     #[test]
     fn what_was_always_there_is_not_late() {
-        let mut meter = LoopMeter::default();
+        let mut meter = LoopDelayMeter::new(&LateFeedbackParameters::STANDARD);
         run(&mut meter, 1.0, 2.0, 100, Some(at(0.0)), false);
         assert!(meter.excess() < 1e-9, "{}", meter.excess());
     }
 
     #[test]
     fn a_full_link_needs_no_more_and_a_sender_without_data_tells_nothing() {
-        let mut meter = LoopMeter::default();
+        let mut meter = LoopDelayMeter::new(&LateFeedbackParameters::STANDARD);
         run(&mut meter, 1.0, 0.0, 50, Some(at(0.0)), true);
         run(&mut meter, 6.0, 2.0, 100, Some(at(0.0)), true);
         assert!(meter.excess() < 1e-9, "{}", meter.excess());
-        let mut meter = LoopMeter::default();
+        let mut meter = LoopDelayMeter::new(&LateFeedbackParameters::STANDARD);
         run(&mut meter, 1.0, 0.0, 50, None, false);
         run(&mut meter, 6.0, 2.0, 100, None, false);
         assert!(meter.excess() < 1e-9, "{}", meter.excess());

@@ -1,0 +1,286 @@
+//! Congestion controller of the receiver: the window W and the grants (congestion.md sections 3 to 9).
+//!
+//! A packet passes these steps: silence before it ([`silence`]), measurements ([`estimates`]), and, once the time
+//! for it has come, one update of the window ([`update`]): losses ([`losses`]), then slow start
+//! ([`slow_start`]), or a cut ([`cut`]) or growth ([`growth`], [`ramp`]).
+mod cut;
+mod estimates;
+mod growth;
+mod loss_bounds;
+mod losses;
+mod ramp;
+mod silence;
+mod slow_start;
+mod target;
+mod update;
+
+use std::time::Duration;
+
+use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
+
+use self::{cut::CutSeries, estimates::PathEstimates, loss_bounds::LossBounds, ramp::Ramp};
+use super::{
+    CongestionParameters, InitialGrant,
+    byte_rate::{ByteRate, as_bytes, as_count},
+};
+use crate::wire::{Activity, Stamp};
+
+/// Longest queueing delay of a single packet that is reported, in seconds: a stamp from before a jump of a clock
+/// can claim more.
+const LONGEST_REPORTED_QUEUE: f64 = 60.0;
+/// Largest jitter that is reported, in seconds.
+const LARGEST_REPORTED_JITTER: f64 = 1.0;
+
+/// Data of one received packet for the controller.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketSample {
+    /// Arrival time.
+    pub now: Timestamp,
+    /// Size with IP and UDP headers.
+    pub size: ByteCount,
+    /// Stamp of the packet: the sender's clock.
+    pub stamp: Stamp,
+    /// Activity of the sender; `None` for a packet that arrived after a higher-numbered one, because its flag
+    /// is outdated.
+    pub activity: Option<Activity>,
+    /// Missing packet numbers between the previous highest number and this one; `None` for a packet that
+    /// arrived after a higher-numbered one.
+    pub skipped: Option<u64>,
+    /// Packets of all kinds received since the last sample.
+    pub received: u64,
+    /// Packets declared lost since the last sample.
+    pub lost: u64,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+}
+
+/// Grant to the sender of data (transport.md section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Bytes that the sender may have outstanding beyond the largest reported packet.
+    pub credit: ByteCount,
+    /// Pacing rate.
+    pub rate: BitRate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The link is unknown and W doubles every round (section 2).
+    SlowStart,
+    /// Cuts and growth (section 6).
+    CongestionAvoidance,
+}
+
+/// W and the times that its next change awaits.
+#[derive(Clone, Copy, Debug)]
+struct CongestionWindow {
+    /// W.
+    bytes: f64,
+    /// W at the start.
+    initial: f64,
+    phase: Phase,
+    /// No growth and no ordinary cut before this time: the last change has not shown its effect.
+    hold: Timestamp,
+    updated_at: Timestamp,
+    /// u at the last adjustment of W to it.
+    late_feedback: f64,
+}
+
+impl CongestionWindow {
+    /// Postpones growth and ordinary cuts until `time` at least.
+    fn hold_until(&mut self, time: Timestamp) {
+        self.hold = self.hold.max(time);
+    }
+}
+
+/// Activity of the sender as its packets show it.
+#[derive(Clone, Copy, Debug, Default)]
+struct SenderActivity {
+    arrived_at: Option<Timestamp>,
+    /// Start of the current backlog.
+    backlog_since: Option<Timestamp>,
+    /// End of the last stall.
+    resumed_at: Option<Timestamp>,
+}
+
+impl SenderActivity {
+    const fn is_backlogged(&self) -> bool {
+        self.backlog_since.is_some()
+    }
+
+    /// Duration of the current backlog in seconds.
+    fn backlogged_for(&self, now: Timestamp) -> f64 {
+        self.backlog_since
+            .map_or(0.0, |since| now.saturating_since(since).as_secs_f64())
+    }
+
+    /// Time since the last stall in seconds.
+    fn since_resume(&self, now: Timestamp) -> Option<f64> {
+        self.resumed_at.map(|at| now.saturating_since(at).as_secs_f64())
+    }
+}
+
+/// Congestion controller of one direction of incoming data.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    parameters: &'static CongestionParameters,
+    path: PathEstimates,
+    window: CongestionWindow,
+    cuts: CutSeries,
+    ramp: Ramp,
+    /// Bounds of queue and window after losses.
+    bounds: LossBounds,
+    sender: SenderActivity,
+}
+
+impl Controller {
+    /// Creates a controller before the first packet. `rate` is the profile's rate of the incoming direction,
+    /// `reverse` that of the feedback's direction.
+    pub fn new(
+        parameters: &'static CongestionParameters,
+        profile: Option<&LinkProfile>,
+        rate: Option<BitRate>,
+        reverse: Option<BitRate>,
+    ) -> Self {
+        let initial = InitialGrant::new(parameters, rate, profile, reverse);
+        let capacity = rate.map_or(initial.rate, ByteRate::from).bytes_per_second();
+        Self {
+            parameters,
+            path: PathEstimates::new(parameters, profile, capacity, reverse),
+            window: CongestionWindow {
+                bytes: initial.window,
+                initial: initial.window,
+                phase: if rate.is_some() {
+                    Phase::CongestionAvoidance
+                } else {
+                    Phase::SlowStart
+                },
+                hold: Timestamp::ZERO,
+                updated_at: Timestamp::ZERO,
+                late_feedback: 0.0,
+            },
+            cuts: CutSeries::default(),
+            ramp: Ramp::default(),
+            bounds: LossBounds::default(),
+            sender: SenderActivity::default(),
+        }
+    }
+
+    /// Processes an eliciting packet.
+    pub fn on_packet(&mut self, sample: &PacketSample) {
+        let now = sample.now;
+        self.path.set_rtt(sample.min_rtt);
+        let loop_delay = self.path.loop_delay_sample(sample, self.sender.backlog_since);
+        let was_waiting = self.path.sender_waited_for_feedback(sample);
+        self.after_silence(now, was_waiting);
+        let rate_memory = self.path.rate_memory();
+        self.measure(sample, rate_memory);
+        if let Some(activity) = sample.activity {
+            self.on_activity(now, activity);
+        }
+        if let Some(delay) = loop_delay.filter(|_| self.sender.resumed_at != Some(now)) {
+            self.measure_loop(now, delay);
+        }
+        if self.window.phase == Phase::CongestionAvoidance {
+            let backlogged_for = self.sender.backlogged_for(now);
+            self.path.rate.learn(backlogged_for, rate_memory);
+        }
+        self.update_if_due(now);
+        self.sender.arrived_at = Some(now);
+    }
+
+    /// Records a grant that was sent.
+    pub fn on_granted(&mut self, now: Timestamp, grant: &Grant) {
+        if self.window.phase == Phase::CongestionAvoidance {
+            self.path.loop_delay.on_feedback(now, as_bytes(grant.credit));
+        }
+    }
+
+    /// Records the activity flag of the sender's newest packet, which may carry only feedback.
+    pub fn on_activity(&mut self, now: Timestamp, activity: Activity) {
+        match activity {
+            Activity::More => {
+                self.sender.backlog_since.get_or_insert(now);
+            }
+            Activity::Idle => self.sender.backlog_since = None,
+        }
+    }
+
+    /// Discards delays, rates and losses after a network change and reduces W to at most its initial value.
+    pub fn on_path_change(&mut self) {
+        self.window.bytes = self.window.bytes.min(self.window.initial);
+        self.window.late_feedback = 0.0;
+        self.path.restart(self.parameters);
+        self.cuts = CutSeries::default();
+        self.ramp = Ramp::default();
+        self.bounds = LossBounds::default();
+        self.sender.backlog_since = None;
+    }
+
+    /// Returns the current grant; `room` is the free space of the receive buffer (section 9).
+    pub fn grant(&self, now: Timestamp, room: ByteCount) -> Grant {
+        let window = self.window.bytes;
+        let control_loop = self.path.control_loop();
+        let rate = match self.window.phase {
+            Phase::SlowStart => window / control_loop,
+            Phase::CongestionAvoidance => {
+                let pacing = &self.parameters.pacing;
+                let target = self.target(now, self.path.delay.queue());
+                let late = self.path.loop_delay.excess();
+                let by_window =
+                    window / ((control_loop - late + pacing.queue_share * target) / pacing.gain + late);
+                by_window.max((window / control_loop).min(pacing.capacity_margin * self.path.rate.capacity))
+            }
+        };
+        Grant {
+            credit: as_count(window).min(room),
+            rate: ByteRate::new(rate).bit_rate(),
+        }
+    }
+
+    /// F: feedback interval.
+    pub fn feedback_interval(&self) -> Duration {
+        self.path.feedback_interval()
+    }
+
+    /// s: transmission time of a full packet at the estimated capacity.
+    pub fn packet_time(&self) -> Duration {
+        self.path.packet_time()
+    }
+
+    /// Returns true if the sender is backlogged.
+    pub const fn sender_has_backlog(&self) -> bool {
+        self.sender.is_backlogged()
+    }
+
+    /// W.
+    pub const fn window(&self) -> ByteCount {
+        as_count(self.window.bytes)
+    }
+
+    /// Estimated queueing delay q.
+    pub fn queue(&self) -> Duration {
+        Duration::from_secs_f64(self.path.delay.queue())
+    }
+
+    /// Queueing delay of a packet that arrives now.
+    pub fn queue_of(&self, now: Timestamp, stamp: Stamp, size: ByteCount) -> Duration {
+        let waited = self.path.delay.above_base(now, stamp, size);
+        Duration::from_secs_f64(waited.min(LONGEST_REPORTED_QUEUE))
+    }
+
+    /// rmax: maximum delivery rate.
+    pub fn rate(&self) -> BitRate {
+        ByteRate::new(self.path.rate.max()).bit_rate()
+    }
+
+    /// C: estimated capacity.
+    pub const fn capacity(&self) -> ByteRate {
+        ByteRate::new(self.path.rate.capacity)
+    }
+
+    /// Interarrival jitter (RFC 3550).
+    pub fn jitter(&self) -> Duration {
+        Duration::from_secs_f64(self.path.delay.jitter.clamp(0.0, LARGEST_REPORTED_JITTER))
+    }
+}
