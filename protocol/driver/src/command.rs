@@ -12,7 +12,7 @@ use crate::{
 /// Capacity of the command queue; senders wait when it is full.
 const QUEUE: usize = 256;
 
-/// A command to the shell about one connection.
+/// A command to the driver task about one connection.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) connection: ConnectionHandle,
@@ -39,9 +39,9 @@ pub(crate) enum ConnectionCommand {
     Abandoned,
 }
 
-/// Error: the shell has ended.
+/// Error: the driver task has ended.
 #[derive(Debug)]
-pub(crate) struct ShellGone;
+pub(crate) struct DriverGone;
 
 /// Sender of commands for one connection.
 #[derive(Clone, Debug)]
@@ -50,45 +50,45 @@ pub(crate) struct Commands {
     queue: mpsc::Sender<Command>,
     /// For commands that must not wait: dropped handles and reads. At most one command per stream and kind is
     /// queued, so the number of streams bounds the queue.
-    late: mpsc::UnboundedSender<Command>,
+    unlimited: mpsc::UnboundedSender<Command>,
 }
 
 impl Commands {
-    pub(crate) async fn send(&self, what: ConnectionCommand) -> Result<(), ShellGone> {
+    pub(crate) async fn send(&self, what: ConnectionCommand) -> Result<(), DriverGone> {
         let command = Command {
             connection: self.connection,
             what,
         };
-        self.queue.send(command).await.map_err(|_| ShellGone)
+        self.queue.send(command).await.map_err(|_| DriverGone)
     }
 
-    pub(crate) fn send_late(&self, what: ConnectionCommand) {
-        // A shell that has ended has already dropped all streams.
-        let _gone = self.late.send(Command {
+    pub(crate) fn send_at_once(&self, what: ConnectionCommand) {
+        // A task that has ended has already dropped all streams.
+        let _gone = self.unlimited.send(Command {
             connection: self.connection,
             what,
         });
     }
 }
 
-/// The shell's end of the command channels.
+/// The driver task's end of the command channels.
 #[derive(Debug)]
 pub(crate) struct CommandQueue {
     pub(crate) queue: mpsc::Receiver<Command>,
-    pub(crate) late: mpsc::UnboundedReceiver<Command>,
+    pub(crate) unlimited: mpsc::UnboundedReceiver<Command>,
     queue_sender: mpsc::Sender<Command>,
-    late_sender: mpsc::UnboundedSender<Command>,
+    unlimited_sender: mpsc::UnboundedSender<Command>,
 }
 
 impl CommandQueue {
     pub(crate) fn new() -> Self {
         let (queue_sender, queue) = mpsc::channel(QUEUE);
-        let (late_sender, late) = mpsc::unbounded_channel();
+        let (unlimited_sender, unlimited) = mpsc::unbounded_channel();
         Self {
             queue,
-            late,
+            unlimited,
             queue_sender,
-            late_sender,
+            unlimited_sender,
         }
     }
 
@@ -97,7 +97,7 @@ impl CommandQueue {
         Commands {
             connection,
             queue: self.queue_sender.clone(),
-            late: self.late_sender.clone(),
+            unlimited: self.unlimited_sender.clone(),
         }
     }
 }

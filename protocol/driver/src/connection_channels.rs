@@ -1,4 +1,4 @@
-//! The shell's side of each connection: channels to its users, and data that waits for space.
+//! The driver task's side of each connection: channels to its users, and data that waits for space.
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
@@ -31,7 +31,7 @@ const WAITING_OPENS: usize = 1024;
 
 /// Channels of one connection to its users.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct ConnectionChannels {
     commands: Commands,
     /// Boxed, because the channel allocates space for 32 items at its creation.
     incoming: Option<mpsc::Sender<Box<RecvStream>>>,
@@ -68,7 +68,7 @@ pub(crate) struct Open {
     pub(crate) reply: oneshot::Sender<Result<SendStream, SessionError>>,
 }
 
-impl Links {
+impl ConnectionChannels {
     pub(crate) fn new(commands: Commands, state: LinkState) -> (Self, Session) {
         let (incoming, accept) = mpsc::channel(UNACCEPTED);
         let (state, state_watch) = watch::channel(state);
@@ -82,7 +82,7 @@ impl Links {
             expecting: Arc::clone(&expecting),
         };
         let session = Session::new(commands.clone(), accept, watches);
-        let links = Self {
+        let channels = Self {
             commands,
             incoming: Some(incoming),
             state,
@@ -93,7 +93,7 @@ impl Links {
             receiving: BTreeMap::new(),
             opens: VecDeque::new(),
         };
-        (links, session)
+        (channels, session)
     }
 
     pub(crate) fn set_state(&self, state: LinkState) {
@@ -210,7 +210,7 @@ impl Links {
     }
 
     /// Executes a user's command.
-    pub(crate) fn carry_out(&mut self, now: Timestamp, connection: &mut Connection, what: ConnectionCommand) {
+    pub(crate) fn execute(&mut self, now: Timestamp, connection: &mut Connection, what: ConnectionCommand) {
         match what {
             ConnectionCommand::Open {
                 options,

@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     clock::Clock,
+    driver_task::DriverTask,
     session::{End, LinkState, OpenOptions, Session},
-    shell::Shell,
     socket::{SegmentationOffload, SessionSocket},
     stream::SendStream,
 };
@@ -110,17 +110,17 @@ pub fn dial_with(
         last_stamp: config.last_stamp,
     };
     let handle = endpoint.connect(now, to).map_err(DialError::Connect)?;
-    // Only its session controls a dialled shell.
+    // Only its session controls the driver task of a dialled session.
     let (_owner, control) = mpsc::channel(1);
     let (counters, _) = watch::channel(endpoint.counters());
-    let mut shell = Shell::new(endpoint, socket, clock, None, control, counters);
-    let session = shell.link(handle, LinkState::Connecting);
+    let mut driver = DriverTask::new(endpoint, socket, clock, None, control, counters);
+    let session = driver.add_connection(handle, LinkState::Connecting);
     let mut streams = Vec::with_capacity(first.len());
-    if let Some((endpoint, links, _)) = shell.parts(handle) {
+    if let Some((endpoint, channels, _)) = driver.parts(handle) {
         for FirstStream { options, bytes, end } in first {
             if let Some(connection) = endpoint.connection(handle) {
                 streams.push(
-                    links
+                    channels
                         .open_now(now, connection, options, bytes, end)
                         .map_err(DialError::Streams)?,
                 );
@@ -128,7 +128,7 @@ pub fn dial_with(
         }
         endpoint.start(handle);
     }
-    tokio::spawn(shell.run());
+    tokio::spawn(driver.run());
     Ok((session, streams))
 }
 

@@ -18,7 +18,7 @@ use crate::{
     batch::Batch,
     clock::Clock,
     command::{Command, CommandQueue, ConnectionCommand},
-    links::Links,
+    connection_channels::ConnectionChannels,
     listen::Incoming,
     session::{LinkState, Session},
     socket::SessionSocket,
@@ -29,25 +29,25 @@ const COMMANDS_A_TURN: usize = 128;
 /// Maximum number of datagrams sent in one turn, so that a fast sender does not starve arriving feedback: 128
 /// datagrams take 1.3 ms at 1 Gbit/s.
 const DATAGRAMS_A_TURN: usize = 128;
-/// Time for which an ending shell continues, so that its CLOSE packets are sent.
+/// Time for which an ending task continues, so that its CLOSE packets are sent.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// A command of the shell's owner.
+/// A command of the task's owner.
 #[derive(Debug)]
 pub(crate) enum Control {
     Devices(BTreeMap<PublicKey, DeviceStatus>),
-    /// Closes every session with this error code, then ends the shell.
+    /// Closes every session with this error code, then ends the task.
     Shutdown(u64),
 }
 
 /// State of the task.
-pub(crate) struct Shell {
+pub(crate) struct DriverTask {
     endpoint: Endpoint,
     socket: SessionSocket,
     clock: Clock,
     commands: CommandQueue,
-    links: BTreeMap<ConnectionHandle, Links>,
-    /// Channel for sessions that peers open; `None` for an agent's shell.
+    channels: BTreeMap<ConnectionHandle, ConnectionChannels>,
+    /// Channel for sessions that peers open; `None` for an agent's task.
     incoming: Option<mpsc::Sender<Incoming>>,
     control: mpsc::Receiver<Control>,
     counters: watch::Sender<EndpointCounters>,
@@ -56,7 +56,7 @@ pub(crate) struct Shell {
     /// Datagrams for the next call of the socket.
     batch: Batch,
     /// Destination of a datagram that did not fit the previous batch.
-    ahead: Option<SocketAddr>,
+    deferred: Option<SocketAddr>,
     /// Bytes of that datagram; otherwise the buffer into which the core writes the next datagram.
     datagram: Vec<u8>,
     /// True while the other end of `control` exists.
@@ -75,7 +75,7 @@ enum Ends {
     Lingering(tokio::time::Instant),
 }
 
-impl Shell {
+impl DriverTask {
     pub(crate) fn new(
         endpoint: Endpoint,
         socket: SessionSocket,
@@ -94,13 +94,13 @@ impl Shell {
             socket,
             clock,
             commands: CommandQueue::new(),
-            links: BTreeMap::new(),
+            channels: BTreeMap::new(),
             incoming,
             control,
             counters,
             touched: BTreeSet::new(),
             batch: Batch::default(),
-            ahead: None,
+            deferred: None,
             datagram: Vec::new(),
             owned: true,
             ends,
@@ -108,29 +108,32 @@ impl Shell {
     }
 
     /// Creates the users' handle for a connection.
-    pub(crate) fn link(&mut self, handle: ConnectionHandle, state: LinkState) -> Session {
-        let (links, session) = Links::new(self.commands.commands(handle), state);
-        self.links.insert(handle, links);
+    pub(crate) fn add_connection(&mut self, handle: ConnectionHandle, state: LinkState) -> Session {
+        let (channels, session) = ConnectionChannels::new(self.commands.commands(handle), state);
+        self.channels.insert(handle, channels);
         self.touched.insert(handle);
         session
     }
 
-    /// Returns the endpoint and a connection's links, to fill the first streams before the task runs.
-    pub(crate) fn parts(&mut self, handle: ConnectionHandle) -> Option<(&mut Endpoint, &mut Links, &Clock)> {
-        let links = self.links.get_mut(&handle)?;
-        Some((&mut self.endpoint, links, &self.clock))
+    /// Returns the endpoint and a connection's channels, to fill the first streams before the task runs.
+    pub(crate) fn parts(
+        &mut self,
+        handle: ConnectionHandle,
+    ) -> Option<(&mut Endpoint, &mut ConnectionChannels, &Clock)> {
+        let channels = self.channels.get_mut(&handle)?;
+        Some((&mut self.endpoint, channels, &self.clock))
     }
 
-    /// Runs until the shell ends.
+    /// Runs until the task ends.
     pub(crate) async fn run(mut self) {
         loop {
             let more = self.turn();
             if let Ends::Lingering(until) = self.ends
-                && (tokio::time::Instant::now() >= until || self.links.is_empty() && !more)
+                && (tokio::time::Instant::now() >= until || self.channels.is_empty() && !more)
             {
                 return;
             }
-            if self.ends == Ends::WithSessions && self.links.is_empty() && self.batch.is_empty() {
+            if self.ends == Ends::WithSessions && self.channels.is_empty() && self.batch.is_empty() {
                 // Locally closed sessions may still have to send CLOSE.
                 self.ends = Ends::Lingering(tokio::time::Instant::now() + LINGER);
             }
@@ -156,8 +159,8 @@ impl Shell {
         if self.incoming.is_some() {
             return;
         }
-        for (handle, links) in &self.links {
-            let expects = links.expects_data();
+        for (handle, channels) in &self.channels {
+            let expects = channels.expects_data();
             if self
                 .endpoint
                 .peek(*handle)
@@ -203,7 +206,7 @@ impl Shell {
             }
             _result = writable => {}
             control = self.control.recv(), if self.owned => self.handle_control(control),
-            Some(command) = self.commands.late.recv() => self.handle_commands(command),
+            Some(command) = self.commands.unlimited.recv() => self.handle_commands(command),
             Some(command) = self.commands.queue.recv() => self.handle_commands(command),
             () = timer => {}
         }
@@ -233,7 +236,7 @@ impl Shell {
         for _ in 0..COMMANDS_A_TURN {
             let next = self
                 .commands
-                .late
+                .unlimited
                 .try_recv()
                 .or_else(|_| self.commands.queue.try_recv());
             let Ok(command) = next else { return };
@@ -249,14 +252,15 @@ impl Shell {
         }: Command,
     ) {
         let now = self.clock.now();
-        let (Some(links), Some(connection)) = (self.links.get_mut(&handle), self.endpoint.connection(handle))
+        let (Some(channels), Some(connection)) =
+            (self.channels.get_mut(&handle), self.endpoint.connection(handle))
         else {
             if let ConnectionCommand::Open { reply, .. } = what {
                 drop(reply);
             }
             return;
         };
-        links.carry_out(now, connection, what);
+        channels.execute(now, connection, what);
         self.touched.insert(handle);
     }
 
@@ -265,7 +269,7 @@ impl Shell {
         match control {
             Some(Control::Devices(devices)) => self.endpoint.set_devices(now, devices),
             Some(Control::Shutdown(error)) => {
-                for handle in self.links.keys() {
+                for handle in self.channels.keys() {
                     if let Some(connection) = self.endpoint.connection(*handle) {
                         connection.close(now, error, "");
                     }
@@ -275,7 +279,7 @@ impl Shell {
             }
             None => {
                 self.owned = false;
-                // A dialled shell never had an owner: its sessions decide.
+                // A dialled task never had an owner: its sessions decide.
                 if self.ends == Ends::OnControl {
                     self.handle_control(Some(Control::Shutdown(0)));
                 }
@@ -292,11 +296,11 @@ impl Shell {
 
     fn handle_event(&mut self, handle: ConnectionHandle, event: Event) {
         if let Event::Accepted { device, profile } = event {
-            self.take_in(handle, device, profile);
+            self.accept_session(handle, device, profile);
             return;
         }
         let now = self.clock.now();
-        let Some(links) = self.links.get_mut(&handle) else {
+        let Some(channels) = self.channels.get_mut(&handle) else {
             return;
         };
         match event {
@@ -305,32 +309,32 @@ impl Shell {
                 debug!(?early, "session open");
                 // A user that sees the open session may read its exporter secret at once.
                 if let Some(connection) = self.endpoint.connection(handle) {
-                    links.publish(connection);
+                    channels.publish(connection);
                 }
-                links.set_state(LinkState::Open);
+                channels.set_state(LinkState::Open);
             }
-            Event::Stalled => links.set_state(LinkState::Stalled),
-            Event::Resumed => links.set_state(LinkState::Open),
-            Event::Token(token) => links.set_token(token),
+            Event::Stalled => channels.set_state(LinkState::Stalled),
+            Event::Resumed => channels.set_state(LinkState::Open),
+            Event::Token(token) => channels.set_token(token),
             Event::Closed(reason) => {
                 if let Some(connection) = self.endpoint.connection(handle) {
-                    links.publish(connection);
+                    channels.publish(connection);
                 }
-                links.close(&reason);
-                self.links.remove(&handle);
+                channels.close(&reason);
+                self.channels.remove(&handle);
                 debug!(%reason, "session over");
             }
             Event::Stream(event) => {
                 if let Some(connection) = self.endpoint.connection(handle) {
                     match event {
-                        StreamEvent::Opened => links.accept(now, connection),
+                        StreamEvent::Opened => channels.accept(now, connection),
                         StreamEvent::Readable(id) | StreamEvent::Cancelled(id, _) => {
-                            links.read(now, connection, id)
+                            channels.read(now, connection, id)
                         }
-                        StreamEvent::Writable(id) => links.write_waiting(now, connection, id),
-                        StreamEvent::Finished(id) => links.sent(id),
-                        StreamEvent::Stopped(id, error) => links.stopped(id, error),
-                        StreamEvent::Available => links.open_waiting(now, connection),
+                        StreamEvent::Writable(id) => channels.write_waiting(now, connection, id),
+                        StreamEvent::Finished(id) => channels.sent(id),
+                        StreamEvent::Stopped(id, error) => channels.stopped(id, error),
+                        StreamEvent::Available => channels.open_waiting(now, connection),
                     }
                 }
             }
@@ -339,14 +343,14 @@ impl Shell {
 
     /// Passes a session that a device opened to the gateway; the session is closed if the queue is full or
     /// nobody accepts sessions.
-    fn take_in(&mut self, handle: ConnectionHandle, device: PublicKey, profile: Option<LinkProfile>) {
-        let session = self.link(handle, LinkState::Open);
+    fn accept_session(&mut self, handle: ConnectionHandle, device: PublicKey, profile: Option<LinkProfile>) {
+        let session = self.add_connection(handle, LinkState::Open);
         let now = self.clock.now();
-        if let (Some(links), Some(connection)) =
-            (self.links.get_mut(&handle), self.endpoint.connection(handle))
+        if let (Some(channels), Some(connection)) =
+            (self.channels.get_mut(&handle), self.endpoint.connection(handle))
         {
-            links.publish(connection);
-            links.accept(now, connection);
+            channels.publish(connection);
+            channels.accept(now, connection);
         }
         let taken = self.incoming.as_ref().is_some_and(|incoming| {
             incoming
@@ -384,7 +388,7 @@ impl Shell {
     /// send.
     fn fill_batch(&mut self, now: Timestamp, most: usize) -> usize {
         let most = most.min(self.socket.max_segments());
-        let session = match self.ahead.take() {
+        let session = match self.deferred.take() {
             Some(remote) => {
                 self.batch.restart(remote, &self.datagram);
                 None
@@ -405,7 +409,7 @@ impl Shell {
                 break;
             };
             if !self.batch.takes(transmit.remote, transmit.len) {
-                self.ahead = Some(transmit.remote);
+                self.deferred = Some(transmit.remote);
                 break;
             }
             self.batch.push(&self.datagram);
@@ -429,8 +433,10 @@ impl Shell {
 
     fn publish(&mut self) {
         for handle in std::mem::take(&mut self.touched) {
-            if let (Some(links), Some(connection)) = (self.links.get(&handle), self.endpoint.peek(handle)) {
-                links.publish(connection);
+            if let (Some(channels), Some(connection)) =
+                (self.channels.get(&handle), self.endpoint.peek(handle))
+            {
+                channels.publish(connection);
             }
         }
         let counters = self.endpoint.counters();

@@ -7,11 +7,11 @@
 mod batch;
 mod clock;
 mod command;
+mod connection_channels;
 mod dial;
-mod links;
+mod driver_task;
 mod listen;
 mod session;
-mod shell;
 mod socket;
 mod stream;
 

@@ -15,8 +15,8 @@ use tokio::{
 use crate::{
     clock::Clock,
     dial::seed,
+    driver_task::{Control, DriverTask},
     session::Session,
-    shell::{Control, Shell},
     socket::{SegmentationOffload, SessionSocket},
 };
 
@@ -134,8 +134,8 @@ pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result
     let (sender, incoming) = mpsc::channel(BACKLOG);
     let (control, control_out) = mpsc::channel(16);
     let (counters, counters_out) = watch::channel(endpoint.counters());
-    let shell = Shell::new(endpoint, socket, clock, Some(sender), control_out, counters);
-    let task = tokio::spawn(shell.run());
+    let driver = DriverTask::new(endpoint, socket, clock, Some(sender), control_out, counters);
+    let task = tokio::spawn(driver.run());
     Ok(Listener {
         local,
         incoming,

@@ -86,7 +86,7 @@ struct Inner {
     watches: Watches,
 }
 
-/// Values that the shell keeps up to date for users.
+/// Values that the driver task keeps up to date for users.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
     pub(crate) state: watch::Receiver<LinkState>,
@@ -156,7 +156,7 @@ impl Session {
     /// Registers a user that waits for a response or more of one. Meanwhile an agent sends PINGs during
     /// silence, so that the loss of the session is detected early (docs/protocol/transport.md section 7.3).
     pub fn expect_data(&self) -> Expectation {
-        // The shell reads the value when it wakes up next, at the latest for the stream of the request.
+        // The driver task reads the value when it wakes up next, at the latest for the stream of the request.
         let expecting = Arc::clone(&self.inner.watches.expecting);
         expecting.fetch_add(1, Ordering::Relaxed);
         Expectation(expecting)
@@ -195,7 +195,7 @@ impl Session {
     pub fn close(&self, error: u64, reason: &str) {
         self.inner
             .commands
-            .send_late(ConnectionCommand::Close(error, reason.to_owned()));
+            .send_at_once(ConnectionCommand::Close(error, reason.to_owned()));
     }
 
     /// Waits for the end of the session.
@@ -224,6 +224,6 @@ impl Session {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.commands.send_late(ConnectionCommand::Abandoned);
+        self.commands.send_at_once(ConnectionCommand::Abandoned);
     }
 }

@@ -121,7 +121,8 @@ impl SendStream {
     /// Cancels the stream at once; unsent bytes are dropped.
     pub fn cancel(&mut self, error: u64) {
         self.finished = true;
-        self.commands.send_late(ConnectionCommand::Cancel(self.id, error));
+        self.commands
+            .send_at_once(ConnectionCommand::Cancel(self.id, error));
     }
 
     /// Waits until the peer stops the stream or the session is lost.
@@ -143,7 +144,7 @@ impl SendStream {
             Ok(error) => Err(error
                 .clone()
                 .unwrap_or(StreamError::SessionLost(CloseReason::Local { error: 0 }))),
-            // The shell drops a stream once all of it has been acknowledged.
+            // The driver task drops a stream once all of it has been acknowledged.
             Err(_) if self.finished => Ok(()),
             Err(_) => Err(StreamError::SessionLost(CloseReason::Local { error: 0 })),
         }
@@ -165,12 +166,12 @@ impl Drop for SendStream {
     fn drop(&mut self) {
         if !self.finished {
             self.commands
-                .send_late(ConnectionCommand::Cancel(self.id, crate::ERROR_ABANDONED));
+                .send_at_once(ConnectionCommand::Cancel(self.id, crate::ERROR_ABANDONED));
         }
     }
 }
 
-/// Item that the shell passes to a reader.
+/// Item that the driver task passes to a reader.
 #[derive(Debug)]
 pub(crate) enum Chunk {
     Data(Bytes),
@@ -234,9 +235,9 @@ impl RecvStream {
             return outcome.clone().map(|()| None);
         }
         let chunk = self.chunks.recv().await;
-        // The shell sets the flag if the queue was full and must be informed of free space.
+        // The driver task sets the flag if the queue was full and must be informed of free space.
         if self.starved.swap(false, Ordering::AcqRel) {
-            self.commands.send_late(ConnectionCommand::ReadMore(self.id));
+            self.commands.send_at_once(ConnectionCommand::ReadMore(self.id));
         }
         let outcome = match chunk {
             Some(Chunk::Data(bytes)) => return Ok(Some(bytes)),
@@ -252,7 +253,8 @@ impl RecvStream {
     pub fn stop(&mut self, error: u64) {
         if self.outcome.is_none() {
             self.outcome = Some(Err(StreamError::Finished));
-            self.commands.send_late(ConnectionCommand::Stop(self.id, error));
+            self.commands
+                .send_at_once(ConnectionCommand::Stop(self.id, error));
         }
     }
 }
@@ -261,7 +263,7 @@ impl Drop for RecvStream {
     fn drop(&mut self) {
         if self.outcome.is_none() {
             self.commands
-                .send_late(ConnectionCommand::Stop(self.id, crate::ERROR_ABANDONED));
+                .send_at_once(ConnectionCommand::Stop(self.id, crate::ERROR_ABANDONED));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Two shells on real sockets over loopback.
+//! Two driver tasks on real sockets over loopback.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 

@@ -1,4 +1,4 @@
-//! Two shells on real sockets, whose turns the test runs.
+//! Two driver tasks on real sockets, whose turns the test runs.
 use std::{net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
@@ -17,8 +17,8 @@ use crate::{
 };
 
 struct Pair {
-    agent: Shell,
-    gateway: Shell,
+    agent: DriverTask,
+    gateway: DriverTask,
     session: Session,
     accepted: mpsc::Receiver<Incoming>,
     _control: [mpsc::Sender<Control>; 2],
@@ -48,7 +48,7 @@ impl Pair {
         let (incoming, accepted) = mpsc::channel(4);
         let (gateway_control, control) = mpsc::channel(1);
         let (counters, _) = watch::channel(endpoint.counters());
-        let gateway = Shell::new(endpoint, bind(), clock, Some(incoming), control, counters);
+        let gateway = DriverTask::new(endpoint, bind(), clock, Some(incoming), control, counters);
         let clock = Clock::start();
         let config = AgentEndpointConfig {
             secret: device,
@@ -65,8 +65,8 @@ impl Pair {
         let handle = endpoint.connect(clock.now(), to).unwrap();
         let (agent_control, control) = mpsc::channel(1);
         let (counters, _) = watch::channel(endpoint.counters());
-        let mut agent = Shell::new(endpoint, bind(), clock, None, control, counters);
-        let session = agent.link(handle, LinkState::Connecting);
+        let mut agent = DriverTask::new(endpoint, bind(), clock, None, control, counters);
+        let session = agent.add_connection(handle, LinkState::Connecting);
         agent.endpoint.start(handle);
         Self {
             agent,
@@ -77,10 +77,10 @@ impl Pair {
         }
     }
 
-    /// One turn of each shell, then a wait for datagrams or a timer.
+    /// One turn of each task, then a wait for datagrams or a timer.
     async fn step(&mut self) {
         let more = self.agent.turn() | self.gateway.turn();
-        // A timer of one shell may expire before a datagram arrives.
+        // A timer of one task may expire before a datagram arrives.
         let wait = Duration::from_millis(u64::from(!more));
         let arrival = async {
             tokio::select! {
@@ -101,15 +101,15 @@ impl Pair {
                 break incoming.session;
             }
         };
-        let handle = *self.gateway.links.keys().next().unwrap();
-        let (endpoint, links, clock) = self.gateway.parts(handle).unwrap();
+        let handle = *self.gateway.channels.keys().next().unwrap();
+        let (endpoint, channels, clock) = self.gateway.parts(handle).unwrap();
         let options = OpenOptions {
             class: Priority::NORMAL,
             early: EarlyData::Forbidden,
             total: Some(body.len() as u64),
         };
         let connection = endpoint.connection(handle).unwrap();
-        let stream = links
+        let stream = channels
             .open_now(clock.now(), connection, options, body.clone(), End::Finish)
             .unwrap();
         let agent = self.session.clone();
@@ -128,7 +128,7 @@ impl Pair {
                 () = self.step() => {}
             }
             // The agent's requests for more data arrive through the channel that its task would read.
-            while let Ok(command) = self.agent.commands.late.try_recv() {
+            while let Ok(command) = self.agent.commands.unlimited.try_recv() {
                 self.agent.handle_commands(command);
             }
         };
