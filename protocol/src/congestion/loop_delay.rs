@@ -49,9 +49,14 @@ impl LoopDelayMeter {
         self.limits.push_back((now, limit));
     }
 
-    /// Records the newest packet, `bytes` after the previous one; the sender is backlogged since `busy`.
+    /// Records the newest packet, `bytes` after the previous one; the sender has a backlog since `backlog_since`.
     /// Returns the loop time in seconds if the packet gives a sample.
-    pub(super) fn on_newest(&mut self, now: Timestamp, bytes: f64, busy: Option<Timestamp>) -> Option<f64> {
+    pub(super) fn on_newest(
+        &mut self,
+        now: Timestamp,
+        bytes: f64,
+        backlog_since: Option<Timestamp>,
+    ) -> Option<f64> {
         self.counted += bytes;
         let mut is_first = false;
         while self
@@ -63,21 +68,25 @@ impl LoopDelayMeter {
             is_first = true;
         }
         let (sent, _) = self.limits.front().filter(|_| is_first)?;
-        (busy? <= *sent).then(|| now.saturating_since(*sent).as_secs_f64())
+        (backlog_since? <= *sent).then(|| now.saturating_since(*sent).as_secs_f64())
     }
 
     /// Processes a loop time without the packet's queueing delay; `interval` is the feedback interval. If the
     /// link `is_full`, u does not rise, because late feedback is not what limits the rate.
-    pub(super) fn take(&mut self, now: Timestamp, rest: f64, interval: f64, is_full: bool) {
-        while self.smallest.back().is_some_and(|(_, value)| *value >= rest) {
+    pub(super) fn on_sample(&mut self, now: Timestamp, without_queue: f64, interval: f64, is_full: bool) {
+        while self
+            .smallest
+            .back()
+            .is_some_and(|(_, value)| *value >= without_queue)
+        {
             self.smallest.pop_back();
         }
         if self.smallest.len() == MAX_CANDIDATES {
             self.smallest.pop_back();
         }
-        self.smallest.push_back((now, rest));
+        self.smallest.push_back((now, without_queue));
         let parameters = self.parameters;
-        let window = (parameters.window_share * rest).clamp(parameters.window, parameters.longest);
+        let window = (parameters.window_share * without_queue).clamp(parameters.window, parameters.longest);
         let window = Duration::from_secs_f64(window);
         while self.smallest.len() > 1
             && self
@@ -87,8 +96,8 @@ impl LoopDelayMeter {
         {
             self.smallest.pop_front();
         }
-        let smallest = self.smallest.front().map_or(rest, |(_, value)| *value);
-        let least = self.least.map_or(rest, |least| least.min(rest));
+        let smallest = self.smallest.front().map_or(without_queue, |(_, value)| *value);
+        let least = self.least.map_or(without_queue, |least| least.min(without_queue));
         self.least = Some(least);
         let late =
             (smallest - least - interval.max(parameters.tolerance * least)).clamp(0.0, parameters.longest);
@@ -142,7 +151,7 @@ mod tests {
             let now = at(from + f64::from(turn) * INTERVAL);
             for _ in 0..4 {
                 if let Some(time) = meter.on_newest(now, ALLOWED / 4.0, busy) {
-                    meter.take(now, time, INTERVAL, is_full);
+                    meter.on_sample(now, time, INTERVAL, is_full);
                 }
             }
             meter.on_feedback(now, credit);

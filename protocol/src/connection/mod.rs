@@ -4,13 +4,13 @@
 //! Sans-IO: time is an argument, and output is polled. The endpoint drives the connection; users open, write
 //! and read streams.
 mod config;
-mod deadline;
 mod held_packets;
 mod mtu;
 mod path;
 mod probe;
 mod receive;
 mod stats;
+mod timeouts;
 mod timer;
 mod transmit;
 mod user;
@@ -63,7 +63,7 @@ const STALL_PATIENCE: Duration = Duration::from_millis(50);
 /// Silence after which an agent that waits for data sends PING (transport.md section 7.3). A shorter time
 /// would cause PINGs in the pauses of ordinary pages. With the repetitions, a gateway that lost the session
 /// is detected within two seconds.
-const FIRST_ASK: Duration = Duration::from_secs(1);
+const FIRST_KEEPALIVE: Duration = Duration::from_secs(1);
 /// Maximum interval of a sender's PINGs while the receiver's buffer is full.
 const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 
@@ -85,7 +85,7 @@ enum Keys {
 }
 
 #[derive(Debug)]
-enum Life {
+enum Lifecycle {
     Open,
     /// Sends CLOSE, and repeats it for late packets while `answers` remain.
     Closing {
@@ -135,7 +135,7 @@ pub struct Connection {
     config: TransportConfig,
     profile: Option<LinkProfile>,
     keys: Keys,
-    life: Life,
+    lifecycle: Lifecycle,
     confirmed: bool,
     path: Path,
     mtu: PathMtu,
@@ -151,7 +151,7 @@ pub struct Connection {
     unopened: u64,
     /// True if packets before the next one were dropped because the buffer was full.
     dropped: bool,
-    book: SentPackets,
+    sent_packets: SentPackets,
     breaker: LossCircuitBreaker,
     rtt: RttEstimator,
     controller: Controller,
@@ -166,19 +166,19 @@ pub struct Connection {
     /// Time since which the user waits for data from the peer.
     expecting_since: Option<Timestamp>,
     /// Keepalive PINGs since the last eliciting packet of the peer.
-    asked: u32,
+    keepalive_pings: u32,
     ping_due: bool,
     response_due: Option<[u8; 8]>,
     tokens: VecDeque<[u8; 32]>,
     challenge_secret: [u8; 32],
     challenges: u64,
     events: VecDeque<Event>,
-    heard_at: Timestamp,
+    last_received_at: Timestamp,
     /// End of the last stall; earlier packets waited during the stall.
     resumed_at: Timestamp,
-    sent_at: Timestamp,
+    last_sent_at: Timestamp,
     /// Activity flag of the last eliciting packet: IDLE gets feedback at once, others at the peer's interval.
-    last_asked: Activity,
+    last_eliciting: Activity,
     /// True after a network change: the next packet is padded, so that three times its size holds data
     /// (section 7.2).
     pad_due: bool,
@@ -207,7 +207,7 @@ impl Connection {
             config: config.clone(),
             profile,
             keys,
-            life: Life::Open,
+            lifecycle: Lifecycle::Open,
             confirmed: false,
             path: Path::new(remote, validation),
             mtu: path_mtu(config.max_udp_payload.into(), remote),
@@ -219,7 +219,7 @@ impl Connection {
             received_seen: 0,
             unopened: 0,
             dropped: false,
-            book: SentPackets::default(),
+            sent_packets: SentPackets::default(),
             breaker: LossCircuitBreaker::default(),
             rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),
             controller: Controller::new(congestion, profile.as_ref(), incoming, outgoing),
@@ -238,17 +238,17 @@ impl Connection {
             timers_stale: true,
             tail_reports: 0,
             expecting_since: None,
-            asked: 0,
+            keepalive_pings: 0,
             ping_due: false,
             response_due: None,
             tokens: VecDeque::new(),
             challenge_secret: [0; 32],
             challenges: 0,
             events: VecDeque::new(),
-            heard_at: now,
+            last_received_at: now,
             resumed_at: now,
-            sent_at: now,
-            last_asked: Activity::More,
+            last_sent_at: now,
+            last_eliciting: Activity::More,
             pad_due: false,
             stats: ConnectionStats::default(),
         };
@@ -343,11 +343,11 @@ impl Connection {
         self.confirmed = true;
         self.apply_parameters(&parameters);
         if early == EarlyOutcome::Rejected {
-            let report = self.book.lose_all();
+            let report = self.sent_packets.lose_all();
             self.apply_report(now, report);
         }
         self.streams.release();
-        self.heard(now);
+        self.on_authenticated(now);
         self.prober.on_progress(now);
         self.rearm();
     }
@@ -391,15 +391,15 @@ impl Connection {
     }
 
     /// Records the arrival of an authenticated packet.
-    fn heard(&mut self, now: Timestamp) {
-        self.heard_at = now;
-        if self.prober.on_heard(now) {
+    fn on_authenticated(&mut self, now: Timestamp) {
+        self.last_received_at = now;
+        if self.prober.on_received(now) {
             self.events.push_back(Event::Resumed);
             self.resumed_at = now;
             self.rtt.on_resume(now);
             self.pacer.drain(now);
             // Packets sent before the stall may be lost or late: one packet finds out.
-            self.prober.due = self.book.is_awaiting();
+            self.prober.due = self.sent_packets.is_awaiting();
             if self.prober.due && !self.streams.has_output() {
                 self.ping_due = true;
             }
@@ -409,7 +409,7 @@ impl Connection {
     /// Handles CLOSE of the peer.
     fn closed_by_peer(&mut self, now: Timestamp, reason: CloseReason) {
         self.events.push_back(Event::Closed(reason));
-        self.life = Life::Draining;
+        self.lifecycle = Lifecycle::Draining;
         self.drain_from(now);
     }
 
@@ -421,22 +421,22 @@ impl Connection {
 
     fn end(&mut self, reason: CloseReason) {
         self.events.push_back(Event::Closed(reason));
-        self.life = Life::Drained;
+        self.lifecycle = Lifecycle::Drained;
         self.timers.clear();
     }
 
     /// Closes the session: sends CLOSE to the peer and answers late packets for a while.
     fn close_with(&mut self, now: Timestamp, error: u64, reason: String, event: CloseReason) {
-        if !matches!(self.life, Life::Open) {
+        if !matches!(self.lifecycle, Lifecycle::Open) {
             return;
         }
         self.events.push_back(Event::Closed(event));
         if matches!(self.keys, Keys::Early { .. }) {
-            self.life = Life::Drained;
+            self.lifecycle = Lifecycle::Drained;
             self.timers.clear();
             return;
         }
-        self.life = Life::Closing {
+        self.lifecycle = Lifecycle::Closing {
             error,
             reason,
             due: true,
@@ -458,7 +458,7 @@ impl Connection {
     /// Returns true if the connection is closed and answers no more packets, so that the endpoint may drop
     /// it.
     pub(crate) const fn is_drained(&self) -> bool {
-        matches!(self.life, Life::Drained)
+        matches!(self.lifecycle, Lifecycle::Drained)
     }
     /// Returns true if a packet under the full keys has arrived (agent: RESP).
     pub(crate) const fn is_confirmed(&self) -> bool {

@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-/// Number of probes at the first interval of section 5.3; later probes are sent every `HEARD_INTERVAL`.
+/// Number of probes at the first interval of section 5.3; later probes are sent every `LATER_INTERVAL`.
 const EAGER_PROBES: u32 = 3;
 /// Interval of the later, small probes (section 5.3). After an outage, the first probe arrives within this
 /// interval plus half a round-trip time, so that data arrives within one round-trip time and 1 s.
-const HEARD_INTERVAL: Duration = Duration::from_millis(750);
+const LATER_INTERVAL: Duration = Duration::from_millis(750);
 /// Least interval of the first probes (section 5.3).
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 /// A stall is a silence of 2.5 SRTT plus this time (section 7.3). With the one-way delay of the last packet,
@@ -23,7 +23,7 @@ const STALL_LONGEST: Duration = Duration::from_secs(15);
 
 /// Action at the end of a probe interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alarm {
+pub(super) enum ProbeAction {
     /// Send a probe.
     Probe,
     /// Send a probe and report a stall to the user.
@@ -77,7 +77,7 @@ impl Prober {
     /// Records an authenticated packet; returns true if the packet ends a stall. Feedback without new
     /// information does not restart the timer: otherwise a sender whose packets are all lost while the
     /// reverse direction works would never probe (transport.md section 5.3).
-    pub(super) fn on_heard(&mut self, now: Timestamp) -> bool {
+    pub(super) fn on_received(&mut self, now: Timestamp) -> bool {
         self.unanswered = None;
         if self.stalled_since.take().is_none() {
             return false;
@@ -90,18 +90,24 @@ impl Prober {
         true
     }
 
-    /// Records a PING to a backlogged peer that is silent since `heard`. The PING counts as the first probe,
+    /// Records a PING to a backlogged peer that is silent since `last_received`. The PING counts as the first probe,
     /// and its answer is due within `timeout`.
-    pub(super) fn on_asked(&mut self, now: Timestamp, heard: Timestamp, srtt: Duration, timeout: Duration) {
+    pub(super) fn on_watch_ping(
+        &mut self,
+        now: Timestamp,
+        last_received: Timestamp,
+        srtt: Duration,
+        timeout: Duration,
+    ) {
         if self.sent > 0 || self.stalled_since.is_some() {
             return;
         }
         self.sent = 1;
         self.unanswered = Some(now);
-        self.expecting = heard;
+        self.expecting = last_received;
         let answer = now + timeout;
         self.next = Some(
-            self.stalls_at(heard, srtt)
+            self.stalls_at(last_received, srtt)
                 .map_or(answer, |stall| stall.min(answer)),
         );
     }
@@ -113,22 +119,22 @@ impl Prober {
         self.next.unwrap_or(first)
     }
 
-    /// Time at which the silence since `heard` becomes a stall if the probes stay unanswered.
-    fn stalls_at(&self, heard: Timestamp, srtt: Duration) -> Option<Timestamp> {
+    /// Time at which the silence since `last_received` becomes a stall if the probes stay unanswered.
+    fn stalls_at(&self, last_received: Timestamp, srtt: Duration) -> Option<Timestamp> {
         let srtt = srtt.min(LONGEST_SRTT);
-        let silence = heard.max(self.expecting) + srtt * 5 / 2 + STALL_SILENCE;
+        let silence = last_received.max(self.expecting) + srtt * 5 / 2 + STALL_SILENCE;
         Some(silence.max(self.unanswered? + srtt))
     }
 
-    /// Handles an expired deadline. The last packet of the peer arrived at `heard`; further probes follow at
+    /// Handles an expired deadline. The last packet of the peer arrived at `last_received`; further probes follow at
     /// `interval` or less often.
     pub(super) fn on_deadline(
         &mut self,
         now: Timestamp,
-        heard: Timestamp,
+        last_received: Timestamp,
         srtt: Duration,
         interval: Duration,
-    ) -> Alarm {
+    ) -> ProbeAction {
         self.due = true;
         if let Some(since) = self.stalled_since {
             self.interval = if now.saturating_since(since) < STALL_EAGER {
@@ -137,28 +143,28 @@ impl Prober {
                 (self.interval * 3 / 2).min(STALL_LONGEST)
             };
             self.next = Some(now + self.interval);
-            return Alarm::Probe;
+            return ProbeAction::Probe;
         }
-        if self.stalls_at(heard, srtt).is_some_and(|at| at <= now) {
+        if self.stalls_at(last_received, srtt).is_some_and(|at| at <= now) {
             self.stalled_since = Some(now);
             self.interval = STALL_INTERVAL;
             self.next = Some(now + self.interval);
-            return Alarm::Stall;
+            return ProbeAction::Stall;
         }
         self.sent += 1;
         self.unanswered.get_or_insert(now);
         // If packets arrive without progress, probing slows down but never stops.
         let wait = if self.sent > EAGER_PROBES {
-            HEARD_INTERVAL
+            LATER_INTERVAL
         } else {
             interval.max(MIN_INTERVAL)
         };
         let probe = now + wait;
         self.next = Some(
-            self.stalls_at(heard, srtt)
+            self.stalls_at(last_received, srtt)
                 .map_or(probe, |stall| stall.min(probe)),
         );
-        Alarm::Probe
+        ProbeAction::Probe
     }
 
     /// Records a probe in packet `number`.
@@ -194,7 +200,7 @@ mod tests {
         let mut probes = 0;
         while now < Timestamp::ZERO + Duration::from_secs(600) {
             now = prober.deadline(timeout, timeout);
-            if prober.on_deadline(now, Timestamp::ZERO, srtt, srtt) == Alarm::Stall {
+            if prober.on_deadline(now, Timestamp::ZERO, srtt, srtt) == ProbeAction::Stall {
                 assert_eq!(stalled, None);
                 stalled = Some((now, probes));
             }
@@ -204,7 +210,7 @@ mod tests {
         let (at, before) = stalled.expect("a stall");
         assert_eq!((at, before), (Timestamp::ZERO + Duration::from_millis(2300), 2));
         assert!((95..115).contains(&probes), "{probes}");
-        assert!(prober.on_heard(now));
+        assert!(prober.on_received(now));
         assert_eq!(prober.deadline(srtt, srtt), now + srtt);
     }
 
@@ -217,13 +223,13 @@ mod tests {
         let asked = prober.deadline(late, late);
         assert_eq!(
             prober.on_deadline(asked, Timestamp::ZERO, srtt, srtt),
-            Alarm::Probe
+            ProbeAction::Probe
         );
         let next = prober.deadline(late, late);
         assert_eq!(next, asked + srtt);
         assert_eq!(
             prober.on_deadline(next, Timestamp::ZERO, srtt, srtt),
-            Alarm::Stall
+            ProbeAction::Stall
         );
     }
 
@@ -242,13 +248,16 @@ mod tests {
         let mut prober = Prober::default();
         let (second, srtt) = (Duration::from_secs(1), Duration::from_millis(100));
         let mut now = Timestamp::ZERO;
-        let mut heard = now;
+        let mut last_received = now;
         prober.on_sent(now, false);
         for _ in 0..50 {
             now = prober.deadline(second, second);
-            assert_eq!(prober.on_deadline(now, heard, srtt, srtt), Alarm::Probe);
-            heard = now + Duration::from_millis(50);
-            assert!(!prober.on_heard(heard));
+            assert_eq!(
+                prober.on_deadline(now, last_received, srtt, srtt),
+                ProbeAction::Probe
+            );
+            last_received = now + Duration::from_millis(50);
+            assert!(!prober.on_received(last_received));
         }
     }
 }

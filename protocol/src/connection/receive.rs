@@ -4,8 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
-    Connection, IP_UDP_HEADERS, Keys, Life, STALL_PATIENCE, TAIL_SLACK, held_packets::HeldPacketDetector,
-    path::Path,
+    Connection, IP_UDP_HEADERS, Keys, Lifecycle, STALL_PATIENCE, TAIL_SLACK,
+    held_packets::HeldPacketDetector, path::Path,
 };
 use crate::{
     congestion::{ByteRate, FULL_PACKET, PacketSample},
@@ -84,7 +84,7 @@ impl Connection {
             skipped: Some(0),
         };
         self.pending_ack.echo = Some((stamp, now));
-        self.take_frames(now, packet, Arrival::InOrder, frames);
+        self.process_frames(now, packet, Arrival::InOrder, frames);
         self.rearm();
     }
 
@@ -111,20 +111,20 @@ impl Connection {
             return;
         };
         self.replay.mark(number);
-        if let Life::Closing { due, answers, .. } = &mut self.life {
+        if let Lifecycle::Closing { due, answers, .. } = &mut self.lifecycle {
             if *answers > 0 {
                 *answers -= 1;
                 *due = true;
             }
             return;
         }
-        if !matches!(self.life, Life::Open) {
+        if !matches!(self.lifecycle, Lifecycle::Open) {
             return;
         }
         self.stats.packets_received += 1;
         self.stats.bytes_received += size + IP_UDP_HEADERS;
         let located_at = self.path.remote.ip();
-        self.locate(
+        self.follow_address(
             now,
             remote,
             header.keys,
@@ -143,8 +143,8 @@ impl Connection {
         if largest.is_none() || std::mem::take(&mut self.dropped) {
             self.unopened = packet.skipped.unwrap_or(0);
         }
-        let silence = now.saturating_since(self.heard_at);
-        self.heard(now);
+        let silence = now.saturating_since(self.last_received_at);
+        self.on_authenticated(now);
         let overfull = self.streams.recv_buffered() > 2 * self.config.receive_buffer.bytes();
         let arrival = if overfull {
             Arrival::Refused
@@ -162,11 +162,11 @@ impl Connection {
             self.pending_ack.echo = Some((stamp, now));
             self.gaps.set_ended(header.activity == Activity::Idle);
         }
-        self.take_frames(now, packet, arrival, frames);
-        if self.path.remote.ip() != located_at && matches!(self.life, Life::Open) {
+        self.process_frames(now, packet, arrival, frames);
+        if self.path.remote.ip() != located_at && matches!(self.lifecycle, Lifecycle::Open) {
             // After the report in this packet: the other packets are in flight to the old address and must
             // not hold credit.
-            let report = self.book.lose_all();
+            let report = self.sent_packets.lose_all();
             self.apply_report(now, report);
             self.pacer.drain(now);
         }
@@ -198,7 +198,14 @@ impl Connection {
     }
 
     /// Follows the peer's address (section 7.1) and updates its validation (section 7.2).
-    fn locate(&mut self, now: Timestamp, remote: SocketAddr, space: KeySpace, size: u64, newest: bool) {
+    fn follow_address(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        space: KeySpace,
+        size: u64,
+        newest: bool,
+    ) {
         // Only agents roam: an agent always sends to the address to which it connected.
         if self.is_gateway() && remote != self.path.remote {
             if !newest {
@@ -230,17 +237,17 @@ impl Connection {
         }
     }
 
-    fn take_frames(&mut self, now: Timestamp, packet: Incoming, arrival: Arrival, mut frames: &[u8]) {
+    fn process_frames(&mut self, now: Timestamp, packet: Incoming, arrival: Arrival, mut frames: &[u8]) {
         let mut eliciting = false;
         while !frames.is_empty() {
-            match self.take_frame(now, packet, arrival, &mut frames) {
+            match self.process_frame(now, packet, arrival, &mut frames) {
                 Ok(asks) => eliciting |= asks,
                 Err(violation) => {
-                    self.violated(now, &violation);
+                    self.close_for_violation(now, &violation);
                     return;
                 }
             }
-            if !matches!(self.life, Life::Open) {
+            if !matches!(self.lifecycle, Lifecycle::Open) {
                 return;
             }
         }
@@ -253,19 +260,19 @@ impl Connection {
         let newest = self.gaps.largest() == Some(packet.number);
         let activity = newest.then_some(packet.activity);
         if eliciting {
-            self.account(now, packet, activity);
+            self.record_eliciting(now, packet, activity);
         } else if let Some(activity) = activity {
             self.controller.on_activity(now, activity);
         }
     }
 
     /// Records an eliciting packet for feedback and congestion control.
-    fn account(&mut self, now: Timestamp, packet: Incoming, activity: Option<Activity>) {
+    fn record_eliciting(&mut self, now: Timestamp, packet: Incoming, activity: Option<Activity>) {
         self.pending_ack.pending = true;
         self.tail_reports = 0;
-        self.asked = 0;
+        self.keepalive_pings = 0;
         if packet.activity == Activity::Idle {
-            self.answer(packet);
+            self.schedule_feedback(packet);
         }
         let lost = self.newly_lost();
         let received = self.gaps.received();
@@ -296,7 +303,7 @@ impl Connection {
     }
 
     /// Schedules feedback at once; when a link delivers many held packets, one answer for several is enough.
-    fn answer(&mut self, packet: Incoming) {
+    fn schedule_feedback(&mut self, packet: Incoming) {
         if packet.was_held {
             self.pending_ack.soon = true;
         } else {
@@ -305,7 +312,7 @@ impl Connection {
     }
 
     /// Processes one frame; returns true if it is eliciting.
-    fn take_frame(
+    fn process_frame(
         &mut self,
         now: Timestamp,
         packet: Incoming,
@@ -317,7 +324,7 @@ impl Connection {
         match frame {
             Frame::Pad => return Ok(false),
             Frame::Feedback(feedback) => {
-                self.take_feedback(now, packet, &feedback);
+                self.process_feedback(now, packet, &feedback);
                 return Ok(false);
             }
             Frame::Forward { distance } => {
@@ -331,7 +338,7 @@ impl Connection {
                 self.closed_by_peer(now, CloseReason::PeerClosed { error, reason });
                 return Ok(false);
             }
-            Frame::Ping => self.answer(packet),
+            Frame::Ping => self.schedule_feedback(packet),
             _ if refused => {}
             Frame::Cancel {
                 stream,
@@ -356,7 +363,7 @@ impl Connection {
         Ok(true)
     }
 
-    fn violated(&mut self, now: Timestamp, violation: &Violation) {
+    fn close_for_violation(&mut self, now: Timestamp, violation: &Violation) {
         let (error, reason) = match violation {
             Violation::Frame(error) => (ERROR_MALFORMED, error.to_string()),
             Violation::Stream(error @ StreamViolation::Limit) => (ERROR_LIMIT, error.to_string()),
@@ -370,17 +377,17 @@ impl Connection {
     }
 
     /// Processes the peer's report and grant (transport.md sections 5.1, 5.3, 6).
-    fn take_feedback(&mut self, now: Timestamp, packet: Incoming, feedback: &Feedback) {
+    fn process_feedback(&mut self, now: Timestamp, packet: Incoming, feedback: &Feedback) {
         let number = packet.number;
         if self.granted.by.is_some_and(|by| number < by) {
             return;
         }
-        let Some(last) = self.book.next_number().checked_sub(1) else {
+        let Some(last) = self.sent_packets.next_number().checked_sub(1) else {
             return;
         };
         let largest = expand_packet_number(feedback.largest, Some(last));
-        let before = self.book.largest();
-        let Some(report) = self.book.on_feedback(largest, &feedback.gaps) else {
+        let before = self.sent_packets.largest();
+        let Some(report) = self.sent_packets.on_feedback(largest, &feedback.gaps) else {
             return;
         };
         self.granted.by = Some(number);
@@ -398,9 +405,9 @@ impl Connection {
             self.rtt.on_sample(now, sample, queue);
         }
         let mut progress = report.progress;
-        self.judge_losses(now, report.acked_packets, report.lost_packets);
+        self.report_losses(now, report.acked_packets, report.lost_packets);
         self.apply_report(now, report);
-        self.take_grant(now, feedback);
+        self.apply_grant(now, feedback);
         if progress {
             self.measure_delivery(now, hold);
         }
@@ -414,10 +421,10 @@ impl Connection {
             && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
         if hold > margin && !was_held {
             let tail = self
-                .book
+                .sent_packets
                 .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
             progress |= tail.progress;
-            self.judge_losses(now, 0, tail.lost_packets);
+            self.report_losses(now, 0, tail.lost_packets);
             self.apply_report(now, tail);
         }
         if progress {
@@ -429,7 +436,7 @@ impl Connection {
     }
 
     /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).
-    fn take_grant(&mut self, now: Timestamp, feedback: &Feedback) {
+    fn apply_grant(&mut self, now: Timestamp, feedback: &Feedback) {
         let halvings = self.breaker.halvings();
         let rate = feedback.rate.rate().min(self.config.max_rate);
         self.granted.rate = ByteRate::at_least_one(rate.bytes_per_second() / f64::from(1 << halvings));
@@ -438,8 +445,8 @@ impl Connection {
         self.pacer.set_rate(now, self.granted.rate);
     }
 
-    /// Reports losses to the circuit loss_circuit_breaker; losses of a stall say nothing about the path.
-    fn judge_losses(&mut self, now: Timestamp, acked: u64, lost: u64) {
+    /// Reports losses to the circuit breaker; losses of a stall say nothing about the path.
+    fn report_losses(&mut self, now: Timestamp, acked: u64, lost: u64) {
         let srtt = self.rtt.smoothed();
         let stalled = self.stats.stalls > 0
             && now.saturating_since(self.resumed_at) < srtt * 2 + Duration::from_millis(200);
@@ -463,7 +470,7 @@ impl Connection {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn measure_delivery(&mut self, now: Timestamp, hold: Duration) {
         let arrived = earlier(now, hold);
-        let bytes = self.book.reported_bytes();
+        let bytes = self.sent_packets.reported_bytes();
         if let Some((since, from)) = self.granted.delivered_from {
             let time = arrived.saturating_since(since).as_secs_f64();
             if time < LEAST_DELIVERY_TIME {
@@ -471,7 +478,7 @@ impl Connection {
             }
             let rate = bytes.saturating_sub(from) as f64 / time;
             // While little is sent, little arrives, which says nothing about the path.
-            if self.book.is_awaiting() {
+            if self.sent_packets.is_awaiting() {
                 let delivered = self.granted.delivered.bytes_per_second();
                 let change = (rate - delivered) / DELIVERY_SMOOTHING;
                 self.granted.delivered = ByteRate::new(delivered + change);

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, Keys, Life};
+use super::{Connection, Keys, Lifecycle};
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Connection {
             min_rtt: self.rtt.min(),
             send_rate: self.granted.rate.bit_rate(),
             send_credit: ByteCount::new(self.granted.credit),
-            outstanding: ByteCount::new(self.book.outstanding()),
+            outstanding: ByteCount::new(self.sent_packets.outstanding()),
             receive_rate: self.controller.rate(),
             window: self.controller.window(),
             queue_delay: self.controller.queue(),
@@ -94,18 +94,18 @@ impl Connection {
                 Keys::Early { .. } => 0,
                 Keys::Full { phases, .. } => phases.replaced(),
             },
-            bookkeeping: (self.book.len(), self.gaps.count()),
+            bookkeeping: (self.sent_packets.len(), self.gaps.count()),
             ..self.stats
         }
     }
 
     /// State of the connection.
     pub fn state(&self) -> State {
-        match (&self.life, &self.keys) {
-            (Life::Closing { .. } | Life::Draining | Life::Drained, _) => State::Closed,
-            (Life::Open, Keys::Early { .. }) => State::Early,
-            (Life::Open, Keys::Full { .. }) if self.prober.stalled_since.is_some() => State::Stalled,
-            (Life::Open, Keys::Full { .. }) => State::Open,
+        match (&self.lifecycle, &self.keys) {
+            (Lifecycle::Closing { .. } | Lifecycle::Draining | Lifecycle::Drained, _) => State::Closed,
+            (Lifecycle::Open, Keys::Early { .. }) => State::Early,
+            (Lifecycle::Open, Keys::Full { .. }) if self.prober.stalled_since.is_some() => State::Stalled,
+            (Lifecycle::Open, Keys::Full { .. }) => State::Open,
         }
     }
 }

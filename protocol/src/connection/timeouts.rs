@@ -4,9 +4,9 @@ use std::time::Duration;
 use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
-    Connection, FIRST_ASK, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT, Life,
-    MIN_BUDGET, PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK,
-    probe::Alarm,
+    Connection, FIRST_KEEPALIVE, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT,
+    Lifecycle, MIN_BUDGET, PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK,
+    probe::ProbeAction,
     timer::{Timer, Timers},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 
 /// Longest estimate of the time in which a missing tail arrives.
 const LONGEST_TAIL: Duration = Duration::from_secs(3600);
-/// Maximum number of doublings of [`FIRST_ASK`]; more exceed every keepalive interval.
+/// Maximum number of doublings of [`FIRST_KEEPALIVE`]; more exceed every keepalive interval.
 const MAX_DOUBLINGS: u32 = 16;
 
 impl Connection {
@@ -45,9 +45,9 @@ impl Connection {
             phases.forget(now);
         }
         if self.timers.take_expired(Timer::Drain, now) {
-            self.life = Life::Drained;
+            self.lifecycle = Lifecycle::Drained;
         }
-        if !matches!(self.life, Life::Open) {
+        if !matches!(self.lifecycle, Lifecycle::Open) {
             self.rearm();
             return;
         }
@@ -66,11 +66,11 @@ impl Connection {
             self.ping_due = true;
             let answer = self.timeout_of(Activity::Idle);
             self.prober
-                .on_asked(now, self.heard_at, self.rtt.smoothed(), answer);
+                .on_watch_ping(now, self.last_received_at, self.rtt.smoothed(), answer);
         }
         if self.timers.take_expired(Timer::Keepalive, now) {
             self.ping_due = true;
-            self.asked = self.asked.saturating_add(1);
+            self.keepalive_pings = self.keepalive_pings.saturating_add(1);
         }
         if self.timers.take_expired(Timer::Probe, now) {
             self.on_probe_deadline(now);
@@ -79,7 +79,7 @@ impl Connection {
     }
 
     fn on_probe_deadline(&mut self, now: Timestamp) {
-        if !self.book.is_awaiting() {
+        if !self.sent_packets.is_awaiting() {
             // Nothing is outstanding, but the credit is too small for the waiting data: ask for more.
             self.ping_due = true;
             self.prober.due = true;
@@ -89,9 +89,12 @@ impl Connection {
         }
         let interval = self.rtt.smoothed().min(LONGEST_PROBE_INTERVAL);
         let srtt = self.rtt.smoothed();
-        match self.prober.on_deadline(now, self.heard_at, srtt, interval) {
-            Alarm::Probe => {}
-            Alarm::Stall => {
+        match self
+            .prober
+            .on_deadline(now, self.last_received_at, srtt, interval)
+        {
+            ProbeAction::Probe => {}
+            ProbeAction::Stall => {
                 self.stats.stalls += 1;
                 self.events.push_back(Event::Stalled);
             }
@@ -101,19 +104,19 @@ impl Connection {
         if self.prober.is_thin() && self.prober.last.is_none() && self.streams.has_output() {
             return;
         }
-        if let Some(packet) = self.book.take_for_probe(self.prober.last) {
+        if let Some(packet) = self.sent_packets.take_for_probe(self.prober.last) {
             self.send_again(packet.contents);
         }
     }
 
     /// Probe timeout of the last eliciting packet (transport.md section 5.3).
     pub(super) fn probe_timeout(&self) -> Duration {
-        self.timeout_of(self.last_asked)
+        self.timeout_of(self.last_eliciting)
     }
 
     /// SRTT + 4 RTTVAR + F + 25 ms, without F after an IDLE packet, at most 6 s (section 5.3).
-    fn timeout_of(&self, asked: Activity) -> Duration {
-        let interval = match asked {
+    fn timeout_of(&self, activity: Activity) -> Duration {
+        let interval = match activity {
             Activity::More => self.peer_interval(),
             Activity::Idle => Duration::ZERO,
         };
@@ -151,15 +154,15 @@ impl Connection {
     /// Computes the expiry of each timer.
     fn planned_timers(&self) -> Timers {
         let mut timers = self.timers.clone();
-        match self.life {
-            Life::Open => {}
-            Life::Closing { .. } | Life::Draining => {
+        match self.lifecycle {
+            Lifecycle::Open => {}
+            Lifecycle::Closing { .. } | Lifecycle::Draining => {
                 let drain = timers.get(Timer::Drain);
                 timers.clear();
                 timers.set(Timer::Drain, drain);
                 return timers;
             }
-            Life::Drained => {
+            Lifecycle::Drained => {
                 timers.clear();
                 return timers;
             }
@@ -175,7 +178,7 @@ impl Connection {
         if self.path_budget() < MIN_BUDGET {
             // Only a packet from the peer can change that (section 7.2); the gateway's limit for half-open
             // sessions ends the state.
-            let silence = self.heard_at + self.config.max_silence;
+            let silence = self.last_received_at + self.config.max_silence;
             timers.clear();
             timers.set(Timer::Silence, Some(silence));
             return timers;
@@ -188,23 +191,26 @@ impl Connection {
         timers.set(Timer::Reorder, self.gaps.next_declaration(srtt, packet_time));
         timers.set(Timer::Tail, self.tail_at());
         let timeout = self.probe_timeout();
-        let probe = if self.book.is_awaiting() {
+        let probe = if self.sent_packets.is_awaiting() {
             Some(self.prober.deadline(timeout, self.timeout_of(Activity::More)))
         } else if self.wants_packet() && !self.has_credit() {
             let wait = timeout.max(self.granted.persist);
-            Some(self.sent_at.max(self.heard_at) + wait)
+            Some(self.last_sent_at.max(self.last_received_at) + wait)
         } else {
             None
         };
         timers.set(Timer::Probe, probe);
-        let watch = self.controller.sender_has_backlog() && !self.book.is_awaiting();
+        let watch = self.controller.sender_has_backlog() && !self.sent_packets.is_awaiting();
         timers.set(
             Timer::Watch,
-            watch.then(|| self.heard_at.max(self.sent_at) + self.watch_time()),
+            watch.then(|| self.last_received_at.max(self.last_sent_at) + self.watch_time()),
         );
         timers.set(Timer::Keepalive, self.keepalive_at());
         timers.set(Timer::Challenge, self.path.challenge_at());
-        timers.set(Timer::Silence, Some(self.heard_at + self.config.max_silence));
+        timers.set(
+            Timer::Silence,
+            Some(self.last_received_at + self.config.max_silence),
+        );
         debug_assert!(timers.next().is_some(), "a connection without a timer");
         timers
     }
@@ -218,18 +224,18 @@ impl Connection {
 
     /// Time of the next PING of an agent with nothing outstanding (section 7.3).
     fn keepalive_at(&self) -> Option<Timestamp> {
-        if self.role != Role::Agent || self.book.is_awaiting() {
+        if self.role != Role::Agent || self.sent_packets.is_awaiting() {
             return None;
         }
-        let idle = self.sent_at + self.config.keepalive;
+        let idle = self.last_sent_at + self.config.keepalive;
         let Some(since) = self.expecting_since else {
             return Some(idle);
         };
         // Answers without data show that the peer is alive but has no data yet: each doubles the interval.
         let longest = self.config.keepalive;
-        let doubled = FIRST_ASK * 2_u32.saturating_pow(self.asked.min(MAX_DOUBLINGS));
+        let doubled = FIRST_KEEPALIVE * 2_u32.saturating_pow(self.keepalive_pings.min(MAX_DOUBLINGS));
         let patience = doubled.max(self.watch_time()).min(longest);
-        Some(idle.min(self.heard_at.max(self.sent_at).max(since) + patience))
+        Some(idle.min(self.last_received_at.max(self.last_sent_at).max(since) + patience))
     }
 
     /// Time of the next report about the missing tail of a stream (section 5.3).

@@ -3,7 +3,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Life};
+use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle};
 use crate::{
     recovery::SentContent,
     streams::{Origin, StreamRequest},
@@ -96,19 +96,19 @@ impl Connection {
         } else {
             0
         };
-        self.book.on_sent(now, size, contents);
+        self.sent_packets.on_sent(now, size, contents);
         self.pacer.on_sent(ByteCount::new(size));
-        self.sent_at = now;
+        self.last_sent_at = now;
         self.rearm();
     }
 
     /// Appends at most one packet to `out` and returns the destination. Bytes already in `out` (a RESP) count
     /// for the datagram's size.
     pub(crate) fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        let sent = match &self.life {
-            Life::Open => self.transmit_open(now, out),
-            Life::Closing { due: true, .. } => self.transmit_close(now, out),
-            Life::Closing { .. } | Life::Draining | Life::Drained => None,
+        let sent = match &self.lifecycle {
+            Lifecycle::Open => self.transmit_open(now, out),
+            Lifecycle::Closing { due: true, .. } => self.transmit_close(now, out),
+            Lifecycle::Closing { .. } | Lifecycle::Draining | Lifecycle::Drained => None,
         };
         self.rearm();
         sent
@@ -125,7 +125,7 @@ impl Connection {
             Permit::Probe(limit) => limit,
             Permit::FeedbackOnly => self.datagram_limit(),
         };
-        let number = self.book.next_number();
+        let number = self.sent_packets.next_number();
         let (start, header_len) = (out.len(), self.header_len());
         out.resize(start + header_len, 0);
         out.extend_from_slice(&Stamp::of(now).raw().to_be_bytes()[1..]);
@@ -167,7 +167,7 @@ impl Connection {
         };
         self.seal(now, number, activity, out, start, header_len);
         if eliciting {
-            self.on_asking(now, activity, (out.len() - start) as u64);
+            self.on_eliciting_packet(now, activity, (out.len() - start) as u64);
         }
         let size = out.len() - start;
         if size > self.mtu.payload() {
@@ -181,7 +181,10 @@ impl Connection {
     fn mtu_probe(&self, now: Timestamp, limit: usize, out: &[u8]) -> Option<usize> {
         let size = self.mtu.candidate(now)?;
         let sendable = self.streams.sendable(self.streams.next_sender()?);
-        let credit = self.granted.credit.saturating_sub(self.book.outstanding());
+        let credit = self
+            .granted
+            .credit
+            .saturating_sub(self.sent_packets.outstanding());
         let is_free = matches!(self.keys, Keys::Full { .. })
             && limit == self.mtu.payload()
             && out.is_empty()
@@ -260,7 +263,10 @@ impl Connection {
 
     /// UDP payload that the credit permits, if a full packet or all pending output fits.
     fn credit_limit(&self) -> Option<usize> {
-        let left = self.granted.credit.saturating_sub(self.book.outstanding());
+        let left = self
+            .granted
+            .credit
+            .saturating_sub(self.sent_packets.outstanding());
         let full = self.mtu.payload() as u64 + IP_UDP_HEADERS;
         if left >= full {
             return Some(self.mtu.payload());
@@ -305,7 +311,7 @@ impl Connection {
         start: usize,
         header_len: usize,
     ) {
-        let acknowledged = self.book.largest();
+        let acknowledged = self.sent_packets.largest();
         let (key, phase, keys, index) = match &mut self.keys {
             Keys::Early {
                 early: Some(early), ..
@@ -339,9 +345,9 @@ impl Connection {
     }
 
     /// Records an eliciting packet of `len` bytes before it is sent.
-    fn on_asking(&mut self, now: Timestamp, activity: Activity, len: u64) {
-        self.last_asked = activity;
-        if self.book.is_awaiting() {
+    fn on_eliciting_packet(&mut self, now: Timestamp, activity: Activity, len: u64) {
+        self.last_eliciting = activity;
+        if self.sent_packets.is_awaiting() {
             return;
         }
         // An idle time says nothing about the path's rate, and the queue in SRTT has drained.
@@ -349,7 +355,7 @@ impl Connection {
         let rate = self.granted.rate.bit_rate().max(BitRate::bps(1));
         let sending = ByteCount::new(len + IP_UDP_HEADERS) / rate;
         // While data arrives, the queue of the other direction persists.
-        if now.saturating_since(self.heard_at) > self.rtt.smoothed() * 4 {
+        if now.saturating_since(self.last_received_at) > self.rtt.smoothed() * 4 {
             self.rtt.after_idle(now, sending);
         }
     }
@@ -363,14 +369,16 @@ impl Connection {
         contents: Vec<SentContent>,
     ) {
         let size = len + IP_UDP_HEADERS;
-        let was_awaiting = self.book.is_awaiting();
-        self.book.on_sent(now, if eliciting { size } else { 0 }, contents);
+        let was_awaiting = self.sent_packets.is_awaiting();
+        self.sent_packets
+            .on_sent(now, if eliciting { size } else { 0 }, contents);
         self.path.on_sent(len);
-        self.sent_at = now;
+        self.last_sent_at = now;
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += size;
         if matches!(permit, Permit::Probe(_)) {
-            self.prober.on_probe_sent(self.book.next_number().checked_sub(1));
+            self.prober
+                .on_probe_sent(self.sent_packets.next_number().checked_sub(1));
             self.stats.probes += 1;
         }
         if eliciting {
@@ -429,14 +437,14 @@ impl Connection {
             .is_none_or(|at| now.saturating_since(at) > refresh);
         let is_used =
             self.controller.sender_has_backlog() && self.streams.awaits_more_than(grant.credit.bytes());
-        if stale && is_used && !self.book.is_awaiting() && packet.room() > 0 {
+        if stale && is_used && !self.sent_packets.is_awaiting() && packet.room() > 0 {
             packet.push(&Frame::Ping);
         }
     }
 
     fn write_forward(&self, number: u64, packet: &mut Packet<'_>) {
-        let floor = self.book.floor().min(number);
-        if self.book.forward_due() && packet.room() > 9 {
+        let floor = self.sent_packets.floor().min(number);
+        if self.sent_packets.forward_due() && packet.room() > 9 {
             Frame::Forward {
                 distance: number - floor,
             }
@@ -563,11 +571,11 @@ impl Connection {
     }
 
     fn transmit_close(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        let number = self.book.next_number();
+        let number = self.sent_packets.next_number();
         let (start, header_len) = (out.len(), self.header_len());
-        let Life::Closing {
+        let Lifecycle::Closing {
             error, reason, due, ..
-        } = &mut self.life
+        } = &mut self.lifecycle
         else {
             return None;
         };
@@ -579,7 +587,7 @@ impl Connection {
             reason,
         }
         .encode(out);
-        self.book.on_sent(now, 0, Vec::new());
+        self.sent_packets.on_sent(now, 0, Vec::new());
         self.seal(now, number, Activity::More, out, start, header_len);
         let len = (out.len() - start) as u64;
         if len > self.path_budget() {

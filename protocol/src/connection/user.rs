@@ -2,7 +2,7 @@
 use bytes::Bytes;
 use longhaul_types::{StreamId, Timestamp};
 
-use super::{Connection, Keys, Life};
+use super::{Connection, Keys, Lifecycle};
 use crate::{
     endpoint::CloseReason,
     streams::{OpenError, Priority, ReadError, ReadOutcome, WriteError},
@@ -23,7 +23,7 @@ impl Connection {
     /// # Errors
     /// The peer's limit is reached (an `Available` event follows), or the connection is closed.
     pub fn open(&mut self, priority: Priority, early: EarlyData) -> Result<StreamId, OpenError> {
-        if !matches!(self.life, Life::Open) {
+        if !matches!(self.lifecycle, Lifecycle::Open) {
             return Err(OpenError::Closed);
         }
         let id = self.streams.open(priority)?;
@@ -39,7 +39,7 @@ impl Connection {
     /// # Errors
     /// No bytes were accepted.
     pub fn write(&mut self, _now: Timestamp, id: StreamId, data: Bytes) -> Result<usize, WriteError> {
-        if !matches!(self.life, Life::Open) {
+        if !matches!(self.lifecycle, Lifecycle::Open) {
             return Err(WriteError::Closed);
         }
         let taken = self.streams.write(id, data);
@@ -108,12 +108,6 @@ impl Connection {
         self.streams.announced_total(id)
     }
 
-    /// Sends a PING.
-    pub fn ping(&mut self, _now: Timestamp) {
-        self.ping_due = true;
-        self.rearm();
-    }
-
     /// Sets whether the user waits for a response or more of one. During silence the agent then sends PINGs,
     /// at intervals that double while the answers bring no data (transport.md section 7.3).
     pub fn expect_data(&mut self, now: Timestamp, expects: bool) {
@@ -121,7 +115,7 @@ impl Connection {
             return;
         }
         self.expecting_since = expects.then_some(now);
-        self.asked = 0;
+        self.keepalive_pings = 0;
         self.rearm();
     }
 

@@ -6,7 +6,7 @@ use rand_core::Rng;
 
 use super::{
     CloseReason, ConnectionHandle, DeviceStatus, Endpoint, Event, Role,
-    answers::InitHash,
+    resp_cache::InitHash,
     session::{Accepted, HALF_OPEN, Phase, Session},
 };
 use crate::{

@@ -9,8 +9,8 @@ use rand_core::Rng;
 
 use super::{
     CloseReason, ConnectionHandle, DeviceStatus, Endpoint, GatewayEndpointConfig, Role, Token,
-    answers::RespCache,
-    limit::{KeyedLimit, Limit, Rate},
+    rate_limit::{KeyedLimit, Limit, Rate},
+    resp_cache::RespCache,
     session::{Phase, Session},
     stateless::StatelessLimits,
 };

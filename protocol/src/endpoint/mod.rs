@@ -8,12 +8,12 @@
 //! [`Endpoint::poll_timeout`].
 mod admission;
 mod agent;
-mod answers;
 mod config;
 mod early_packets;
 mod event;
 mod gateway;
-mod limit;
+mod rate_limit;
+mod resp_cache;
 mod session;
 mod stateless;
 

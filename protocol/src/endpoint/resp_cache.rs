@@ -15,46 +15,46 @@ const MAX: usize = 4096;
 /// Hash of a complete INIT.
 pub(super) type InitHash = [u8; 32];
 
-struct Answer {
+struct CachedResp {
     datagram: Vec<u8>,
     until: Timestamp,
 }
 
 #[derive(Default)]
 pub(super) struct RespCache {
-    answers: BTreeMap<InitHash, Answer>,
-    /// Hashes in the order of insertion; removed answers may be among them.
+    resps: BTreeMap<InitHash, CachedResp>,
+    /// Hashes in the order of insertion; removed resps may be among them.
     order: VecDeque<InitHash>,
 }
 
 impl RespCache {
     /// Returns the RESP to the INIT with this hash and extends its lifetime.
     pub(super) fn get(&mut self, hash: &InitHash, now: Timestamp) -> Option<&[u8]> {
-        let answer = self.answers.get_mut(hash).filter(|answer| now < answer.until)?;
+        let answer = self.resps.get_mut(hash).filter(|answer| now < answer.until)?;
         answer.until = now + KEEP;
         Some(&answer.datagram)
     }
 
     pub(super) fn insert(&mut self, hash: InitHash, datagram: Vec<u8>, now: Timestamp) {
         while let Some(oldest) = self.order.front() {
-            let expired = match self.answers.get(oldest) {
+            let expired = match self.resps.get(oldest) {
                 None => true,
                 Some(answer) => answer.until <= now,
             };
             if !expired && self.order.len() < MAX {
                 break;
             }
-            self.answers.remove(oldest);
+            self.resps.remove(oldest);
             self.order.pop_front();
         }
         let until = now + KEEP;
-        if self.answers.insert(hash, Answer { datagram, until }).is_none() {
+        if self.resps.insert(hash, CachedResp { datagram, until }).is_none() {
             self.order.push_back(hash);
         }
     }
 
     pub(super) fn remove(&mut self, hash: &InitHash) {
-        self.answers.remove(hash);
+        self.resps.remove(hash);
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(cache.get(&hash(0), at(178)), None);
         for number in 0..2 * MAX {
             cache.insert(hash(number), vec![2], at(200));
-            assert!(cache.answers.len() <= MAX && cache.order.len() <= MAX);
+            assert!(cache.resps.len() <= MAX && cache.order.len() <= MAX);
         }
         assert!(cache.get(&hash(2 * MAX - 1), at(201)).is_some());
     }

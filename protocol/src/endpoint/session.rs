@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 use longhaul_types::{PublicKey, SecretKey, Timestamp, UnixTime};
 use zeroize::Zeroizing;
 
-use super::{Token, answers::InitHash, config::ConnectTo, early_packets::EarlyPackets};
+use super::{Token, config::ConnectTo, early_packets::EarlyPackets, resp_cache::InitHash};
 use crate::{connection::Connection, crypto::Initiator, wire::resp::RESET_TAG_LEN};
 
 /// Time for which a gateway keeps a half-open session.

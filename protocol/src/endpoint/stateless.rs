@@ -5,7 +5,7 @@ use longhaul_types::Timestamp;
 
 use super::{
     Endpoint, Role,
-    limit::{KeyedLimit, Limit, Rate},
+    rate_limit::{KeyedLimit, Limit, Rate},
 };
 use crate::wire::{ReceiverIndex, Reset, VERSION, Versions};
 

@@ -170,7 +170,7 @@ impl Controller {
         let target = self.target(now, self.path.delay.queue());
         let is_full = self.path.delay.waited > target || !self.path.loss.is_quiet();
         let least = without_queue.max(self.path.rtt);
-        self.path.loop_delay.take(now, least, interval, is_full);
+        self.path.loop_delay.on_sample(now, least, interval, is_full);
     }
 
     /// Discards u after W was reduced in another way or the measured loops became invalid.

@@ -397,7 +397,7 @@ fn an_agent_keeps_to_the_address_that_it_dialled() {
     let mut pair = Pair::new(Some("umts-384"), up, down, 1);
     let dialled = pair.agent.path.remote;
     let mut datagram = Vec::new();
-    pair.gateway.ping(pair.now);
+    pair.gateway.ping_due = true;
     assert!(pair.gateway.poll_transmit(pair.now, &mut datagram).is_some());
     let (header, header_len) = ShortHeader::parse(&datagram, IndexLength::Agent).expect("short");
     let elsewhere = SocketAddr::from(([203, 0, 113, 5], 7));
