@@ -92,54 +92,6 @@ impl FetchError {
             | Self::Unreachable => Fault::Origin,
         }
     }
-
-    /// Returns true if the same request may succeed shortly afterwards without any change.
-    ///
-    /// The result concerns only the error: RFC 9110 section 9.2.2 decides whether the request may be repeated
-    /// at all.
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::ConnectTimeout
-            | Self::Overloaded(_)
-            | Self::Refused
-            | Self::Reset
-            | Self::Resources
-            | Self::ResponseTimeout
-            | Self::Unreachable => true,
-            Self::DnsFailed(failure) => *failure != DnsFailure::NoServers,
-            Self::Tls(defect) => *defect == TlsDefect::Timeout,
-            Self::BadUrl(_)
-            | Self::Cancelled
-            | Self::DnsNotFound
-            | Self::GuardRefused(_)
-            | Self::HeaderTooLarge
-            | Self::Protocol
-            | Self::Upload => false,
-        }
-    }
-
-    /// Returns true if no part of the request can have reached the origin, so that any request may be sent
-    /// again.
-    pub fn is_unsent(&self) -> bool {
-        match self {
-            Self::BadUrl(_)
-            | Self::ConnectTimeout
-            | Self::DnsFailed(_)
-            | Self::DnsNotFound
-            | Self::GuardRefused(_)
-            | Self::Overloaded(_)
-            | Self::Refused
-            | Self::Resources
-            | Self::Tls(_)
-            | Self::Unreachable => true,
-            Self::Cancelled
-            | Self::HeaderTooLarge
-            | Self::Protocol
-            | Self::Reset
-            | Self::ResponseTimeout
-            | Self::Upload => false,
-        }
-    }
 }
 
 /// The limit that a request exceeded: its device's share, or the total of all devices.
