@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use longhaul_cache::{Cost, Partition};
 use longhaul_types::{ByteCount, ContentHash};
-use support::{FILE, body, open_sound, read, response, store, store_at};
+use support::{FILE, body, flush_until, open_sound, read, response, store, store_at};
 
 const QUOTA: ByteCount = ByteCount::mib(8);
 
@@ -146,16 +146,14 @@ async fn a_lowered_quota_shrinks_the_file() {
     let length = || std::fs::metadata(dir.path().join(FILE)).unwrap().len();
     assert!(length() > 20_000_000);
     let cache = open_sound(dir.path(), ByteCount::mib(4));
-    while cache.usage().await.bytes > ByteCount::mib(4) {
-        cache.flush().await;
-    }
+    flush_until(&cache, "the quota is kept", async || {
+        cache.usage().await.bytes <= ByteCount::mib(4)
+    })
+    .await;
     let kept = cache.usage().await.bodies;
     assert!(kept >= 30, "{kept}");
     // Pages are returned to the disk in idle moments: each answer follows one.
-    while length() > 5_000_000 {
-        cache.flush().await;
-        tokio::task::yield_now().await;
-    }
+    flush_until(&cache, "the file is short", async || length() <= 5_000_000).await;
     let mut sound = 0;
     for number in 0..200 {
         sound += u64::from(

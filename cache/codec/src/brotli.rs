@@ -12,7 +12,7 @@ use mbrotli::{
 };
 
 use crate::{
-    compress::{After, EncodeError},
+    coding::{After, EncodeError},
     decompress::{Corrupt, Progress},
 };
 

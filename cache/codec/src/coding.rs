@@ -1,6 +1,6 @@
 //! Codings of bodies between agent and gateway.
 
-/// Coding of the windows of a body, as named in the header of a body (`docs/protocol/body.md` section 2).
+/// Coding of the windows of a body (`docs/protocol/body.md` section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
     /// The decoded bytes themselves.
@@ -15,7 +15,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Code on the wire.
+    /// Stable number of the coding, for the keys of encoded bodies.
     pub const fn code(self) -> u8 {
         match self {
             Self::Identity => 0,
@@ -25,24 +25,6 @@ impl Coding {
         }
     }
 }
-
-impl TryFrom<u8> for Coding {
-    type Error = UnknownCoding;
-    fn try_from(code: u8) -> Result<Self, UnknownCoding> {
-        match code {
-            0 => Ok(Self::Identity),
-            1 => Ok(Self::Zstd),
-            2 => Ok(Self::Brotli),
-            3 => Ok(Self::Mix),
-            other => Err(UnknownCoding(other)),
-        }
-    }
-}
-
-/// A code that names no coding of this version: the peer is newer or misbehaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the peer named the unknown body coding {0}")]
-pub struct UnknownCoding(pub u8);
 
 /// A coding with the effort of its encoder. Decoders need only the [`Coding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +52,20 @@ impl Coder {
             Self::Brotli { .. } => Coding::Brotli,
         }
     }
+}
+
+/// Failure of a coder. No input causes it; the machine probably lacks memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the local {0} coder failed, probably for lack of memory")]
+pub struct EncodeError(pub(crate) &'static str);
+
+/// Position of a window in its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Perhaps not the last window: the coded bytes end on a byte boundary and decode without further input.
+    More,
+    /// The last window: the coder ends its stream.
+    End,
 }
 
 /// Binary logarithm of the largest window of Zstandard and Brotli: the memory that one stream needs in the

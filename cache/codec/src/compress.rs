@@ -7,24 +7,10 @@ use zstd::{
 
 use crate::{
     brotli::BrotliEncoder,
-    coding::{Coder, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
+    coding::{After, Coder, EncodeError, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
     mix::MixEncoder,
     window::Replay,
 };
-
-/// Failure of a coder. No input causes it; the machine probably lacks memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the local {0} coder failed, probably for lack of memory")]
-pub struct EncodeError(pub(crate) &'static str);
-
-/// Position of a window in its body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// Perhaps not the last window: the coded bytes end on a byte boundary and decode without further input.
-    More,
-    /// The last window: the coder ends its stream.
-    End,
-}
 
 pub(crate) enum Compressor {
     Identity,

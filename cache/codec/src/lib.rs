@@ -24,8 +24,7 @@ pub mod vcdiff;
 mod window;
 
 pub use choice::{AdaptiveEncoder, Base, BodyTraits, Effort, Finished, Load, choose, suits_mixing};
-pub use coding::{Coder, Coding, UnknownCoding};
-pub use compress::EncodeError;
+pub use coding::{Coder, Coding, EncodeError};
 pub use mix::MixMemory;
 pub use undo::{MAX_CODINGS, OriginCoding, Step, Undo, UndoError, UndoLimits, UnsupportedCoding, undo_all};
 pub use window::{

@@ -1,20 +1,19 @@
-//! Length of message bodies (RFC 9112 section 6). This module alone determines it, and rejects ambiguous
-//! framing: two parsers that disagree about a length permit request smuggling.
-use http::{HeaderMap, Method, StatusCode, Version, header};
+//! Length of request bodies and transfer codings of responses (RFC 9112 section 6). This module alone
+//! determines the length, and rejects ambiguous framing: two parsers that disagree about a length permit
+//! request smuggling.
+use http::{HeaderMap, Version, header};
 
 use crate::list::members;
 
-/// The body length of a message as its header section declares it.
+/// The body length of a request as its header section declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
-    /// The message has no body, whatever `Content-Length` says (it then describes another response).
+    /// The message has no body.
     None,
     /// Exactly this many bytes; fewer are a truncation.
     Known(u64),
     /// `Transfer-Encoding: chunked`: the body ends with the last chunk and is truncated without it.
     Chunked,
-    /// All bytes until the connection closes; truncation cannot be detected.
-    UntilClose,
 }
 
 /// Errors of determining a body's length.
@@ -72,28 +71,6 @@ pub fn request_body(version: Version, headers: &HeaderMap) -> Result<BodyLength,
     })
 }
 
-/// Returns the body length of a response to `method`.
-///
-/// # Errors
-/// The framing is ambiguous or unknown; treat it as a failure of the origin (502).
-pub fn response_body(
-    method: &Method,
-    status: StatusCode,
-    version: Version,
-    headers: &HeaderMap,
-) -> Result<BodyLength, FramingError> {
-    let bodyless = *method == Method::HEAD
-        || *method == Method::CONNECT && status.is_success()
-        || status.is_informational()
-        || status == StatusCode::NO_CONTENT
-        || status == StatusCode::NOT_MODIFIED;
-    if bodyless {
-        return Ok(BodyLength::None);
-    }
-    // Without declared length, a body of HTTP/2 and later ends with its stream, which hyper checks.
-    Ok(announced(version, headers)?.unwrap_or(BodyLength::UntilClose))
-}
-
 /// Returns the value of `Content-Length`, if present.
 ///
 /// # Errors
@@ -144,38 +121,6 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         fields.collect()
-    }
-
-    fn of_response(method: Method, status: u16, headers: &HeaderMap) -> Result<BodyLength, FramingError> {
-        response_body(
-            &method,
-            StatusCode::from_u16(status).unwrap(),
-            Version::HTTP_11,
-            headers,
-        )
-    }
-
-    #[test]
-    fn responses_without_body() {
-        let headers = map(&[("content-length", "10")]);
-        assert_eq!(of_response(Method::HEAD, 200, &headers), Ok(BodyLength::None));
-        for status in [100, 103, 204, 304] {
-            assert_eq!(of_response(Method::GET, status, &headers), Ok(BodyLength::None));
-        }
-        assert_eq!(of_response(Method::CONNECT, 200, &headers), Ok(BodyLength::None));
-        assert_eq!(
-            of_response(Method::CONNECT, 403, &headers),
-            Ok(BodyLength::Known(10))
-        );
-        assert_eq!(of_response(Method::GET, 206, &headers), Ok(BodyLength::Known(10)));
-        assert_eq!(
-            of_response(Method::GET, 205, &map(&[("content-length", "0")])),
-            Ok(BodyLength::Known(0))
-        );
-        assert_eq!(
-            of_response(Method::GET, 200, &map(&[])),
-            Ok(BodyLength::UntilClose)
-        );
     }
 
     #[test]
@@ -244,7 +189,6 @@ mod tests {
             request_body(Version::HTTP_11, &both),
             Err(FramingError::Ambiguous)
         );
-        assert_eq!(of_response(Method::GET, 200, &both), Err(FramingError::Ambiguous));
         for value in [
             "",
             "identity",

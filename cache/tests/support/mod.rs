@@ -4,11 +4,13 @@
 use std::{
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, CacheConfig, Cost, Opened, Partition, StoreError, StoredResponse};
 use longhaul_types::{ByteCount, ContentHash, UnixTime};
+use tokio::time::timeout;
 
 pub(crate) const FILE: &str = "cache.db";
 
@@ -21,6 +23,20 @@ pub(crate) fn open(dir: &Path, quota: ByteCount) -> Opened {
     // A random number in production; here only unique.
     static ENTROPY: AtomicU64 = AtomicU64::new(0);
     Cache::open(config, ENTROPY.fetch_add(1, Ordering::Relaxed)).expect("the cache opens")
+}
+
+/// Longer than any step of a test; a hang fails instead of lasting.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Flushes the cache until `condition` holds, at most a minute. `what` names the condition in the failure.
+pub(crate) async fn flush_until(cache: &Cache, what: &str, condition: impl AsyncFn() -> bool) {
+    let waiting = timeout(PATIENCE, async {
+        while !condition().await {
+            cache.flush().await;
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(waiting.await.is_ok(), "{what} does not come true");
 }
 
 /// Opens a cache whose file is valid.
@@ -82,7 +98,7 @@ pub(crate) fn response(
     vary: u8,
     chk: Option<ContentHash>,
 ) -> StoredResponse {
-    let time = |seconds| UnixTime::new(std::time::Duration::new(seconds, 123_456_789));
+    let time = |seconds| UnixTime::new(Duration::new(seconds, 123_456_789));
     StoredResponse {
         partition: partition.clone(),
         url: url.to_owned(),

@@ -8,8 +8,7 @@ use super::{
     choose, is_to_mix, suits_mixing,
 };
 use crate::{
-    coding::{Coder, Coding},
-    compress::EncodeError,
+    coding::{Coder, Coding, EncodeError},
     dictionary::Media,
     mix::MixMemory,
     window::{BodyEncoder, CodedBody, MAX_WINDOW},

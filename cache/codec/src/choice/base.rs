@@ -3,8 +3,8 @@ use bytes::Bytes;
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 
 use crate::{
-    coding::Coder,
-    compress::{After, Compressor},
+    coding::{After, Coder},
+    compress::Compressor,
     dictionary::{self, Fit, Media},
     window::base_tail,
 };

@@ -6,8 +6,8 @@ use super::{
     window_hash, window_limits,
 };
 use crate::{
-    coding::{Coder, Coding},
-    compress::{After, Compressor, EncodeError},
+    coding::{After, Coder, Coding, EncodeError},
+    compress::Compressor,
     mix::{MixEncoder, MixMemory},
 };
 

@@ -3,10 +3,7 @@ use bytes::Bytes;
 use longhaul_types::{ContentHash, varint};
 
 use super::{BodyDecoder, BodyEvent, BodyLimits, HASH_SIZE, Place, parse_size_field, window_limits};
-use crate::{
-    coding::Coding,
-    compress::{After, EncodeError},
-};
+use crate::coding::{After, Coding, EncodeError};
 
 /// The coded windows of a whole body without base.
 ///

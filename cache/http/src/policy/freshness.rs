@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use longhaul_types::UnixTime;
 
 use super::{
+    cache_kind::CacheKind,
     request::{Reload, reload},
     semantics::Semantics,
     validation,
@@ -13,15 +14,6 @@ use crate::{
     directives::Directives,
     vary::{self, Vary},
 };
-
-/// The kind of cache (RFC 9111 section 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheKind {
-    /// The cache of one user: the agent's, and a device's partition at the gateway.
-    Private,
-    /// The cache of all users.
-    Shared,
-}
 
 /// Use of a stored response for a request.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 //!
 //! This module never permits reuse of a stale response; `max-stale`, `stale-while-revalidate` and
 //! `stale-if-error` would only permit it, not require it.
+mod cache_kind;
 mod freshness;
 mod request;
 mod scope;
@@ -16,7 +17,8 @@ mod storage;
 mod tests;
 mod validation;
 
-pub use freshness::{CacheKind, Freshness, Reuse};
+pub use cache_kind::CacheKind;
+pub use freshness::{Freshness, Reuse};
 pub use request::{Reload, only_if_cached, reload};
 pub use scope::{Scope, scope};
 pub use sharing::{SharingKey, is_canonical, may_share};

@@ -2,10 +2,7 @@
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_types::UnixTime;
 
-use super::{
-    freshness::{CacheKind, Freshness},
-    storage::is_endless,
-};
+use super::{cache_kind::CacheKind, freshness::Freshness, storage::is_endless};
 use crate::{
     directives::Directives,
     vary::{self, Vary},

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_cache_semantics::{BeforeRequest, CacheOptions, CachePolicy};
 use longhaul_types::UnixTime;
 
-use super::freshness::CacheKind;
+use super::cache_kind::CacheKind;
 use crate::{
     date,
     directives::{Directives, MAX_DELTA, delta_seconds},

@@ -2,7 +2,7 @@
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_types::UnixTime;
 
-use super::{freshness::CacheKind, semantics::Semantics, sharing::may_share};
+use super::{cache_kind::CacheKind, semantics::Semantics, sharing::may_share};
 use crate::{
     directives::Directives,
     vary::{self, Vary},

@@ -2,28 +2,12 @@
 //! do not send them.
 use http::{HeaderMap, HeaderName, Method, header};
 
-use super::requester::{Requester, origin_of};
+use super::{requester::Requester, site_relation::SiteRelation};
 use crate::site::SchemefulSite;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
-
-/// Relation of the requester to the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum SiteRelation {
-    /// Not stated.
-    Unknown = 0,
-    /// The same scheme, host and port.
-    SameOrigin = 1,
-    /// The same schemeful site.
-    SameSite = 2,
-    /// Another site.
-    CrossSite = 3,
-    /// A request by the user: a typed address, a bookmark.
-    None = 4,
-}
 
 /// The mode of a request (Fetch standard section 2.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,24 +87,6 @@ impl RequestShape {
     /// Returns the shape of a number. An invalid number equals no request's shape.
     pub const fn of_code(code: u16) -> Self {
         Self(code)
-    }
-}
-
-impl SiteRelation {
-    /// Returns the relation of a requester to the target `url`, whose site is `target`.
-    pub(super) fn between(
-        origin: &str,
-        site: &SchemefulSite,
-        url: &str,
-        target: Option<&SchemefulSite>,
-    ) -> Self {
-        if origin_of(url).is_some_and(|target| target.eq_ignore_ascii_case(origin)) {
-            Self::SameOrigin
-        } else if target.is_some_and(|target| target.is_same_site(site)) {
-            Self::SameSite
-        } else {
-            Self::CrossSite
-        }
     }
 }
 

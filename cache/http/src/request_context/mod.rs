@@ -11,15 +11,17 @@ mod credentials;
 mod fetch_metadata;
 mod partition;
 mod requester;
+mod site_relation;
 
 use http::{HeaderMap, Method, header};
 use longhaul_types::ClientId;
 
 pub use self::{
     credentials::{CredentialsKey, CredentialsSecret, identity_key},
-    fetch_metadata::{Navigation, RequestDestination, RequestMode, RequestShape, SiteRelation},
+    fetch_metadata::{Navigation, RequestDestination, RequestMode, RequestShape},
     partition::PartitionKey,
-    requester::{Requester, origin_of},
+    requester::Requester,
+    site_relation::{SiteRelation, origin_of},
 };
 use self::{fetch_metadata::FetchMetadata, partition::partition};
 use crate::{directives::Directives, site::SchemefulSite};

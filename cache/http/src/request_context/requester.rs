@@ -1,7 +1,7 @@
 //! The document or style sheet that makes a browser send a request.
 use http::{HeaderMap, header};
 
-use super::fetch_metadata::SiteRelation;
+use super::site_relation::{SiteRelation, origin_of};
 use crate::site::SchemefulSite;
 
 /// The requester of a request.
@@ -85,13 +85,4 @@ impl Requester {
             Self::Opaque | Self::Unknown => None,
         }
     }
-}
-
-/// Returns scheme, host and port of an absolute URL with an authority, unchanged.
-pub fn origin_of(url: &str) -> Option<&str> {
-    let authority = url.find("://")? + 3;
-    let length = url[authority..]
-        .find(['/', '\\', '?', '#'])
-        .unwrap_or(url.len() - authority);
-    (length > 0).then(|| &url[..authority + length])
 }

@@ -1,7 +1,7 @@
 //! Candidate copies at a position of the target: addresses with the lengths of their matches.
 use super::{
     matches::{Chains, Index, MIN_MATCH, Texts, index},
-    optimal::Near,
+    near_cache::NearCache,
 };
 
 /// Number of places tried on each side of the expected place, by the minimum number of equal bytes.
@@ -131,7 +131,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// Offers the copies at `at` whose addresses are short because of the near cache.
-    pub(super) fn near(&self, at: usize, near: &Near, offer: &mut impl FnMut(Candidate)) {
+    pub(super) fn near(&self, at: usize, near: &NearCache, offer: &mut impl FnMut(Candidate)) {
         let here = self.texts.here(at);
         let border = self.texts.border();
         let bytes = &self.texts.target[at..];

@@ -2,6 +2,7 @@
 mod candidates;
 mod greedy;
 mod matches;
+mod near_cache;
 mod optimal;
 mod wire;
 

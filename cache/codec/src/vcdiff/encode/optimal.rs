@@ -6,12 +6,10 @@
 use super::{
     candidates::{Candidate, Candidates},
     matches::{MIN_MATCH, Texts, index},
+    near_cache::NearCache,
     wire::{Instruction, Instructions},
 };
-use crate::vcdiff::{
-    cache::{AddressCache, NEAR},
-    integer, table,
-};
+use crate::vcdiff::{cache::AddressCache, integer, table};
 
 /// A match of at least this length is taken at once: a longer search could save only a byte or two.
 const NICE: usize = 256;
@@ -19,39 +17,6 @@ const NICE: usize = 256;
 const STRETCH: usize = 4096;
 /// Price of a position that no path reaches yet.
 const UNREACHED: u32 = u32::MAX / 2;
-
-/// Near cache of a path, with the places in the target of its copies.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Near {
-    pub(super) addresses: [u32; NEAR],
-    pub(super) places: [u32; NEAR],
-    next: usize,
-}
-
-impl Near {
-    fn remember(&mut self, address: u32, place: u32) {
-        self.addresses[self.next] = address;
-        self.places[self.next] = place;
-        self.next = (self.next + 1) % NEAR;
-    }
-
-    /// The address at which the last copy continues, if only replacements came between.
-    pub(super) fn expected(&self, place: u32) -> u32 {
-        let last = (self.next + NEAR - 1) % NEAR;
-        self.addresses[last] + (place - self.places[last])
-    }
-
-    /// Bytes that the address takes without the same cache.
-    fn price(&self, address: u32, here: u32) -> u32 {
-        let near = self
-            .addresses
-            .iter()
-            .filter_map(|near| address.checked_sub(*near))
-            .min();
-        let shortest = address.min(here - address).min(near.unwrap_or(u32::MAX));
-        integer::size(shortest)
-    }
-}
 
 /// Last instruction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +38,7 @@ struct Arrival {
     added: u32,
     /// True if the last instruction shares the opcode of the previous one.
     paired: bool,
-    near: Near,
+    near: NearCache,
 }
 
 const NOWHERE: Arrival = Arrival {
@@ -82,11 +47,7 @@ const NOWHERE: Arrival = Arrival {
     behind_add: false,
     added: 0,
     paired: false,
-    near: Near {
-        addresses: [0; NEAR],
-        places: [0; NEAR],
-        next: 0,
-    },
+    near: NearCache::EMPTY,
 };
 
 /// Returns the instructions of least cost among the candidates.
@@ -261,7 +222,7 @@ impl Parser<'_> {
     }
 
     /// Returns the copies at a position by the price of their addresses.
-    fn offers(&self, at: usize, near: &Near) -> Offers {
+    fn offers(&self, at: usize, near: &NearCache) -> Offers {
         let mut offers = Offers::default();
         let here = self.texts.here(at);
         let mut offer = |candidate: Candidate| {

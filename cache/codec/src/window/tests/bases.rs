@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::compress::{After, Compressor};
+use crate::{coding::After, compress::Compressor};
 
 fn with_base(coder: Coder, base: &[u8], body: &[u8], cuts: &[usize]) -> Vec<u8> {
     let mut wire = Vec::new();
