@@ -18,6 +18,16 @@ use tokio::{
 /// Much longer than any operation takes here, so that a hang becomes a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Waits until `condition` holds, at most [`PATIENCE`]. `what` names the condition in the failure.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    let waiting = timeout(PATIENCE, async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(waiting.await.is_ok(), "{what}: not within {PATIENCE:?}");
+}
+
 /// A small site on two hosts. `/N` is N bytes; `/text` is text with validators; other paths are special
 /// cases.
 pub(crate) struct Pages;

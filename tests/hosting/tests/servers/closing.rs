@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use longhaul_hosting::{Announcement, CloseAfter, HostingOptions, KeepAlive};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::timeout};
 
-use crate::client::{Body, Client, get, server};
+use crate::client::{Body, Client, PATIENCE, get, server};
 
 fn closing(responses: u32, announcement: Announcement) -> HostingOptions {
     HostingOptions {
@@ -130,8 +130,11 @@ async fn a_dropped_server_closes_its_listeners() -> Result<()> {
     let mut client = Client::connect(address).await?;
     client.get("/1").await?;
     drop(server);
-    while TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    timeout(PATIENCE, async {
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::{
 use anyhow::Result;
 use longhaul_hosting::{Compression, HostingOptions};
 
-use crate::client::{Body, Client, DATE, TEXT, get, server};
+use crate::client::{Body, Client, DATE, TEXT, get, server, until};
 
 #[tokio::test]
 async fn known_hosts_are_served_and_unknown_ones_get_421() -> Result<()> {
@@ -196,9 +196,10 @@ async fn a_large_body_is_complete_for_a_client_that_reads_late() -> Result<()> {
     client.send(&get("/20000000")).await?;
     client.send(&get("/1")).await?;
     // The server has answered when it has counted the request; the body exceeds any socket buffer.
-    while server.hosting.statistics().requests == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("a request is counted", || {
+        server.hosting.statistics().requests > 0
+    })
+    .await;
     assert_eq!(client.answer(Body::Framed).await?.body.len(), 20_000_000);
     assert_eq!(client.answer(Body::Framed).await?.body.len(), 1);
     Ok(())

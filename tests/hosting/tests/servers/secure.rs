@@ -12,7 +12,7 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::client::{Server, server};
+use crate::client::{Server, server, until};
 
 async fn connect(server: &Server, host: &str, protocols: &[&str]) -> Result<TlsStream<TcpStream>> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -149,9 +149,10 @@ async fn a_client_that_does_not_trust_the_authority_is_counted() -> Result<()> {
         authority: other.authority,
     };
     assert!(connect(&stranger, "a.example", &[]).await.is_err());
-    while stranger.hosting.statistics().failed_handshakes == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("the failed handshake is counted", || {
+        stranger.hosting.statistics().failed_handshakes > 0
+    })
+    .await;
     Ok(())
 }
 

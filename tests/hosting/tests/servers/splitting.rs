@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::client::{Client, PATIENCE, loopback, server};
+use crate::client::{Client, PATIENCE, loopback, server, until};
 
 /// Without namespaces no connection is redirected: the proxy maps every address to which it is connected to
 /// `origin`.
@@ -65,9 +65,7 @@ async fn a_half_close_is_relayed_in_both_directions() -> Result<()> {
     let (sent, read) = tokio::join!(sent, timeout(PATIENCE, client.read_to_end(&mut received)));
     sent?;
     assert_eq!(read??, expected);
-    while proxy.statistics().open > 0 {
-        tokio::task::yield_now().await;
-    }
+    until("both connections close", || proxy.statistics().open == 0).await;
     let statistics = proxy.statistics();
     assert_eq!((statistics.bytes_up, statistics.bytes_down), (8, 3_000_000));
     Ok(())
@@ -83,9 +81,7 @@ async fn a_connection_from_the_proxy_to_itself_is_reset() -> Result<()> {
         read.err().map(|error| error.kind()),
         Some(std::io::ErrorKind::ConnectionReset)
     );
-    while proxy.statistics().open > 0 {
-        tokio::task::yield_now().await;
-    }
+    until("both connections close", || proxy.statistics().open == 0).await;
     let statistics = proxy.statistics();
     assert!(
         statistics.looped > 0 && statistics.connections < 10,
