@@ -6,7 +6,8 @@
 //! prints its seed, and `LONGHAUL_SIM_SEED=n cargo test --test sim CONDITION` repeats the run (with
 //! `LONGHAUL_SIM_TRACE=1` and `--nocapture` it prints each datagram). The tables of `--nocapture` are
 //! measurements; only tests with `Bars` compare them with design targets, whose numbers are those of
-//! docs/benchmarks/transport.md.
+//! docs/benchmarks/transport.md. `LONGHAUL_SIM_SENSITIVITY=1` varies the constants of congestion control
+//! (`sensitivity.rs`).
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 
@@ -35,6 +36,7 @@ mod rekey;
 mod report;
 mod restart;
 mod seeds;
+mod sensitivity;
 mod sharing;
 mod side;
 mod skew;

@@ -26,6 +26,12 @@ impl Table {
         self.text.push('\n');
     }
 
+    /// Adds a complete row.
+    pub(crate) fn line(&mut self, row: &str) {
+        self.text.push_str(row);
+        self.text.push('\n');
+    }
+
     #[expect(clippy::print_stdout, reason = "the table is what `--nocapture` is for")]
     pub(crate) fn print(self) {
         println!("{}", self.text);
