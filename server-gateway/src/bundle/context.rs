@@ -1,9 +1,6 @@
 //! State shared by the page loads of one session.
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -36,15 +33,30 @@ pub(crate) struct BundleContext {
     pub(crate) mirror: Mirror,
     pub(crate) bases: Bases,
     profile: Option<LinkProfile>,
-    templates: Mutex<Templates>,
-    sightings: Mutex<Sightings>,
-    preferences: Mutex<Preferences>,
-    /// Number of the agent's dictionary set; 0 for none.
-    dictionaries: AtomicU32,
-    /// Hosts whose HTTPS the agent accelerates.
-    accelerated: Mutex<Accelerated>,
+    /// No other lock is taken while one of these two is held.
+    observed: Mutex<ObservedRequests>,
+    settings: Mutex<AgentSettings>,
     mixing: MixMemory,
     pictures: Promised,
+}
+
+/// The browser's requests in this session, as far as they help to predict others.
+#[derive(Default)]
+pub(crate) struct ObservedRequests {
+    /// Fields of the requests for objects.
+    pub(crate) templates: Templates,
+    /// URLs with which the browser exchanged cookies.
+    pub(crate) sightings: Sightings,
+}
+
+/// The agent's settings, from its messages.
+#[derive(Default)]
+struct AgentSettings {
+    preferences: Preferences,
+    /// Number of the agent's dictionary set; 0 for none.
+    dictionaries: u32,
+    /// Hosts whose HTTPS the agent accelerates.
+    accelerated: Accelerated,
 }
 
 impl BundleContext {
@@ -66,11 +78,8 @@ impl BundleContext {
             mirror,
             bases,
             profile,
-            templates: Mutex::default(),
-            sightings: Mutex::default(),
-            preferences: Mutex::default(),
-            dictionaries: AtomicU32::new(0),
-            accelerated: Mutex::default(),
+            observed: Mutex::default(),
+            settings: Mutex::default(),
             mixing: MixMemory::of_session(),
             pictures: Promised::default(),
         }
@@ -96,7 +105,7 @@ impl BundleContext {
 
     /// Memory for context mixing, if the agent accepts it.
     fn mixing(&self) -> Option<MixMemory> {
-        let accepted = lock(&self.preferences).mixing == Mixing::Accepted;
+        let accepted = lock(&self.settings).preferences.mixing == Mixing::Accepted;
         accepted.then(|| self.mixing.clone())
     }
 
@@ -112,8 +121,9 @@ impl BundleContext {
             }
             None => DeltaCandidates::default(),
         };
+        let dictionaries = lock(&self.settings).dictionaries;
         DeltaCandidates {
-            dictionaries: self.dictionaries.load(Ordering::Relaxed),
+            dictionaries,
             mixing: self.mixing(),
             ..offers
         }
@@ -121,12 +131,12 @@ impl BundleContext {
 
     /// Sets the agent's dictionary set.
     pub(crate) fn know_dictionaries(&self, set: u32) {
-        self.dictionaries.store(set, Ordering::Relaxed);
+        lock(&self.settings).dictionaries = set;
     }
 
     /// Sets the hosts whose HTTPS the agent accelerates.
     pub(crate) fn accelerates(&self, hosts: AcceleratedHosts) {
-        *lock(&self.accelerated) = match hosts {
+        lock(&self.settings).accelerated = match hosts {
             AcceleratedHosts::Nothing => Accelerated::Nothing,
             AcceleratedHosts::Only(names) => Accelerated::Only(names),
             AcceleratedHosts::AllBut(names) => Accelerated::AllBut(names),
@@ -135,16 +145,17 @@ impl BundleContext {
 
     /// Returns true if the browser's request for a URL arrives through this session and not through a tunnel.
     pub(crate) fn takes(&self, url: &Url) -> bool {
-        url.scheme() != "https" || lock(&self.accelerated).contains(url.host_str().unwrap_or_default())
+        let host = url.host_str().unwrap_or_default();
+        url.scheme() != "https" || lock(&self.settings).accelerated.contains(host)
     }
 
     /// Sets the user's preferences.
     pub(crate) fn prefer(&self, preferences: Preferences) {
-        *lock(&self.preferences) = preferences;
+        lock(&self.settings).preferences = preferences;
     }
 
     pub(crate) fn viewport(&self) -> Viewport {
-        let preferences = *lock(&self.preferences);
+        let preferences = lock(&self.settings).preferences;
         Viewport {
             width: preferences.viewport_width.into(),
             height: preferences.viewport_height.into(),
@@ -154,12 +165,12 @@ impl BundleContext {
 
     /// Returns true unless the image level is text.
     pub(crate) fn shows_pictures(&self) -> bool {
-        lock(&self.preferences).images != ImageLevel::Text
+        lock(&self.settings).preferences.images != ImageLevel::Text
     }
 
     /// The requested image conversion.
     fn wish(&self) -> ImageConversion {
-        let preferences = *lock(&self.preferences);
+        let preferences = lock(&self.settings).preferences;
         ImageConversion::of(&preferences, self.link_rate(), self.gateway.effort)
     }
 
@@ -181,16 +192,12 @@ impl BundleContext {
 
     /// Learns the fields of the browser's requests for objects.
     pub(crate) fn observe(&self, url: &Url, destination: Destination, request: &HeaderMap) {
-        lock(&self.templates).observe(url, destination, request);
+        self.observed().templates.observe(url, destination, request);
     }
 
-    /// The URLs with which the browser exchanged cookies.
-    pub(crate) fn sightings(&self) -> MutexGuard<'_, Sightings> {
-        lock(&self.sightings)
-    }
-
-    pub(crate) fn templates(&self) -> MutexGuard<'_, Templates> {
-        lock(&self.templates)
+    /// The browser's requests in this session.
+    pub(crate) fn observed(&self) -> MutexGuard<'_, ObservedRequests> {
+        lock(&self.observed)
     }
 }
 

@@ -17,10 +17,7 @@ use longhaul_types::UnixTime;
 use longhaul_webcache::Asker;
 use url::Url;
 
-use super::{
-    plan::{BodyState, Plan},
-    publicity::Publicity,
-};
+use super::{plan::Plan, publicity::Publicity};
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
 /// the requests that an open page makes all day.
@@ -153,17 +150,14 @@ impl LearnedPlan {
 
     /// Learns from a finished page load.
     pub(crate) fn learn(&mut self, plan: &Plan, used: &Used, now: UnixTime) -> VisitResult {
-        let is_whole = plan.is_closed()
-            && !plan.has_open()
-            && plan.bodies(BodyState::Waiting) == 0
-            && plan.bodies(BodyState::Pushing) == 0;
+        let is_whole = plan.is_closed() && !plan.has_open() && plan.is_sent();
         let (mut taken, mut unused) = (Vec::new(), Vec::new());
         for (number, entry) in plan.entries() {
             let url = entry.reference.url.clone();
-            if used.is_taken(number) || entry.asked.is_some() {
+            if used.is_taken(number) || entry.requested.is_some() {
                 taken.push(url);
             } else if is_whole && entry.answered().is_some() {
-                let held = if entry.pushed == 0 || plan.before(&url).is_some() {
+                let held = if entry.pushed == 0 || plan.previous_hash(&url).is_some() {
                     HeldFresh::Possible
                 } else {
                     HeldFresh::No

@@ -1,137 +1,73 @@
-//! A page load: the state that its tasks share.
-mod drive;
+//! A page load. One task owns its state ([`task`]); fetches, pushes, the page's parser and the agent's
+//! messages reach it as [`Event`]s through [`PageLoad`].
+mod event;
+mod handle;
 mod initiators;
+mod manifest_stream;
 mod navigation;
+mod prediction;
+mod requests;
+mod search;
 mod sheets;
+mod state;
 mod subresource;
 mod tap;
+mod task;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, OnceLock},
-};
+use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, header};
-use longhaul_cache::Partition;
-use longhaul_delivery::DeltaKey;
-use longhaul_http::policy;
-use longhaul_page::{
-    Certainty, Destination, Initiator, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
+use http::HeaderMap;
+use longhaul_page::{Initiator, Reference, Sandbox};
+use longhaul_session::{Used, Withdrawal, short_hash};
+use longhaul_types::ContentHash;
+use longhaul_webcache::{Asker, BodyReader};
+use tokio::{
+    runtime::Handle,
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
 };
-use longhaul_session::{Record, Used, Withdrawal, keepable, short_hash};
-use longhaul_webcache::{Asker, Audience, BodyReader};
-use tokio::sync::watch;
 use url::Url;
 
-pub(super) use self::{drive::drive, subresource::redirection, tap::PageTap};
-use self::{initiators::Initiators, sheets::Sheets};
+use self::event::{AgentEvent, BrowserRequest, Event, PushEvent, ResponseEvent};
+pub(super) use self::{
+    state::{LoadState, PageStart},
+    subresource::redirection,
+    tap::PageTap,
+    task::run,
+};
 use super::{
-    context::{BundleContext, lock, now},
-    learned::{self, LearnedPlan},
-    manifest::ManifestWriter,
-    memory::ManifestMemory,
+    context::BundleContext,
     page_loads::Promise,
-    plan::{Arrival, BodyState, Match, Plan, PlanLimits},
+    plan::{DeliveredBody, PushProgress},
     publicity::Publicity,
-    push::PushBody,
 };
 
-/// One page load.
+/// Maximum number of events that wait for the task of a page load; then their senders wait. The task itself
+/// never waits for a sender.
+const MAX_EVENTS: usize = 256;
+
+/// A page load, as all tasks but its own see it.
 pub(crate) struct PageLoad {
     context: Arc<BundleContext>,
     id: u64,
     /// Requester of the page.
     asker: Asker,
-    plan: Mutex<Plan>,
-    /// `None` once the manifest has ended or the agent has stopped it.
-    manifest: tokio::sync::Mutex<Option<ManifestWriter>>,
-    /// Decoded bytes of the manifest, once it has ended.
-    written: OnceLock<Vec<u8>>,
-    /// Bodies that wait for their push, by entry.
-    bodies: Mutex<BTreeMap<u32, PushBody>>,
-    /// Entries whose bodies the agent wants and the cache no longer has.
-    missing: Mutex<BTreeSet<u32>>,
-    /// Partitions for which the answered entries were fetched.
-    partitions: Mutex<BTreeMap<u32, Partition>>,
-    /// Delta keys of the answered entries.
-    subjects: Mutex<BTreeMap<u32, DeltaKey>>,
-    /// Answered entries whose responses are shared between devices.
-    public: Mutex<BTreeSet<u32>>,
-    /// Priority classes of the open pushes.
-    classes: Mutex<BTreeMap<u32, watch::Sender<u8>>>,
-    jar: Mutex<Jar>,
-    learned: Mutex<LearnedPlan>,
-    sheets: Mutex<Sheets>,
-    initiators: Mutex<Initiators>,
-    predictor: Predictor,
-    /// URL of the browser's request for the page.
-    asked: Url,
-    /// Fields of the browser's request for the page.
-    request: HeaderMap,
-    /// `Via` as the gateway sends it.
-    via: Option<HeaderValue>,
-    /// Changes with every change of the plan.
-    changed: watch::Sender<u64>,
-}
-
-/// Arguments of a new page load.
-pub(super) struct PageStart<'a> {
-    pub(super) id: u64,
-    pub(super) url: Url,
-    /// The document in the response.
-    pub(super) initiator: Initiator,
-    pub(super) asker: Asker,
-    /// Fields of the browser's request.
-    pub(super) browser: &'a HeaderMap,
-    /// Fields of the request that the origin received.
-    pub(super) sent: &'a HeaderMap,
-    /// Fields of the response.
-    pub(super) response: &'a HeaderMap,
-    /// The page's previous manifest, if the agent also has it.
-    pub(super) base: Option<ManifestMemory>,
-    /// The learned plan.
-    pub(super) learned: LearnedPlan,
+    events: mpsc::Sender<Event>,
 }
 
 impl PageLoad {
-    pub(super) fn new(context: Arc<BundleContext>, start: PageStart<'_>) -> Self {
-        let PageStart {
-            id,
-            url,
-            initiator,
-            asker,
-            browser,
-            sent,
-            response,
-            base,
-            learned,
-        } = start;
-        let before = base.as_ref().map(|base| base.hashes.clone()).unwrap_or_default();
-        let mut jar = Jar::new(&url, browser, &context.sightings());
-        jar.store(&url, response, None, now());
-        Self {
-            id,
-            asker,
-            manifest: tokio::sync::Mutex::new(Some(ManifestWriter::new(context.session.clone(), id, base))),
-            written: OnceLock::new(),
+    /// Creates the page load and the events' receiver, for [`run`].
+    pub(super) fn new(context: Arc<BundleContext>, id: u64, asker: Asker) -> (Self, mpsc::Receiver<Event>) {
+        let (events, receiver) = mpsc::channel(MAX_EVENTS);
+        let load = Self {
             context,
-            initiators: Mutex::new(Initiators::new(initiator)),
-            predictor: Predictor::new(browser),
-            asked: url.clone(),
-            plan: Mutex::new(Plan::new(url, PlanLimits::default(), before)),
-            bodies: Mutex::default(),
-            missing: Mutex::default(),
-            partitions: Mutex::default(),
-            subjects: Mutex::default(),
-            public: Mutex::default(),
-            classes: Mutex::default(),
-            jar: Mutex::new(jar),
-            learned: Mutex::new(learned),
-            sheets: Mutex::default(),
-            request: browser.clone(),
-            via: sent.get(header::VIA).cloned(),
-            changed: watch::Sender::new(0),
-        }
+            id,
+            asker,
+            events,
+        };
+        (load, receiver)
     }
 
     pub(super) const fn id(&self) -> u64 {
@@ -147,293 +83,189 @@ impl PageLoad {
         &self.context
     }
 
-    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
-        lock(&self.plan)
+    /// Sends an event, unless the page load has ended.
+    async fn send(&self, event: Event) {
+        let _ended = self.events.send(event).await;
     }
 
-    /// Wakes the page load's task after a change of the plan.
-    fn wake(&self) {
-        self.changed
-            .send_modify(|changes| *changes = changes.wrapping_add(1));
+    /// Sends an event and waits for the reply; `None` without reply, or if the page load has ended.
+    async fn ask<T>(&self, event: impl FnOnce(oneshot::Sender<T>) -> Event) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.events.send(event(reply)).await.ok()?;
+        answer.await.ok()
     }
 
-    /// Plans the references of `referrer` (`None`: the page) that its document would fetch.
-    pub(super) fn found(&self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
-        let Some(cause) = self.cause_behind(referrer, Arrival::Referenced) else {
-            return;
-        };
-        let references = references.into_iter();
-        let admitted = references.filter_map(|reference| cause.initiator.admit(reference, 0));
-        let admitted: Vec<Reference> = admitted.collect();
-        for frame in admitted
-            .iter()
-            .filter(|found| found.destination == Destination::Frame)
+    /// Sends an event from a function that cannot wait.
+    fn post(&self, event: Event) {
+        if let Err(TrySendError::Full(event)) = self.events.try_send(event)
+            && let Ok(runtime) = Handle::try_current()
         {
-            lock(&self.initiators).display(frame, &cause.initiator);
+            let events = self.events.clone();
+            runtime.spawn(async move { events.send(event).await });
         }
-        let wanted = self.wanted(admitted);
-        self.plan().found(wanted, referrer);
-        self.wake();
     }
 
-    /// Plans the target of an entry's redirect, with the redirect's referrer policy.
-    fn redirected(&self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
-        let cause = self.cause_behind(Some(from), Arrival::Redirected(policy));
-        let admitted = cause.and_then(|cause| cause.initiator.admit(target, cause.redirects.len()));
-        for target in self.wanted(admitted) {
-            self.plan().redirected(target, from, policy);
-        }
-        self.wake();
+    async fn send_response(&self, entry: u32, event: ResponseEvent) {
+        self.send(Event::Response { entry, event }).await;
     }
 
-    /// Filters the references that are worth planning.
-    fn wanted(&self, references: impl IntoIterator<Item = Reference>) -> Vec<Reference> {
-        let now = now();
-        let learned = lock(&self.learned);
-        references
-            .into_iter()
-            .filter(|reference| reference.certainty != Certainty::Unlikely)
-            .filter(|reference| self.context.takes(&reference.url))
-            .filter(|reference| self.shows_pictures() || !reference.destination.is_picture())
-            .filter(|reference| !learned.is_suppressed(&reference.url, now))
-            .collect()
+    async fn ask_response<T>(
+        &self,
+        entry: u32,
+        event: impl FnOnce(oneshot::Sender<T>) -> ResponseEvent,
+    ) -> Option<T> {
+        let event = |reply| Event::Response {
+            entry,
+            event: event(reply),
+        };
+        self.ask(event).await
     }
 
-    /// Returns true if images are planned: at image level text only if the page was requested with
-    /// `no-cache`.
-    fn shows_pictures(&self) -> bool {
-        self.context.shows_pictures() || policy::reload(&self.request) == policy::Reload::Bypass
+    async fn send_agent(&self, event: AgentEvent) {
+        self.send(Event::Agent(event)).await;
     }
 
-    /// Plans the objects that scripts loaded in earlier visits.
-    pub(super) fn plan_extras(&self) {
-        let extras = lock(&self.learned).extras(now());
-        self.found(extras, None);
+    async fn ask_agent<T>(&self, event: impl FnOnce(oneshot::Sender<T>) -> AgentEvent) -> Option<T> {
+        self.ask(|reply| Event::Agent(event(reply))).await
     }
 
     /// Returns once all records so far are on the manifest's stream.
     pub(super) async fn flush(&self) {
-        let mut place = self.manifest.lock().await;
-        let (records, entries) = {
-            let mut plan = self.plan();
-            let records = plan.take_records();
-            let entries = records.iter().filter(|record| matches!(record, Record::Entry(_)));
-            let entries = entries.count() as u64;
-            (records, entries)
-        };
-        if records.is_empty() {
-            return;
-        }
-        // Taken out during the write: if this future is dropped, the state of the stream is unknown and the
-        // manifest ends.
-        let Some(mut writer) = place.take() else { return };
-        let context = &self.context;
-        if let Ok(bytes) = writer
-            .write(&records, context.window_key, context.link_rate())
-            .await
-        {
-            context.counters().manifest(entries, bytes);
-            *place = Some(writer);
-        }
-    }
-
-    /// Ends the manifest.
-    async fn finish_manifest(&self) {
-        self.flush().await;
-        let writer = self.manifest.lock().await.take();
-        if let Some(writer) = writer
-            && let Ok(Some(bytes)) = writer.finish().await
-        {
-            let _first = self.written.set(bytes);
-        }
-    }
-
-    /// Stores the manifest, with the hashes known so far, as base of the next one.
-    async fn keep_manifest(&self) {
-        let (Some(bytes), Some(cache)) = (self.written.get(), self.context.cache()) else {
-            return;
-        };
-        let Some(partition) = self.asker.partition() else {
-            return;
-        };
-        let (hashes, page) = {
-            let plan = self.plan();
-            (plan.hashes(), plan.page().clone())
-        };
-        // The gateway wrote these bytes, so parsing succeeds.
-        if let Ok(bytes) = keepable(bytes) {
-            let memory = ManifestMemory { bytes, hashes };
-            memory.store(cache, &partition, &page).await;
-        }
+        let _ended = self.ask(|done| Event::Flush { done }).await;
     }
 
     /// Waits for the head of the entry that matches a browser request; returns the promise if the entry
     /// answers it.
-    pub(super) async fn promise(&self, url: &Url, request: &HeaderMap) -> Option<Promise> {
-        let mut changed = self.changed.subscribe();
-        let entry = self.plan().find(url.as_str());
-        let Some(entry) = entry else {
-            let destination = learned::destination(url, request);
-            if self.is_made_by_page(url, request, destination) {
-                lock(&self.learned).unplanned(url, destination);
-            }
-            return None;
-        };
-        if let Some(entry) = self.plan().get(entry) {
-            self.context.observe(url, entry.reference.destination, request);
-        }
-        self.ask(&[entry]);
-        loop {
-            match self.plan().promise(entry, request) {
-                Match::Promised => break,
-                Match::No => return None,
-                Match::Later => {}
-            }
-            changed.changed().await.ok()?;
-        }
+    pub(super) async fn promise(&self, url: Url, headers: &HeaderMap) -> Option<Promise> {
+        let headers = headers.clone();
+        let request = |reply| AgentEvent::Request(Box::new(BrowserRequest { url, headers, reply }));
+        let entry = self.ask_agent(request).await?;
         self.context.counters().promised();
         Some(Promise { page: self.id, entry })
     }
 
     /// Records that an unplanned request was answered.
-    pub(super) fn unplanned_answered(&self, url: &Url, publicity: Publicity) {
-        lock(&self.learned).answered(url, publicity);
+    pub(super) fn unplanned_answered(&self, url: Url, publicity: Publicity) {
+        self.post(Event::Agent(AgentEvent::UnplannedAnswered { url, publicity }));
     }
 
     /// Handles `Ask`: the browser waits for these entries.
-    pub(super) fn ask(&self, entries: &[u32]) {
-        let risen = self.plan().ask(entries);
-        let classes = lock(&self.classes);
-        for (entry, class) in risen {
-            if let Some(push) = classes.get(&entry) {
-                push.send_replace(class);
-            }
-        }
-        drop(classes);
-        self.wake();
+    pub(super) async fn browser_waits(&self, entries: Vec<u32>) {
+        self.send_agent(AgentEvent::BrowserWaits(entries)).await;
     }
 
     /// Handles `Want`: the agent does not have an entry's body.
     pub(super) async fn want(&self, entry: u32) {
         self.context.counters().wanted();
-        let hash = {
-            let plan = self.plan();
-            let found = plan.get(entry).filter(|found| found.answered().is_some());
-            found.and_then(|found| found.hash)
+        let hash = self
+            .ask_agent(|reply| AgentEvent::HashNeeded { entry, reply })
+            .await;
+        let Some(hash) = hash else {
+            let failed = ResponseEvent::Withdrawn(Withdrawal::Failed);
+            return self.send_response(entry, failed).await;
         };
-        if let Some(hash) = hash {
-            self.context.mirror.remove(&[short_hash(&hash)]).await;
-        }
-        let body = match (self.context.cache(), hash) {
-            (Some(cache), Some(hash)) => cache.body(hash).await,
-            (None, _) | (_, None) => None,
+        self.context.mirror.remove(&[short_hash(&hash)]).await;
+        let body = match self.context.cache() {
+            Some(cache) => cache.body(hash).await,
+            None => None,
         };
-        match (body, hash) {
-            (Some(body), _) => self.push_again(entry, BodyReader::of_stored(body)),
-            (None, Some(_)) => {
-                lock(&self.missing).insert(entry);
-            }
-            (None, None) => self.plan().withdraw(entry, Withdrawal::Failed),
-        }
-        self.wake();
-    }
-
-    /// Pushes a body again, unless the limit of repetitions is reached.
-    fn push_again(&self, entry: u32, body: BodyReader) {
-        lock(&self.bodies).insert(entry, PushBody::Again(body));
-        self.plan().want(entry);
-        self.wake();
+        self.send_agent(match body {
+            Some(body) => AgentEvent::PushAgain {
+                entry,
+                body: BodyReader::of_stored(body),
+            },
+            None => AgentEvent::FetchAgain { entry },
+        })
+        .await;
     }
 
     /// Handles `Used` at the end of the page load.
-    pub(super) async fn used(&self, used: &Used) {
-        let lesson = {
-            let mut learned = lock(&self.learned);
-            let plan = self.plan();
-            self.context.counters().taken(plan.taken(used));
-            learned.learn(&plan, used, now())
+    pub(super) async fn used(&self, used: Used) {
+        let result = self.ask_agent(|reply| AgentEvent::Used { used, reply }).await;
+        let (Some(result), Some(cache)) = (result, self.context.cache()) else {
+            return;
         };
-        self.keep_manifest().await;
-        if let Some(cache) = self.context.cache() {
-            lesson.store(cache).await;
+        if let Some(manifest) = result.manifest {
+            manifest.store(cache).await;
         }
+        result.visit.store(cache).await;
     }
 
-    /// Stops all fetches and pushes of the page load.
-    pub(super) fn abandon(&self) {
-        self.plan().abandon();
-        lock(&self.bodies).clear();
-        lock(&self.missing).clear();
-        lock(&self.classes).clear();
-        // If a task is writing to the manifest now, the manifest ends with that task.
-        if let Ok(mut manifest) = self.manifest.try_lock() {
-            *manifest = None;
-        }
-        self.wake();
-    }
-
-    /// Returns true if no body waits to be sent.
-    fn is_sent(&self) -> bool {
-        let plan = self.plan();
-        [BodyState::Waiting, BodyState::Pushing]
-            .iter()
-            .all(|state| plan.bodies(*state) == 0)
+    /// The document that displays a URL in a frame, with the frame's sandbox.
+    pub(super) async fn frame_at(&self, url: Url) -> Option<(Initiator, Sandbox)> {
+        self.ask_agent(|reply| AgentEvent::FrameNeeded { url, reply })
+            .await
     }
 
     // The following methods serve pushes.
 
-    pub(super) fn content_type(&self, entry: u32) -> Option<String> {
-        let plan = self.plan();
-        let headers = &plan.get(entry)?.answered()?.headers;
-        headers
-            .get(header::CONTENT_TYPE)?
-            .to_str()
-            .ok()
-            .map(str::to_owned)
+    /// Plans the references of an entry's response that its document would fetch.
+    pub(super) async fn found(&self, mut references: Vec<Reference>, referrer: u32) {
+        self.plan_found(&mut references, referrer).await;
     }
 
-    /// Delta key of an entry's response.
-    pub(super) fn subject(&self, entry: u32) -> Option<DeltaKey> {
-        lock(&self.subjects).get(&entry).cloned()
-    }
-
-    /// Audience of an entry's body.
-    pub(super) fn audience(&self, entry: u32) -> Audience {
-        if lock(&self.public).contains(&entry) {
-            Audience::Everybody
-        } else {
-            Audience::Asker
+    /// As [`Self::found`], and removes the references that are on their way. Cancel safe.
+    pub(super) async fn plan_found(&self, references: &mut Vec<Reference>, referrer: u32) {
+        if references.is_empty() {
+            return;
+        }
+        if let Ok(place) = self.events.reserve().await {
+            let event = ResponseEvent::Found(std::mem::take(references));
+            place.send(Event::Response {
+                entry: referrer,
+                event,
+            });
         }
     }
 
-    /// Returns false if a body that has grown to `length` bytes exceeds its limits.
-    pub(super) fn grown(&self, entry: u32, length: u64, by: u64) -> bool {
-        self.plan().grown(entry, length, by)
+    /// Records that an entry's response adds no further entry.
+    pub(super) async fn entry_searched(&self, entry: u32) {
+        self.send_response(entry, ResponseEvent::Searched).await;
     }
 
-    pub(super) fn push_ended(&self, entry: u32, bytes: u64, state: BodyState) {
-        self.plan().pushed(entry, bytes, state);
-        self.wake();
+    /// Returns false if a body that has grown to `length` bytes exceeds its limits.
+    pub(super) async fn grown(&self, entry: u32, length: u64, by: u64) -> bool {
+        let grown = |reply| Event::Push {
+            entry,
+            event: PushEvent::Grown { length, by, reply },
+        };
+        self.ask(grown).await.unwrap_or(false)
+    }
+
+    /// Records that the push of an entry has read its whole body.
+    pub(super) async fn completed(&self, entry: u32, hash: ContentHash, length: u64) {
+        let event = PushEvent::Completed { hash, length };
+        self.send(Event::Push { entry, event }).await;
+    }
+
+    /// Records that a push has sent `bytes` further bytes on the hop.
+    pub(super) async fn pushed(&self, entry: u32, repeats: u8, bytes: u64, progress: PushProgress) {
+        let event = PushEvent::Progress {
+            repeats,
+            bytes,
+            progress,
+        };
+        self.send(Event::Push { entry, event }).await;
     }
 
     /// Records that the agent has acknowledged the whole body of an entry.
-    pub(super) async fn delivered(&self, entry: u32) {
-        self.push_ended(entry, 0, BodyState::Delivered);
-        let stored = {
-            let plan = self.plan();
-            plan.get(entry).and_then(|entry| {
-                let answered = entry.answered()?;
-                policy::agent_stores(answered.status, &answered.headers)
-                    .then_some((entry.hash?, entry.length))
-            })
+    pub(super) async fn delivered(&self, entry: u32, repeats: u8) {
+        let delivered = |reply| Event::Push {
+            entry,
+            event: PushEvent::Delivered { repeats, reply },
         };
-        if let Some((hash, length)) = stored {
-            let partition = lock(&self.partitions).get(&entry).cloned();
-            self.context.mirror.add(partition.as_ref(), vec![hash]).await;
-            let subject = self.subject(entry);
-            if let (Some(subject), Some(length)) = (subject, length) {
-                self.context.bases.learn(&subject, hash, length).await;
-            }
+        let Some(stored) = self.ask(delivered).await else {
+            return;
+        };
+        let DeliveredBody {
+            hash,
+            length,
+            partition,
+            delta_key,
+        } = stored;
+        self.context.mirror.add(partition.as_ref(), vec![hash]).await;
+        if let (Some(key), Some(length)) = (delta_key, length) {
+            self.context.bases.learn(&key, hash, length).await;
         }
     }
 }

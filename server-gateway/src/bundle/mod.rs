@@ -1,8 +1,8 @@
 //! Page bundles: the objects that a page loads, announced in a manifest and pushed before the browser
 //! requests them.
 //!
-//! * `load` is one page load. Its `tap` parses the page while it is sent, `subresource` fetches the objects
-//!   found, `drive` starts fetches and pushes in the order of the `plan`.
+//! * `load` is one page load: a task that owns all its state, the `plan` among it. Fetches and pushes are
+//!   tasks of their own; they, the page's parser (`tap`) and the agent's messages send events to the task.
 //! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
 //! * `learned` stores the learned plans; `publicity` decides which part other devices may use.
 pub(crate) mod context;

@@ -8,13 +8,15 @@ use longhaul_codec::EncodeError;
 use longhaul_delivery::{BodyPipeline, CodeError, DeltaCandidates, Progress};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_session::{Body, BodyCoding, Message, Push, encode};
-use longhaul_types::ContentHash;
 use longhaul_webcache::Audience;
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
 pub(crate) use self::body::{ArrivingDocument, PushBody};
-use super::{load::PageLoad, plan::BodyState};
+use super::{
+    load::PageLoad,
+    plan::{PushAttempt, PushProgress, PushedResponse},
+};
 
 /// Coded bytes that are sent together. A body that fits in this size opens its stream with its length, so
 /// that the scheduler can send the shortest body first.
@@ -38,13 +40,6 @@ impl From<CodeError> for Broken {
         debug!(%error, "a push cannot be coded on");
         Self::Source
     }
-}
-
-/// First or repeated push of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    First,
-    Again,
 }
 
 /// A push in progress.
@@ -73,21 +68,24 @@ impl Drop for PushStream {
 }
 
 /// Pushes an entry's body and waits until the agent has acknowledged all of it.
-pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class: watch::Receiver<u8>) {
+pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
     let _busy = load.context().gateway.cpu_pool.busy();
+    let PushAttempt {
+        entry,
+        repeats,
+        mut body,
+        class,
+        mut response,
+    } = attempt;
     let length = body.length();
     // A body that was parsed before its push is complete, so its hash is known.
-    let chk = body.hash().or_else(|| load.plan().get(entry)?.hash);
-    let turn = match &body {
-        PushBody::Again(_) => Turn::Again,
-        PushBody::Arriving(..) | PushBody::Document(_) => Turn::First,
-    };
-    let pipeline = match pipeline(load, entry, turn, chk, length).await {
+    response.hash = body.hash().or(response.hash);
+    let pipeline = match pipeline(load, repeats, length, response).await {
         Ok(pipeline) => pipeline,
         Err(error) => {
             debug!(%error, "a push cannot be coded");
-            load.plan().entry_searched(entry);
-            return load.push_ended(entry, 0, BodyState::Broken);
+            load.entry_searched(entry).await;
+            return load.pushed(entry, repeats, 0, PushProgress::Broken).await;
         }
     };
     let mut pushing = Pushing {
@@ -104,54 +102,51 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
     let ended = pushing.run(&mut body).await;
     let sent = pushing.sent;
     // For a document that was parsed during its push.
-    load.plan().entry_searched(entry);
+    load.entry_searched(entry).await;
     if let (Ok(()), Some(hash)) = (ended, body.hash()) {
-        load.plan().completed(entry, hash, pushing.decoded);
+        load.completed(entry, hash, pushing.decoded).await;
     }
     // Releases the body's slot at its source before the wait.
     drop(body);
     match ended {
         Ok(()) => {
-            load.push_ended(entry, sent, BodyState::Sent);
+            load.pushed(entry, repeats, sent, PushProgress::Sent).await;
             if pushing.acknowledged().await {
                 load.context().counters().pushed();
-                load.delivered(entry).await;
+                load.delivered(entry, repeats).await;
             } else {
-                load.push_ended(entry, 0, BodyState::Broken);
+                load.pushed(entry, repeats, 0, PushProgress::Broken).await;
             }
         }
         Err(broken) => {
             debug!(entry, ?broken, "a push broke off");
-            load.push_ended(entry, sent, BodyState::Broken);
+            load.pushed(entry, repeats, sent, PushProgress::Broken).await;
         }
     }
 }
 
 async fn pipeline(
     load: &PageLoad,
-    entry: u32,
-    turn: Turn,
-    chk: Option<ContentHash>,
+    repeats: u8,
     length: Option<u64>,
+    response: PushedResponse,
 ) -> Result<BodyPipeline, EncodeError> {
     let context = load.context();
     let encoding = context.gateway.encoding(context.device, context.window_key);
-    let repeats = load.plan().get(entry).map_or(0, |entry| entry.repeats);
-    if turn == Turn::Again && repeats > 1 {
-        // The coder may have caused the damage of the earlier push, so use coding identity.
-        return encoding.identity(length, 0);
-    }
-    let (candidates, audience) = match turn {
-        Turn::First => {
-            let delta_key = load.subject(entry);
-            let candidates = context.bases_for(delta_key.as_ref(), length).await;
-            (candidates, load.audience(entry))
+    let (candidates, audience) = match repeats {
+        0 => {
+            let candidates = context.bases_for(response.delta_key.as_ref(), length).await;
+            (candidates, response.audience)
         }
-        Turn::Again => (DeltaCandidates::default(), Audience::Asker),
+        1 => (DeltaCandidates::default(), Audience::Asker),
+        // The coder may have caused the damage of the earlier push, so use coding identity.
+        2.. => {
+            return encoding.identity(length, 0);
+        }
     };
-    let media = load.content_type(entry);
-    let traits = encoding.traits(media.as_deref(), length, context.link_rate());
-    Ok(encoding.whole(chk, audience, traits, candidates).await)
+    let content_type = response.content_type.as_deref();
+    let traits = encoding.traits(content_type, length, context.link_rate());
+    Ok(encoding.whole(response.hash, audience, traits, candidates).await)
 }
 
 impl Pushing<'_> {
@@ -174,7 +169,8 @@ impl Pushing<'_> {
             let Some(chunk) = next else { break };
             let chunk = chunk?;
             self.decoded += chunk.len() as u64;
-            if !self.load.grown(self.entry, self.decoded, chunk.len() as u64) {
+            let by = chunk.len() as u64;
+            if !self.load.grown(self.entry, self.decoded, by).await {
                 return Err(Broken::Withdrawn);
             }
             self.encode(chunk).await?;

@@ -23,7 +23,8 @@ use url::Url;
 use super::{
     context::{BundleContext, lock, now},
     learned::LearnedPlan,
-    load::{PageLoad, PageStart, PageTap, drive, redirection},
+    load::{LoadState, PageLoad, PageStart, PageTap, redirection, run},
+    manifest::ManifestWriter,
     memory::ManifestMemory,
     page_loads::{BodyEnd, BodyTap, PageHead, PageLoads, Promise},
     publicity::Publicity,
@@ -45,7 +46,7 @@ pub(crate) struct Bundles {
     running: Mutex<BTreeMap<u64, Running>>,
 }
 
-/// A running page load; dropping it ends the page load.
+/// A running page load; dropping it ends the page load's task, and with it the fetches and pushes.
 struct Running {
     load: Arc<PageLoad>,
     task: AbortHandle,
@@ -54,7 +55,6 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
-        self.load.abandon();
     }
 }
 
@@ -121,14 +121,15 @@ impl Bundles {
         }
     }
 
-    pub(crate) fn ask(&self, ask: &Ask) {
+    pub(crate) async fn ask(&self, mut ask: Ask) {
         if let Some(load) = self.load(ask.page) {
-            load.ask(&ask.entries[..ask.entries.len().min(MAX_NAMED)]);
+            ask.entries.truncate(MAX_NAMED);
+            load.browser_waits(ask.entries).await;
         }
     }
 
     /// Handles `Used` at the end of a page load.
-    pub(crate) async fn used(&self, used: &Used) {
+    pub(crate) async fn used(&self, used: Used) {
         let ended = lock(&self.running).remove(&used.page);
         if let Some(ended) = ended {
             ended.load.used(used).await;
@@ -154,6 +155,14 @@ impl Bundles {
             .map(|running| Arc::clone(&running.load))
     }
 
+    fn observe_cookies(&self, url: &Url, request: &HeaderMap) {
+        self.context.observed().sightings.observe(url, request);
+    }
+
+    fn observe_set_cookies(&self, url: &Url, response: &HeaderMap) {
+        self.context.observed().sightings.observe_response(url, response);
+    }
+
     async fn begin(
         &self,
         fetch: &Fetch,
@@ -164,7 +173,7 @@ impl Bundles {
             return None;
         }
         if let Ok(url) = Url::parse(&fetch.url) {
-            self.context.sightings().observe(&url, &outgoing.browser);
+            self.observe_cookies(&url, &outgoing.browser);
         }
         let tap = if head.status == StatusCode::NOT_MODIFIED {
             self.revisit(fetch, outgoing, head).await;
@@ -174,7 +183,7 @@ impl Bundles {
         };
         // After the page load has begun, whose own jar receives the response's cookies.
         if let Ok(url) = Url::parse(&fetch.url) {
-            self.context.sightings().observe_response(&url, head.headers);
+            self.observe_set_cookies(&url, head.headers);
         }
         tap
     }
@@ -221,78 +230,84 @@ impl Bundles {
         if target.is_none() && (!media.is_html() || head.status.is_redirection()) {
             return None;
         }
-        let initiator = self.initiator(&url, &outgoing.browser, head.headers)?;
+        let initiator = self.initiator(&url, &outgoing.browser, head.headers).await?;
+        let base = self.base(fetch, outgoing, &url).await;
         let context = &self.context;
-        context.mirror.ready().await;
-        let partition = outgoing.asker.partition();
-        context.mirror.named(
-            partition.as_ref(),
-            &fetch.holding[..fetch.holding.len().min(MAX_NAMED)],
-        );
-        let base = match (fetch.manifest, context.cache(), &partition) {
-            (Some(id), Some(cache), Some(partition)) => ManifestMemory::load(cache, partition, &url)
-                .await
-                .filter(|memory| memory.id() == id),
-            (None, _, _) | (_, None, _) | (_, _, None) => None,
-        };
         let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers)
             .and(Publicity::of_url(&url, now()));
+        let (load, events) = PageLoad::new(Arc::clone(context), fetch.id, outgoing.asker.clone());
+        let load = Arc::new(load);
         let start = PageStart {
-            id: fetch.id,
             url: url.clone(),
-            initiator,
-            asker: outgoing.asker.clone(),
+            initiator: initiator.clone(),
             browser: &outgoing.browser,
             sent: &outgoing.parts.headers,
             response: head.headers,
-            base,
+            base: base.as_ref(),
             learned: LearnedPlan::load(context.cache(), &outgoing.asker, &url, publicity).await,
         };
-        let load = Arc::new(PageLoad::new(Arc::clone(context), start));
-        self.run(&load);
-        context.counters().page();
+        let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();
-        if let Some(target) = target {
-            let document = Reference {
+        let tap = if let Some(target) = target {
+            state.plan_redirect(Reference {
                 cross_origin: CrossOrigin::None,
                 ..Reference::new(target, Destination::Document)
-            };
-            load.found([document], None);
-            load.plan().page_searched();
-            load.flush().await;
-            return None;
-        }
-        load.found(discover_link_header(head.headers, &url, viewport), None);
-        load.plan_extras();
+            });
+            None
+        } else {
+            state.found(discover_link_header(head.headers, &url, viewport), None);
+            state.plan_extras();
+            let discovery = Discovery::of(initiator, media.charset.as_deref(), viewport);
+            state.set_markup(discovery.markup());
+            Some(PageTap::new(Arc::clone(&load), discovery))
+        };
+        let manifest = ManifestWriter::new(context.session.clone(), fetch.id, base);
+        let task = tokio::spawn(run(state, manifest, events).in_current_span());
+        self.add(&load, task.abort_handle());
+        context.counters().page();
         load.flush().await;
-        let discovery = Discovery::of(load.page(), media.charset.as_deref(), viewport);
-        load.document_begins(discovery.markup());
-        Some(Box::new(PageTap::new(load, discovery)))
+        Some(Box::new(tap?))
+    }
+
+    /// The page's previous manifest, if the agent also has it; then also records the bodies that the agent
+    /// names as held.
+    async fn base(&self, fetch: &Fetch, outgoing: &Outgoing, url: &Url) -> Option<ManifestMemory> {
+        let context = &self.context;
+        context.mirror.ready().await;
+        let partition = outgoing.asker.partition();
+        let named = &fetch.holding[..fetch.holding.len().min(MAX_NAMED)];
+        context.mirror.named(partition.as_ref(), named);
+        let (id, cache) = (fetch.manifest?, context.cache()?);
+        let memory = ManifestMemory::load(cache, &partition?, url).await?;
+        (memory.id() == id).then_some(memory)
     }
 
     /// Returns the document in a page's response, or `None` if its objects are not planned. Without
     /// `Sec-Fetch-Dest`, as on plain http, a frame's document looks like a top-level page: it is a frame's if
     /// a page load displays its URL in a frame.
-    fn initiator(&self, url: &Url, request: &HeaderMap, response: &HeaderMap) -> Option<Initiator> {
+    async fn initiator(&self, url: &Url, request: &HeaderMap, response: &HeaderMap) -> Option<Initiator> {
         let is_window = request
             .get("sec-fetch-dest")
             .is_some_and(|told| told == "document");
+        if is_window {
+            return Some(Initiator::page(url, response));
+        }
         let running: Vec<_> = lock(&self.running)
             .values()
             .map(|running| Arc::clone(&running.load))
             .collect();
-        let frame = running.iter().rev().find_map(|load| load.frame_at(url));
-        match frame.filter(|_| !is_window) {
-            Some((parent, sandbox)) => parent.frame(url, response, sandbox),
-            None => Some(Initiator::page(url, response)),
+        for load in running.iter().rev() {
+            if let Some((parent, sandbox)) = load.frame_at(url.clone()).await {
+                return parent.frame(url, response, sandbox);
+            }
         }
+        Some(Initiator::page(url, response))
     }
 
-    fn run(&self, load: &Arc<PageLoad>) {
-        let task = tokio::spawn(drive(Arc::clone(load)).in_current_span());
+    fn add(&self, load: &Arc<PageLoad>, task: AbortHandle) {
         let begun = Running {
             load: Arc::clone(load),
-            task: task.abort_handle(),
+            task,
         };
         let mut running = lock(&self.running);
         let replaced = running.insert(load.id(), begun);
@@ -311,8 +326,8 @@ impl PageLoads for Bundles {
         Box::pin(async move {
             let load = self.load(fetch.page)?;
             let url = Url::parse(&fetch.url).ok()?;
-            self.context.sightings().observe(&url, &outgoing.browser);
-            load.promise(&url, &outgoing.browser).await
+            self.observe_cookies(&url, &outgoing.browser);
+            load.promise(url, &outgoing.browser).await
         })
     }
 
@@ -320,9 +335,9 @@ impl PageLoads for Bundles {
         if outgoing.parts.method == Method::GET
             && let (Some(load), Ok(url)) = (self.load(fetch.page), Url::parse(&fetch.url))
         {
-            self.context.sightings().observe_response(&url, head.headers);
+            self.observe_set_cookies(&url, head.headers);
             let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers);
-            load.unplanned_answered(&url, publicity);
+            load.unplanned_answered(url, publicity);
         }
     }
 

@@ -8,8 +8,8 @@ use longhaul_page::{
 };
 use url::Url;
 
-use super::PageLoad;
-use crate::bundle::context::{lock, now};
+use super::state::LoadState;
+use crate::bundle::context::now;
 
 /// Fields that apply only to the redirected request.
 const OWN: [HeaderName; 6] = [
@@ -24,55 +24,74 @@ const OWN: [HeaderName; 6] = [
 const COMMON_HINTS: [&str; 3] = ["sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform"];
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Predicts the request for `url`, to which the URLs of `cause` redirected.
-pub(super) fn predict(load: &PageLoad, url: &Url, cause: &Cause) -> Prediction {
-    let mut fields = load.request.clone();
-    for name in OWN {
-        fields.remove(name);
-    }
-    let way = || std::iter::once(&load.asked).chain(&cause.redirects);
-    // The most distant of the browser's own relation and those of the URLs in the redirect chain.
-    let moved = Initiator::page(url, &HeaderMap::new());
-    let moved = way()
-        .map(|url| moved.relation(url))
-        .max()
-        .unwrap_or(Relation::SameOrigin);
-    if moved != Relation::SameOrigin {
-        remove(&mut fields, |name| {
-            name.starts_with("sec-ch-") && !COMMON_HINTS.contains(&name)
-        });
-    }
-    let told = fields.get(SEC_FETCH_SITE).and_then(|value| value.to_str().ok());
-    let site = told.map(|told| match (told, moved) {
-        ("none", _) => "none",
-        ("same-origin", moved) => moved.name(),
-        ("same-site", Relation::SameOrigin) => Relation::SameSite.name(),
-        ("same-site", moved) => moved.name(),
-        _ => Relation::CrossSite.name(),
-    });
-    if is_trustworthy(url) {
-        if let Some(site) = site {
-            fields.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
+impl LoadState {
+    /// Predicts the request for `url`, to which the URLs of `cause` redirected.
+    pub(super) fn predict_navigation(&self, url: &Url, cause: &Cause) -> Prediction {
+        let mut fields = self.request.clone();
+        for name in OWN {
+            fields.remove(name);
         }
-    } else {
-        remove(&mut fields, |name| {
-            name.starts_with("sec-fetch-") || name.starts_with("sec-ch-")
+        let way = || std::iter::once(&self.request_url).chain(&cause.redirects);
+        // The most distant of the browser's own relation and those of the URLs in the redirect chain.
+        let moved = Initiator::page(url, &HeaderMap::new());
+        let moved = way()
+            .map(|url| moved.relation(url))
+            .max()
+            .unwrap_or(Relation::SameOrigin);
+        if moved != Relation::SameOrigin {
+            remove(&mut fields, |name| {
+                name.starts_with("sec-ch-") && !COMMON_HINTS.contains(&name)
+            });
+        }
+        let told = fields.get(SEC_FETCH_SITE).and_then(|value| value.to_str().ok());
+        let site = told.map(|told| match (told, moved) {
+            ("none", _) => "none",
+            ("same-origin", moved) => moved.name(),
+            ("same-site", Relation::SameOrigin) => Relation::SameSite.name(),
+            ("same-site", moved) => moved.name(),
+            _ => Relation::CrossSite.name(),
         });
-    }
-    set_referer(&mut fields, url, cause);
-    let navigation = navigation(load, url);
-    match lock(&load.jar).cookies_of_navigation(url, navigation, now()) {
-        Cookies::Known(cookie) => {
-            fields.extend(cookie.map(|cookie| (header::COOKIE, cookie)));
-            Prediction {
-                fields,
-                is_withheld: false,
+        if is_trustworthy(url) {
+            if let Some(site) = site {
+                fields.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
             }
+        } else {
+            remove(&mut fields, |name| {
+                name.starts_with("sec-fetch-") || name.starts_with("sec-ch-")
+            });
         }
-        Cookies::Withheld => Prediction {
-            fields,
-            is_withheld: true,
-        },
+        set_referer(&mut fields, url, cause);
+        let navigation = self.navigation(url);
+        match self.jar.cookies_of_navigation(url, navigation, now()) {
+            Cookies::Known(cookie) => {
+                fields.extend(cookie.map(|cookie| (header::COOKIE, cookie)));
+                Prediction {
+                    fields,
+                    is_withheld: false,
+                }
+            }
+            Cookies::Withheld => Prediction {
+                fields,
+                is_withheld: true,
+            },
+        }
+    }
+
+    /// Returns `CrossSite` unless the request shows that the navigation began on the same site.
+    fn navigation(&self, url: &Url) -> Navigation {
+        let text = |name: &str| self.request.get(name).and_then(|value| value.to_str().ok());
+        let is_own = match text("sec-fetch-site") {
+            Some("none") => true,
+            Some(site) => site != "cross-site" && is_same_site(&self.request_url, url),
+            None => text("referer")
+                .and_then(|referer| Url::parse(referer).ok())
+                .is_some_and(|referer| is_same_site(&referer, url)),
+        };
+        if is_own {
+            Navigation::SameSite
+        } else {
+            Navigation::CrossSite
+        }
     }
 }
 
@@ -106,22 +125,5 @@ fn set_referer(fields: &mut HeaderMap, url: &Url, cause: &Cause) {
     }
     if let Some(value) = left.and_then(|told| HeaderValue::from_str(told.as_str()).ok()) {
         fields.insert(header::REFERER, value);
-    }
-}
-
-/// Returns `CrossSite` unless the request shows that the navigation began on the same site.
-fn navigation(load: &PageLoad, url: &Url) -> Navigation {
-    let text = |name: &str| load.request.get(name).and_then(|value| value.to_str().ok());
-    let is_own = match text("sec-fetch-site") {
-        Some("none") => true,
-        Some(site) => site != "cross-site" && is_same_site(&load.asked, url),
-        None => text("referer")
-            .and_then(|referer| Url::parse(referer).ok())
-            .is_some_and(|referer| is_same_site(&referer, url)),
-    };
-    if is_own {
-        Navigation::SameSite
-    } else {
-        Navigation::CrossSite
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use longhaul_page::Discovery;
 
-use super::PageLoad;
+use super::{PageLoad, event::Event};
 use crate::bundle::page_loads::{BodyEnd, BodyTap};
 
 /// Parser of a page.
@@ -23,20 +23,6 @@ impl PageTap {
             discovery: Some(discovery),
         }
     }
-
-    /// Ends the parsing; references found only at the end are planned if the document is complete.
-    fn finish(&mut self, is_whole: bool) {
-        let Some(discovery) = self.discovery.take() else {
-            return;
-        };
-        if is_whole {
-            // Without the default icon: browsers request it rarely, and such a request is learned.
-            self.load.found(discovery.finish(), None);
-            self.load.document_grew();
-        }
-        self.load.plan().page_searched();
-        self.load.wake();
-    }
 }
 
 impl BodyTap for PageTap {
@@ -45,24 +31,28 @@ impl BodyTap for PageTap {
             let Some(discovery) = &mut self.discovery else {
                 return;
             };
-            let found = discovery.write(decoded);
-            if !found.is_empty() {
-                self.load.found(found, None);
-            }
-            self.load.document_grew();
+            let references = discovery.write(decoded);
+            self.load.send(Event::PageGrew { references }).await;
             self.load.flush().await;
         })
     }
 
     fn end(mut self: Box<Self>, end: BodyEnd) -> BoxFuture<'static, ()> {
-        self.finish(matches!(end, BodyEnd::Complete(_)));
-        // References found at the end are not urgent, so no flush is awaited.
-        Box::pin(std::future::ready(()))
+        Box::pin(async move {
+            let discovery = self.discovery.take();
+            // References found at the end are planned if the document is complete. The default icon is not
+            // planned: browsers request it rarely, and such a request is learned.
+            if let (Some(discovery), BodyEnd::Complete(_)) = (discovery, end) {
+                let references = discovery.finish();
+                self.load.send(Event::PageGrew { references }).await;
+            }
+            // These references are not urgent, so no flush is awaited.
+        })
     }
 }
 
 impl Drop for PageTap {
     fn drop(&mut self) {
-        self.finish(false);
+        self.load.post(Event::PageSearched);
     }
 }

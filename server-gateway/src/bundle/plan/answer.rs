@@ -1,13 +1,15 @@
 //! Responses of entries: their heads and the placement of their bodies.
 use http::{HeaderMap, StatusCode, header};
-use longhaul_cache::PartitionLabel;
+use longhaul_cache::{Partition, PartitionLabel};
+use longhaul_delivery::DeltaKey;
 use longhaul_session::{EntryBody, EntryHead, HeaderField, Record, Scope, Withdrawal};
 use longhaul_types::ContentHash;
+use longhaul_webcache::Audience;
 
-use super::{Answered, BodyState, Plan, PlanEntry, Stage};
+use super::{Answered, BodyState, Plan, PlanEntry, Refetch, Stage, Usability};
+use crate::bundle::push::PushBody;
 
 /// The response of an entry.
-#[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     /// Fields as sent to the agent.
@@ -19,19 +21,44 @@ pub(crate) struct Answer {
     /// Relation, mode and destination of the predicted request.
     pub(crate) shape: u16,
     /// Partition of the fetch: an entry may refer only to bodies of entries of the same partition.
-    pub(crate) partition: Option<PartitionLabel>,
+    pub(crate) partition: Option<Partition>,
+    /// Delta key of the response, if it may have a base or be one.
+    pub(crate) delta_key: Option<DeltaKey>,
+    /// Devices that the response may answer.
+    pub(crate) audience: Audience,
     pub(crate) body: AnswerBody,
 }
 
-/// State of a response's body when its head is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A response's body when its head is written.
 pub(crate) enum AnswerBody {
     /// The response has no body.
     None,
     /// The body is complete.
-    Known { hash: ContentHash, length: u64 },
+    Complete {
+        hash: ContentHash,
+        length: u64,
+        source: PushBody,
+    },
     /// The body is still arriving from the origin.
-    Coming { length: Option<u64> },
+    Arriving { length: Option<u64>, source: PushBody },
+}
+
+/// Hash and length of a body, as far as they are known when its head is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyFacts {
+    None,
+    Complete { hash: ContentHash, length: u64 },
+    Arriving { length: Option<u64> },
+}
+
+impl AnswerBody {
+    fn split(self) -> (BodyFacts, Option<PushBody>) {
+        match self {
+            Self::None => (BodyFacts::None, None),
+            Self::Complete { hash, length, source } => (BodyFacts::Complete { hash, length }, Some(source)),
+            Self::Arriving { length, source } => (BodyFacts::Arriving { length }, Some(source)),
+        }
+    }
 }
 
 /// Placement of an answered entry's body.
@@ -39,8 +66,10 @@ pub(crate) enum AnswerBody {
 pub(crate) enum Placement {
     /// The body is pushed in its turn.
     Push,
-    /// The body is pushed in its turn and also serves this later entry, whose own push is dropped.
-    PushFor(u32),
+    /// The body is pushed in its turn and also serves a later entry, whose own push is dropped.
+    PushForBoth,
+    /// The response has no body.
+    NoBody,
     /// The body is not pushed.
     Nothing,
 }
@@ -53,23 +82,19 @@ impl Plan {
         answer: Answer,
         holds: impl Fn(&ContentHash) -> bool,
     ) -> Placement {
+        let (facts, source) = answer.body.split();
+        let not_pushed = if facts == BodyFacts::None {
+            Placement::NoBody
+        } else {
+            Placement::Nothing
+        };
         if !self.get(entry).is_some_and(PlanEntry::is_open) {
-            return Placement::Nothing;
+            return not_pushed;
         }
-        let (body, state) = self.place(entry, answer.body, answer.partition, holds);
-        if let EntryBody::Pushed { length: Some(length) } = body {
-            let reason = if length > self.limits.body {
-                Some(Withdrawal::TooLarge)
-            } else if self.bytes.saturating_add(length) > self.limits.bytes {
-                Some(Withdrawal::Budget)
-            } else {
-                None
-            };
-            if let Some(reason) = reason {
-                self.withdraw(entry, reason);
-                return Placement::Nothing;
-            }
-            self.bytes += length;
+        let partition = answer.partition.as_ref().map(Partition::label);
+        let body = self.place(entry, facts, partition, holds);
+        if !self.reserve(entry, body) {
+            return not_pushed;
         }
         self.records.push(Record::Head(EntryHead {
             entry,
@@ -82,39 +107,70 @@ impl Plan {
             fields: fields(&answer.headers, body),
         }));
         let mut alias = None;
-        if let (EntryBody::Pushed { .. }, AnswerBody::Known { hash, .. }, Some(partition)) =
-            (body, answer.body, answer.partition)
+        if let (EntryBody::Pushed { .. }, BodyFacts::Complete { hash, .. }, Some(partition)) =
+            (body, facts, partition)
         {
-            let before = self.by_hash.insert((hash, partition), entry);
-            alias = before.filter(|later| self.alias(*later, entry));
+            let earlier = self.by_hash.insert((hash, partition), entry);
+            alias = earlier.filter(|later| self.alias(*later, entry));
         }
+        let state = match (body, source) {
+            (EntryBody::Pushed { .. }, Some(source)) => BodyState::Waiting(source),
+            _ => BodyState::NotPushed,
+        };
+        let is_waiting = matches!(state, BodyState::Waiting(_));
         if let Some(found) = self.get_mut(entry) {
-            match answer.body {
-                AnswerBody::None => {}
-                AnswerBody::Known { hash, length } => (found.hash, found.length) = (Some(hash), Some(length)),
-                AnswerBody::Coming { length } => found.length = length,
+            match facts {
+                BodyFacts::None => {}
+                BodyFacts::Complete { hash, length } => {
+                    (found.hash, found.length) = (Some(hash), Some(length));
+                }
+                BodyFacts::Arriving { length } => found.length = length,
             }
             found.stage = Stage::Answered(Box::new(Answered {
                 status: answer.status,
-                scope: answer.scope,
+                usability: Usability::from(answer.scope),
                 headers: answer.headers,
                 vary: answer.vary,
                 cookie: answer.cookie,
                 partition: answer.partition,
+                delta_key: answer.delta_key,
+                audience: answer.audience,
                 body: state,
+                refetch: Refetch::NotNeeded,
             }));
         }
-        if state == BodyState::Waiting {
-            alias.map_or(Placement::Push, Placement::PushFor)
-        } else {
-            Placement::Nothing
+        match (is_waiting, alias) {
+            (true, Some(_)) => Placement::PushForBoth,
+            (true, None) => Placement::Push,
+            (false, _) => not_pushed,
         }
+    }
+
+    /// Counts the bytes of a body of known length; withdraws the entry and returns false if it exceeds a
+    /// limit.
+    fn reserve(&mut self, entry: u32, body: EntryBody) -> bool {
+        let EntryBody::Pushed { length: Some(length) } = body else {
+            return true;
+        };
+        let reason = if length > self.limits.body {
+            Withdrawal::TooLarge
+        } else if self.bytes.saturating_add(length) > self.limits.bytes {
+            Withdrawal::Budget
+        } else {
+            self.bytes += length;
+            return true;
+        };
+        self.withdraw(entry, reason);
+        false
     }
 
     /// Makes a later entry refer to the equal body of `entry`: origins respond in any order, and an entry can
     /// refer only to an earlier one. Returns false if the later entry's head is already written.
     fn alias(&mut self, later: u32, entry: u32) -> bool {
-        let is_waiting = self.get(later).and_then(PlanEntry::body) == Some(BodyState::Waiting);
+        let is_waiting = matches!(
+            self.get(later).and_then(PlanEntry::body),
+            Some(BodyState::Waiting(_))
+        );
         let head = self.records.iter_mut().find_map(|record| match record {
             Record::Head(head) => (head.entry == later).then_some(head),
             Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => None,
@@ -124,7 +180,7 @@ impl Plan {
         };
         head.body = EntryBody::SameAs { entry };
         if let Some(found) = self.get_mut(later) {
-            found.set_body(BodyState::Settled);
+            found.set_body(BodyState::NotPushed);
             let length = found.length.unwrap_or(0);
             self.bytes = self.bytes.saturating_sub(length);
         }
@@ -134,71 +190,35 @@ impl Plan {
     fn place(
         &self,
         entry: u32,
-        body: AnswerBody,
+        body: BodyFacts,
         partition: Option<PartitionLabel>,
         holds: impl Fn(&ContentHash) -> bool,
-    ) -> (EntryBody, BodyState) {
+    ) -> EntryBody {
         let (hash, length) = match body {
-            AnswerBody::None => return (EntryBody::None, BodyState::Settled),
-            AnswerBody::Coming { length } => return (EntryBody::Pushed { length }, BodyState::Waiting),
-            AnswerBody::Known { hash, length } => (hash, length),
+            BodyFacts::None => return EntryBody::None,
+            BodyFacts::Arriving { length } => return EntryBody::Pushed { length },
+            BodyFacts::Complete { hash, length } => (hash, length),
         };
         if holds(&hash) {
             let url = self.get(entry).map(|entry| self.short(&entry.reference.url));
-            let body = if url.and_then(|url| self.before.get(url)) == Some(&hash) {
-                EntryBody::AsBefore
-            } else {
-                let mut half = [0; 16];
-                half.copy_from_slice(&hash.as_bytes()[..16]);
-                EntryBody::Held { hash: half }
-            };
-            return (body, BodyState::Settled);
+            if url.and_then(|url| self.previous_hashes.get(url)) == Some(&hash) {
+                return EntryBody::AsBefore;
+            }
+            let mut half = [0; 16];
+            half.copy_from_slice(&hash.as_bytes()[..16]);
+            return EntryBody::Held { hash: half };
         }
         let same = partition.and_then(|partition| self.by_hash.get(&(hash, partition)).copied());
         let same = same.filter(|same| {
             let body = self.get(*same).and_then(PlanEntry::body);
-            *same < entry && body.is_some_and(|body| body != BodyState::Broken && body != BodyState::Settled)
+            let is_pushed =
+                body.is_some_and(|body| !matches!(body, BodyState::Broken | BodyState::NotPushed));
+            *same < entry && is_pushed
         });
         match same {
-            Some(entry) => (EntryBody::SameAs { entry }, BodyState::Settled),
-            None => (EntryBody::Pushed { length: Some(length) }, BodyState::Waiting),
+            Some(entry) => EntryBody::SameAs { entry },
+            None => EntryBody::Pushed { length: Some(length) },
         }
-    }
-
-    /// Records that an entry's body is complete.
-    pub(crate) fn completed(&mut self, entry: u32, hash: ContentHash, length: u64) {
-        let Some(found) = self.get_mut(entry) else { return };
-        let was_unknown = found.hash.replace(hash).is_none();
-        found.length = Some(length);
-        let partition = found.answered().and_then(|answered| answered.partition);
-        let is_sent = found.body().is_some_and(|body| body != BodyState::Settled);
-        if let Some(partition) = partition.filter(|_| was_unknown && is_sent) {
-            self.by_hash.entry((hash, partition)).or_insert(entry);
-        }
-    }
-
-    /// Records the growth of a body of unknown length; withdraws the entry and returns false if it exceeds a
-    /// limit.
-    pub(crate) fn grown(&mut self, entry: u32, length: u64, by: u64) -> bool {
-        let Some(found) = self.get(entry) else {
-            return false;
-        };
-        if matches!(found.stage, Stage::Withdrawn) {
-            return false;
-        }
-        if found.length.is_some() {
-            return true;
-        }
-        self.bytes = self.bytes.saturating_add(by);
-        let reason = if length > self.limits.body {
-            Withdrawal::TooLarge
-        } else if self.bytes > self.limits.bytes {
-            Withdrawal::Budget
-        } else {
-            return true;
-        };
-        self.withdraw(entry, reason);
-        false
     }
 }
 

@@ -1,20 +1,21 @@
 //! An entry of a plan.
 use http::{HeaderMap, StatusCode};
-use longhaul_cache::PartitionLabel;
+use longhaul_cache::Partition;
+use longhaul_delivery::DeltaKey;
 use longhaul_page::{
-    Destination, Reference, ReferrerPolicy,
+    Destination, Initiator, PendingImages, Reference, ReferrerPolicy,
     order::{self, Position},
 };
 use longhaul_session::Scope;
 use longhaul_types::{ByteCount, ContentHash};
+use longhaul_webcache::Audience;
 
-use super::ExpectedInitiator;
+use super::{BodyState, ExpectedInitiator};
 
 /// Class of a page behind a redirect: that of pages.
 const DOCUMENT_CLASS: u8 = 1;
 
 /// An object that the page needs.
-#[derive(Clone, Debug)]
 pub(crate) struct PlanEntry {
     /// The reference that led to this entry.
     pub(crate) reference: Reference,
@@ -23,10 +24,9 @@ pub(crate) struct PlanEntry {
     /// Kind of the link from the referrer.
     pub(crate) arrival: Arrival,
     /// Expected initiator of the browser's request.
-    pub(crate) asker: ExpectedInitiator,
-    /// True if the predicted request lacks cookies that the browser may send: then a response for this page
-    /// alone is unusable.
-    pub(crate) is_withheld: bool,
+    pub(crate) initiator: ExpectedInitiator,
+    /// Completeness of the predicted request's cookies.
+    pub(crate) cookies: PredictedCookies,
     /// Position of the reference.
     pub(crate) position: Position,
     /// Number of entries that this entry added.
@@ -34,17 +34,17 @@ pub(crate) struct PlanEntry {
     /// Progress of the entry.
     pub(crate) stage: Stage,
     /// Rank among the entries that the browser requested, the lowest first.
-    pub(crate) asked: Option<u32>,
+    pub(crate) requested: Option<u32>,
     /// CHK of the body, once known.
     pub(crate) hash: Option<ContentHash>,
     /// Decoded length of the body in bytes, once known.
     pub(crate) length: Option<u64>,
     /// Bytes of its pushes on the hop.
     pub(crate) pushed: u64,
-    /// True if a response for this page alone was already promised to a request.
-    pub(crate) is_spent: bool,
-    /// True once its references are planned.
-    pub(crate) was_searched: bool,
+    /// Progress of the search for references in the response.
+    pub(crate) search: ReferenceSearch,
+    /// The part of the response that is needed to predict the requests for its references.
+    pub(crate) source: ReferenceSource,
     /// Number of times that the agent wanted the body again.
     pub(crate) repeats: u8,
 }
@@ -58,8 +58,54 @@ pub(crate) enum Arrival {
     Redirected(Option<ReferrerPolicy>),
 }
 
+/// Completeness of a predicted request's cookies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PredictedCookies {
+    /// The browser sends no other cookies.
+    Complete,
+    /// The browser may send cookies that the predicted request lacks: then a response for this page alone is
+    /// unusable.
+    Withheld,
+}
+
+/// Progress of the search for references in an entry's response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReferenceSearch {
+    /// Only documents and style sheets contain references.
+    NotNeeded,
+    /// The response may add further entries.
+    Pending,
+    /// The response adds no further entry.
+    Complete,
+}
+
+/// The document or style sheet in an entry's response.
+#[derive(Debug)]
+pub(crate) enum ReferenceSource {
+    /// The response is unknown, or is not searched for references.
+    None,
+    /// A document, which makes the requests for its references.
+    Document(Initiator),
+    /// A style sheet.
+    StyleSheet {
+        /// The policy that its response declares.
+        policy: Option<ReferrerPolicy>,
+        /// Images that are planned once the page contains elements that display them.
+        pending: PendingImages,
+    },
+}
+
+impl ReferenceSource {
+    /// The referrer policy that a style sheet declares.
+    pub(crate) const fn sheet_policy(&self) -> Option<ReferrerPolicy> {
+        match self {
+            Self::StyleSheet { policy, .. } => *policy,
+            Self::None | Self::Document(_) => None,
+        }
+    }
+}
+
 /// Progress of an entry.
-#[derive(Clone, Debug)]
 pub(crate) enum Stage {
     /// Not fetched yet.
     Announced,
@@ -72,40 +118,56 @@ pub(crate) enum Stage {
 }
 
 /// The kept part of a response.
-#[derive(Clone, Debug)]
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
-    pub(crate) scope: Scope,
+    pub(crate) usability: Usability,
     /// The response's fields, which include `Vary`.
     pub(crate) headers: HeaderMap,
     pub(crate) vary: Option<[u8; 8]>,
     pub(crate) cookie: Option<[u8; 8]>,
-    pub(crate) partition: Option<PartitionLabel>,
+    /// Partition of the fetch.
+    pub(crate) partition: Option<Partition>,
+    /// Delta key of the response, if it may have a base or be one.
+    pub(crate) delta_key: Option<DeltaKey>,
+    /// Devices that the response may answer.
+    pub(crate) audience: Audience,
     pub(crate) body: BodyState,
+    pub(crate) refetch: Refetch,
 }
 
-/// State of an answered entry's body.
+/// Requests of the page that a response may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyState {
-    /// No body is sent.
-    Settled,
-    /// The body waits for its turn.
-    Waiting,
-    /// The push stream is open.
-    Pushing,
-    /// The push stream is finished but not yet acknowledged.
-    Sent,
-    /// The agent has acknowledged the whole body.
-    Delivered,
-    /// The agent stopped the stream, or the body was truncated.
-    Broken,
+pub(crate) enum Usability {
+    /// Any number of requests.
+    Reusable,
+    /// One request.
+    Once,
+    /// No further request: the response was promised to one.
+    Used,
+}
+
+impl From<Scope> for Usability {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Reusable => Self::Reusable,
+            Scope::ThisPage => Self::Once,
+        }
+    }
+}
+
+/// Need to fetch a body again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refetch {
+    NotNeeded,
+    /// The agent wants the body, and the cache no longer has it.
+    Due,
 }
 
 /// Order of entries, the lowest rank first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     class: u8,
-    asked: u32,
+    requested: u32,
     planned: order::Rank,
 }
 
@@ -116,28 +178,29 @@ impl PlanEntry {
         arrival: Arrival,
         position: Position,
     ) -> Self {
+        let has_references =
+            reference.destination.is_document() || reference.destination == Destination::Style;
         Self {
             reference,
             referrer,
             arrival,
-            asker: ExpectedInitiator::default(),
-            is_withheld: false,
+            initiator: ExpectedInitiator::default(),
+            cookies: PredictedCookies::Complete,
             position,
             children: 0,
             stage: Stage::Announced,
-            asked: None,
+            requested: None,
             hash: None,
             length: None,
             pushed: 0,
-            is_spent: false,
-            was_searched: false,
+            search: if has_references {
+                ReferenceSearch::Pending
+            } else {
+                ReferenceSearch::NotNeeded
+            },
+            source: ReferenceSource::None,
             repeats: 0,
         }
-    }
-
-    /// Returns true if the references of this entry are planned.
-    pub(crate) fn is_searched(&self) -> bool {
-        self.reference.destination.is_document() || self.reference.destination == Destination::Style
     }
 
     fn planned(&self) -> order::Rank {
@@ -155,7 +218,7 @@ impl PlanEntry {
             return DOCUMENT_CLASS;
         }
         let planned = self.planned().class();
-        if self.asked.is_some() {
+        if self.requested.is_some() {
             planned.asked(destination).number()
         } else {
             planned.number()
@@ -165,7 +228,7 @@ impl PlanEntry {
     pub(crate) fn rank(&self) -> Rank {
         Rank {
             class: self.class(),
-            asked: self.asked.unwrap_or(u32::MAX),
+            requested: self.requested.unwrap_or(u32::MAX),
             planned: self.planned(),
         }
     }
@@ -181,12 +244,20 @@ impl PlanEntry {
         }
     }
 
-    pub(crate) fn body(&self) -> Option<BodyState> {
-        self.answered().map(|answered| answered.body)
+    pub(crate) fn answered_mut(&mut self) -> Option<&mut Answered> {
+        match &mut self.stage {
+            Stage::Answered(answered) => Some(answered),
+            Stage::Announced | Stage::Fetching | Stage::Withdrawn => None,
+        }
+    }
+
+    /// State of the answered entry's body.
+    pub(crate) fn body(&self) -> Option<&BodyState> {
+        self.answered().map(|answered| &answered.body)
     }
 
     pub(crate) fn set_body(&mut self, body: BodyState) {
-        if let Stage::Answered(answered) = &mut self.stage {
+        if let Some(answered) = self.answered_mut() {
             answered.body = body;
         }
     }

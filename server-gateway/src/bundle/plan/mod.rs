@@ -1,5 +1,6 @@
 //! The plan of one page load: its entries, their state, and the next one to fetch or push. Pure.
 mod answer;
+mod body;
 mod entry;
 mod request;
 #[cfg(test)]
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 use longhaul_cache::PartitionLabel;
 use longhaul_http::policy;
-use longhaul_page::{Reference, ReferrerPolicy, order::Position};
+use longhaul_page::{PendingImages, Reference, ReferrerPolicy, order::Position};
 use longhaul_session::{Entry, Record, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
@@ -17,7 +18,11 @@ use url::Url;
 use self::entry::Rank;
 pub(crate) use self::{
     answer::{Answer, AnswerBody, Placement},
-    entry::{Answered, Arrival, BodyState, PlanEntry, Stage},
+    body::{BodyState, DeliveredBody, PushAttempt, PushProgress, PushedResponse},
+    entry::{
+        Answered, Arrival, PlanEntry, PredictedCookies, ReferenceSearch, ReferenceSource, Refetch, Stage,
+        Usability,
+    },
     request::{ExpectedInitiator, Match, Taken},
 };
 
@@ -52,8 +57,15 @@ impl Default for PlanLimits {
     }
 }
 
+/// State of the list of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EntryList {
+    Open,
+    /// No further entry can be added.
+    Closed,
+}
+
 /// The plan of one page load.
-#[derive(Debug)]
 pub(crate) struct Plan {
     page: Url,
     limits: PlanLimits,
@@ -61,32 +73,35 @@ pub(crate) struct Plan {
     by_url: BTreeMap<String, u32>,
     by_hash: BTreeMap<(ContentHash, PartitionLabel), u32>,
     /// CHKs of the base manifest's entries, by the URL in the entry.
-    before: BTreeMap<String, ContentHash>,
+    previous_hashes: BTreeMap<String, ContentHash>,
+    /// Records that the manifest does not contain yet.
     records: Vec<Record>,
     /// Number of documents and style sheets that may add further entries.
     searching: usize,
-    is_planned: bool,
+    entry_list: EntryList,
+    /// Decoded bytes of the pushes so far, and of those that wait with a known length.
     bytes: u64,
-    asked: u32,
+    /// Number of entries that the browser requested.
+    requests: u32,
     /// Number of entries that the page's own document added.
     children: u32,
 }
 
 impl Plan {
     /// Creates the plan of the page at `page`, whose own document is being parsed.
-    pub(crate) fn new(page: Url, limits: PlanLimits, before: BTreeMap<String, ContentHash>) -> Self {
+    pub(crate) fn new(page: Url, limits: PlanLimits, previous_hashes: BTreeMap<String, ContentHash>) -> Self {
         Self {
             page,
             limits,
             entries: Vec::new(),
             by_url: BTreeMap::new(),
             by_hash: BTreeMap::new(),
-            before,
+            previous_hashes,
             records: Vec::new(),
             searching: 1,
-            is_planned: false,
+            entry_list: EntryList::Open,
             bytes: 0,
-            asked: 0,
+            requests: 0,
             children: 0,
         }
     }
@@ -103,8 +118,18 @@ impl Plan {
         self.entries.get(usize::try_from(entry).ok()?)
     }
 
-    fn get_mut(&mut self, entry: u32) -> Option<&mut PlanEntry> {
+    pub(crate) fn get_mut(&mut self, entry: u32) -> Option<&mut PlanEntry> {
         self.entries.get_mut(usize::try_from(entry).ok()?)
+    }
+
+    /// Images of style sheets that wait for elements that display them, by entry.
+    pub(crate) fn pending_images(&mut self) -> impl Iterator<Item = (u32, &mut PendingImages)> {
+        (0..)
+            .zip(&mut self.entries)
+            .filter_map(|(number, entry)| match &mut entry.source {
+                ReferenceSource::StyleSheet { pending, .. } => Some((number, pending)),
+                ReferenceSource::None | ReferenceSource::Document(_) => None,
+            })
     }
 
     /// Returns true if the page's own document or one of its style sheets refers to the entry; false if a
@@ -145,7 +170,7 @@ impl Plan {
         let depth = referrer.map_or(0, |entry| {
             self.get(entry).map_or(0, |entry| entry.position.depth())
         });
-        if self.is_planned || depth >= self.limits.depth {
+        if self.is_closed() || depth >= self.limits.depth {
             return;
         }
         for reference in references {
@@ -171,7 +196,7 @@ impl Plan {
             }));
             let position = self.next_position(referrer);
             let entry = PlanEntry::new(reference, referrer, arrival, position);
-            self.searching += usize::from(entry.is_searched());
+            self.searching += usize::from(entry.search == ReferenceSearch::Pending);
             self.entries.push(entry);
         }
     }
@@ -218,8 +243,8 @@ impl Plan {
     /// Records that an entry's document or style sheet adds no further entry.
     pub(crate) fn entry_searched(&mut self, entry: u32) {
         let Some(found) = self.get_mut(entry) else { return };
-        if found.is_searched() && !found.was_searched {
-            found.was_searched = true;
+        if found.search == ReferenceSearch::Pending {
+            found.search = ReferenceSearch::Complete;
             self.searched();
         }
     }
@@ -243,60 +268,26 @@ impl Plan {
         self.count(|entry| matches!(entry.stage, Stage::Fetching))
     }
 
-    /// Number of bodies in this state.
-    pub(crate) fn bodies(&self, state: BodyState) -> usize {
-        self.count(|entry| entry.body() == Some(state))
-    }
-
-    /// Returns true if an unsent body has an unknown length, because it may exceed its limit.
-    pub(crate) fn has_unmeasured(&self) -> bool {
-        let is_unsent =
-            |entry: &PlanEntry| matches!(entry.body(), Some(BodyState::Waiting | BodyState::Pushing));
-        self.entries
-            .iter()
-            .any(|entry| entry.length.is_none() && is_unsent(entry))
-    }
-
-    /// Approximate decoded bytes of the bodies that wait for their push.
-    pub(crate) fn waiting_bytes(&self) -> u64 {
-        let waiting = self
-            .entries
-            .iter()
-            .filter(|entry| entry.body() == Some(BodyState::Waiting));
-        waiting.map(|entry| entry.length.unwrap_or(USUAL_LENGTH)).sum()
-    }
-
     fn count(&self, is_counted: impl Fn(&PlanEntry) -> bool) -> usize {
         self.entries.iter().filter(|entry| is_counted(entry)).count()
     }
 
-    /// Stops all writing and sending.
-    pub(crate) fn abandon(&mut self) {
-        self.is_planned = true;
-        self.records.clear();
-        for entry in &mut self.entries {
-            if entry.is_open() {
-                entry.stage = Stage::Withdrawn;
-            }
-        }
-    }
-
     /// CHK of the entry with this URL in the base manifest.
-    pub(crate) fn before(&self, url: &Url) -> Option<&ContentHash> {
-        self.before.get(self.short(url))
+    pub(crate) fn previous_hash(&self, url: &Url) -> Option<&ContentHash> {
+        self.previous_hashes.get(self.short(url))
     }
 
     /// Ends the list of entries with a `Planned` record.
     pub(crate) fn close(&mut self) {
         // A page without subresources has no manifest.
-        if !self.is_planned && !self.entries.is_empty() {
+        if !self.is_closed() && !self.entries.is_empty() {
             self.records.push(Record::Planned);
         }
-        self.is_planned = true;
+        self.entry_list = EntryList::Closed;
     }
 
-    pub(crate) const fn is_closed(&self) -> bool {
-        self.is_planned
+    pub(crate) fn is_closed(&self) -> bool {
+        self.entry_list == EntryList::Closed
     }
 
     /// Selects the next entry to fetch and marks its fetch as in progress. `only_urgent` excludes entries
@@ -304,16 +295,9 @@ impl Plan {
     pub(crate) fn next_fetch(&mut self, only_urgent: bool) -> Option<u32> {
         let next = self.first(|entry| {
             matches!(entry.stage, Stage::Announced)
-                && (!only_urgent || entry.class() <= 2 || entry.asked.is_some())
+                && (!only_urgent || entry.class() <= 2 || entry.requested.is_some())
         })?;
         self.get_mut(next)?.stage = Stage::Fetching;
-        Some(next)
-    }
-
-    /// Selects the next body to push and marks its push as in progress.
-    pub(crate) fn next_push(&mut self) -> Option<u32> {
-        let next = self.first(|entry| entry.body() == Some(BodyState::Waiting))?;
-        self.get_mut(next)?.set_body(BodyState::Pushing);
         Some(next)
     }
 
@@ -330,16 +314,6 @@ impl Plan {
             found.stage = Stage::Withdrawn;
             self.records.push(Record::Withdrawn { entry, reason });
             self.entry_searched(entry);
-        }
-    }
-
-    /// Changes the state of an entry's body, after `bytes` bytes of its push on the hop.
-    pub(crate) fn pushed(&mut self, entry: u32, bytes: u64, state: BodyState) {
-        let Some(found) = self.get_mut(entry) else { return };
-        found.pushed += bytes;
-        // A push that the agent stopped may end after the `Want` that followed.
-        if matches!(found.body(), Some(BodyState::Pushing | BodyState::Sent)) {
-            found.set_body(state);
         }
     }
 

@@ -1,11 +1,10 @@
 //! Requests of the browser, and their use of the entries.
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::{request_context::identity_key, vary};
-use longhaul_session::{Scope, Used, Withdrawal};
-use longhaul_types::ContentHash;
+use longhaul_session::Used;
 use url::Url;
 
-use super::{BodyState, Plan, Stage};
+use super::{BodyState, Plan, PlanEntry, PredictedCookies, Stage, Usability};
 
 /// Result of matching a request with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,30 +60,29 @@ pub(crate) struct Taken {
 }
 
 impl Plan {
-    /// Records the predicted request of an entry; `is_withheld` if it may lack cookies that the browser
-    /// sends.
-    pub(crate) fn predicted(&mut self, entry: u32, request: &HeaderMap, is_withheld: bool) {
+    /// Records the predicted request of an entry.
+    pub(crate) fn predicted(&mut self, entry: u32, request: &HeaderMap, cookies: PredictedCookies) {
         if let Some(found) = self.get_mut(entry) {
-            (found.asker, found.is_withheld) = (ExpectedInitiator::of(request), is_withheld);
+            (found.initiator, found.cookies) = (ExpectedInitiator::of(request), cookies);
         }
     }
 
     /// Records that the browser requested these entries; returns those whose priority class rose, with the
     /// new class.
-    pub(crate) fn ask(&mut self, entries: &[u32]) -> Vec<(u32, u8)> {
+    pub(crate) fn requested(&mut self, entries: &[u32]) -> Vec<(u32, u8)> {
         let mut risen = Vec::new();
         for &entry in entries {
-            let place = self.asked;
+            let rank = self.requests;
             let Some(found) = self.get_mut(entry) else {
                 continue;
             };
-            if found.asked.is_some() {
+            if found.requested.is_some() {
                 continue;
             }
             let before = found.class();
-            found.asked = Some(place);
+            found.requested = Some(rank);
             let now = found.class();
-            self.asked = place.saturating_add(1);
+            self.requests = rank.saturating_add(1);
             if now < before {
                 risen.push((entry, now));
             }
@@ -92,52 +90,38 @@ impl Plan {
         risen
     }
 
-    /// Schedules the push of a body that the agent does not have, again if it was pushed before. Returns the
-    /// body's hash, which the mirror must no longer contain.
-    pub(crate) fn want(&mut self, entry: u32) -> Option<ContentHash> {
-        let limit = self.limits.repeats;
-        let found = self.get_mut(entry)?;
-        found.answered()?;
-        found.repeats += 1;
-        if found.repeats > limit || found.hash.is_none() {
-            let hash = found.hash;
-            self.withdraw(entry, Withdrawal::Failed);
-            return hash;
-        }
-        found.asked = found.asked.or(Some(0));
-        found.set_body(BodyState::Waiting);
-        found.hash
-    }
-
     /// Matches an entry with the fields of a request; marks a promised this-page response as used.
     pub(crate) fn promise(&mut self, entry: u32, request: &HeaderMap) -> Match {
         let Some(found) = self.get_mut(entry) else {
             return Match::No;
         };
-        let answered = match &found.stage {
+        let PlanEntry { stage, initiator, .. } = found;
+        let answered = match stage {
             Stage::Announced | Stage::Fetching => return Match::Later,
             Stage::Withdrawn => return Match::No,
             Stage::Answered(answered) => answered,
         };
         // A document of another origin must not get a response that was fetched for the page or with its
         // cookies.
-        let credentials = match answered.scope {
-            Scope::ThisPage => vary::cookie_key(request),
-            Scope::Reusable => identity_key(request),
+        let credentials = match answered.usability {
+            Usability::Once | Usability::Used => vary::cookie_key(request),
+            Usability::Reusable => identity_key(request),
         };
-        if !found.asker.may_be(&ExpectedInitiator::of(request))
+        if !initiator.may_be(&ExpectedInitiator::of(request))
             || answered.cookie.is_some() && credentials != answered.cookie
         {
             return Match::No;
         }
-        if answered.body == BodyState::Broken || vary::key(&answered.headers, request) != answered.vary {
+        if matches!(answered.body, BodyState::Broken)
+            || vary::key(&answered.headers, request) != answered.vary
+        {
             return Match::No;
         }
-        if answered.scope == Scope::ThisPage {
-            if found.is_spent || vary::cookie_key(request) != answered.cookie {
-                return Match::No;
-            }
-            found.is_spent = true;
+        match answered.usability {
+            Usability::Reusable => {}
+            Usability::Used => return Match::No,
+            Usability::Once if credentials != answered.cookie => return Match::No,
+            Usability::Once => answered.usability = Usability::Used,
         }
         Match::Promised
     }

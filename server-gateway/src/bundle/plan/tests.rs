@@ -1,10 +1,14 @@
+use std::collections::VecDeque;
+
 use http::{HeaderMap, HeaderValue, StatusCode};
-use longhaul_cache::PartitionLabel;
-use longhaul_http::{request_context::identity_key, vary};
+use longhaul_cache::{Owner, Partition};
+use longhaul_http::{request_context::identity_key, site::SchemefulSite, vary};
 use longhaul_page::{Destination, Importance};
 use longhaul_session::{EntryBody, Scope, Used};
+use longhaul_types::{ClientId, PublicKey};
 
 use super::*;
+use crate::{bundle::push::PushBody, encoded_cache::Audience};
 
 fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
@@ -47,16 +51,39 @@ fn answer(body: AnswerBody) -> Answer {
         scope: Scope::Reusable,
         vary: None,
         cookie: None,
-        partition: Some(PartitionLabel::FIRST),
+        partition: Some(partition_of("http://a.test/")),
         shape: 0,
+        delta_key: None,
+        audience: Audience::Asker,
         body,
     }
 }
 
+fn partition_of(site: &str) -> Partition {
+    let owner = Owner::of_device(&PublicKey::from_bytes([1; 32]), ClientId::OWNER);
+    Partition::of_site(owner, SchemefulSite::of_url(site).unwrap())
+}
+
+fn source() -> PushBody {
+    PushBody::Arriving(VecDeque::new(), None)
+}
+
+fn arriving(length: Option<u64>) -> AnswerBody {
+    AnswerBody::Arriving {
+        length,
+        source: source(),
+    }
+}
+
+fn next_push(plan: &mut Plan) -> Option<u32> {
+    plan.next_push().map(|attempt| attempt.entry)
+}
+
 fn known(body: &[u8]) -> AnswerBody {
-    AnswerBody::Known {
+    AnswerBody::Complete {
         hash: ContentHash::of(body),
         length: body.len() as u64,
+        source: source(),
     }
 }
 
@@ -144,7 +171,7 @@ fn what_blocks_goes_first_and_what_is_asked_for_before_that() {
     ]);
     assert_eq!(plan.next_fetch(true), Some(2));
     assert_eq!(plan.next_fetch(true), None);
-    plan.ask(&[4, 4, 99]);
+    plan.requested(&[4, 4, 99]);
     assert_eq!(plan.next_fetch(true), Some(4));
     assert_eq!(fetch_all(&mut plan), [0, 1, 3]);
     for entry in 0..5 {
@@ -153,8 +180,8 @@ fn what_blocks_goes_first_and_what_is_asked_for_before_that() {
             Placement::Push
         );
     }
-    assert_eq!(plan.ask(&[0, 4]), [(0, 2)], "an entry rises once");
-    let pushed: Vec<_> = std::iter::from_fn(|| plan.next_push()).collect();
+    assert_eq!(plan.requested(&[0, 4]), [(0, 2)], "an entry rises once");
+    let pushed: Vec<_> = std::iter::from_fn(|| next_push(&mut plan)).collect();
     assert_eq!(pushed, [4, 0, 2, 1, 3]);
 }
 
@@ -196,8 +223,8 @@ fn held_bodies_and_doubles_do_not_travel() {
     .zip(0..)
     .map(|(body, entry)| plan.answered(entry, answer(body), holds))
     .collect();
-    use Placement::{Nothing, Push};
-    assert_eq!(placed, [Nothing, Nothing, Push, Nothing, Nothing]);
+    use Placement::{NoBody, Nothing, Push};
+    assert_eq!(placed, [Nothing, Nothing, Push, Nothing, NoBody]);
     let mut hash = [0; 16];
     hash.copy_from_slice(&held.as_bytes()[..16]);
     assert_eq!(
@@ -238,7 +265,7 @@ fn doubles_do_not_travel_in_whatever_order_origins_answer() {
                 "{order:?}: {heads:?}"
             );
         }
-        let pushed: Vec<_> = std::iter::from_fn(|| plan.next_push()).collect();
+        let pushed: Vec<_> = std::iter::from_fn(|| next_push(&mut plan)).collect();
         assert_eq!(pushed, [0], "{order:?}");
     }
 }
@@ -253,8 +280,8 @@ fn what_was_fetched_for_one_site_is_no_alias_for_another() {
     ]);
     fetch_all(&mut plan);
     let partitions = [
-        Some(PartitionLabel::FIRST),
-        Some(PartitionLabel::LAST),
+        Some(partition_of("http://a.test/")),
+        Some(partition_of("http://b.test/")),
         None,
         None,
     ];
@@ -291,8 +318,8 @@ fn a_body_that_broke_is_no_alias() {
     ]);
     fetch_all(&mut plan);
     plan.answered(0, answer(known(b"x")), nothing_held);
-    assert_eq!(plan.next_push(), Some(0));
-    plan.pushed(0, 10, BodyState::Broken);
+    assert_eq!(next_push(&mut plan), Some(0));
+    plan.pushed(0, 0, 10, PushProgress::Broken);
     assert_eq!(
         plan.answered(1, answer(known(b"x")), nothing_held),
         Placement::Push
@@ -313,7 +340,7 @@ fn what_is_too_large_is_withdrawn() {
     );
     fetch_all(&mut plan);
     plan.take_records();
-    let coming = |length| answer(AnswerBody::Coming { length });
+    let coming = |length| answer(arriving(length));
     assert_eq!(
         plan.answered(0, coming(Some(61)), nothing_held),
         Placement::Nothing
@@ -420,7 +447,7 @@ fn others_are_not_promised_what_was_fetched_for_the_page() {
         ("cookie", "a=1"),
     ]);
     fetch_all(&mut plan);
-    plan.predicted(0, &asked, false);
+    plan.predicted(0, &asked, PredictedCookies::Complete);
     let mine = Answer {
         cookie: identity_key(&asked),
         ..answer(known(b"1"))
@@ -441,25 +468,73 @@ fn others_are_not_promised_what_was_fetched_for_the_page() {
 #[test]
 fn wanted_bodies_are_pushed_again_but_not_for_ever() {
     let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
-    assert_eq!(plan.want(0), None, "nothing is promised yet");
+    plan.want(0, source());
+    assert_eq!(next_push(&mut plan), None, "nothing is promised yet");
     fetch_all(&mut plan);
-    let hash = ContentHash::of(b"x");
     plan.answered(0, answer(known(b"x")), |_| true);
-    for _ in 0..PlanLimits::default().repeats {
-        assert_eq!(plan.next_push(), None);
-        assert_eq!(plan.want(0), Some(hash));
-        assert_eq!(plan.next_push(), Some(0));
-        plan.pushed(0, 5, BodyState::Sent);
-        plan.pushed(0, 0, BodyState::Delivered);
+    for repeats in 1..=PlanLimits::default().repeats {
+        assert_eq!(next_push(&mut plan), None);
+        plan.want(0, source());
+        let attempt = plan.next_push().unwrap();
+        assert_eq!((attempt.entry, attempt.repeats), (0, repeats));
+        assert_eq!(attempt.response.hash, Some(ContentHash::of(b"x")));
+        plan.pushed(0, repeats, 5, PushProgress::Sent);
+        plan.pushed(0, repeats, 0, PushProgress::Delivered);
     }
     plan.take_records();
-    plan.want(0);
-    assert_eq!(plan.next_push(), None);
+    plan.want(0, source());
+    assert_eq!(next_push(&mut plan), None);
     let failed = Record::Withdrawn {
         entry: 0,
         reason: Withdrawal::Failed,
     };
     assert_eq!(plan.take_records(), [failed]);
+}
+
+#[test]
+fn the_late_end_of_a_push_does_not_end_the_next_one() {
+    let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
+    fetch_all(&mut plan);
+    plan.answered(0, answer(known(b"x")), nothing_held);
+    assert_eq!(next_push(&mut plan), Some(0));
+    plan.pushed(0, 0, 5, PushProgress::Sent);
+    plan.want(0, source());
+    assert_eq!(next_push(&mut plan), Some(0));
+    plan.pushed(0, 0, 7, PushProgress::Broken);
+    assert_eq!(plan.pushing(), 1);
+    assert_eq!(plan.get(0).unwrap().pushed, 12, "its bytes count");
+    plan.pushed(0, 1, 5, PushProgress::Sent);
+    assert_eq!((plan.pushing(), plan.unacknowledged()), (0, 1));
+}
+
+#[test]
+fn a_body_that_the_cache_lost_is_fetched_again_once() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1", Destination::Image),
+        ("http://a.test/2", Destination::Image),
+    ]);
+    plan.refetch(0);
+    fetch_all(&mut plan);
+    assert_eq!(plan.next_refetch(), None, "nothing is promised yet");
+    plan.answered(0, answer(known(b"x")), |_| true);
+    plan.answered(1, answer(known(b"y")), |_| true);
+    for entry in [1, 0, 1] {
+        plan.refetch(entry);
+    }
+    let due: Vec<_> = std::iter::from_fn(|| plan.next_refetch()).collect();
+    assert_eq!(due, [0, 1]);
+}
+
+#[test]
+fn a_class_that_rises_reaches_the_open_push() {
+    let mut plan = plan_of(&[("http://a.test/1.png", Destination::Image)]);
+    fetch_all(&mut plan);
+    plan.answered(0, answer(known(b"x")), nothing_held);
+    let attempt = plan.next_push().unwrap();
+    for (entry, class) in plan.requested(&[0]) {
+        plan.set_push_class(entry, class);
+    }
+    assert_eq!(*attempt.class.borrow(), 2);
 }
 
 #[test]
@@ -477,7 +552,7 @@ fn taken_and_wasted_bytes_are_told_apart() {
             nothing_held,
         );
         plan.next_push();
-        plan.pushed(entry, bytes, BodyState::Sent);
+        plan.pushed(entry, 0, bytes, PushProgress::Sent);
     }
     let taken = plan.taken(&Used::new(1, 3, |entry| entry != 1));
     let expected = Taken {
@@ -486,17 +561,4 @@ fn taken_and_wasted_bytes_are_told_apart() {
         wasted_bytes: 30,
     };
     assert_eq!(taken, expected);
-}
-
-#[test]
-fn an_abandoned_plan_stays_silent() {
-    let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
-    fetch_all(&mut plan);
-    plan.abandon();
-    assert_eq!(
-        plan.answered(0, answer(known(b"x")), nothing_held),
-        Placement::Nothing
-    );
-    plan.found([reference("http://a.test/2", Destination::Image)], None);
-    assert!(!plan.has_records() && plan.next_push().is_none() && plan.next_fetch(false).is_none());
 }

@@ -2,7 +2,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use longhaul_page::Discovery;
+use longhaul_page::{Discovery, Reference};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
 use tracing::debug;
@@ -26,6 +26,8 @@ pub(crate) struct ArrivingDocument {
     reader: BodyReader,
     /// `Some` until the end.
     discovery: Option<Discovery>,
+    /// References that are not planned yet.
+    found: Vec<Reference>,
     /// A parsed chunk that is withheld while its references are announced.
     announcing: Option<Bytes>,
 }
@@ -35,6 +37,7 @@ impl ArrivingDocument {
         Self {
             reader,
             discovery: Some(discovery),
+            found: Vec::new(),
             announcing: None,
         }
     }
@@ -49,17 +52,19 @@ impl ArrivingDocument {
                 }
                 None => {
                     if let Some(discovery) = self.discovery.take() {
-                        load.found(discovery.finish(), Some(entry));
+                        self.found.extend(discovery.finish());
                     }
+                    load.plan_found(&mut self.found, entry).await;
                     return None;
                 }
             };
             if let Some(discovery) = &mut self.discovery {
-                load.found(discovery.write(&chunk), Some(entry));
+                self.found.extend(discovery.write(&chunk));
             }
             // Stored, because this future may be dropped while the manifest is written.
             self.announcing = Some(chunk);
         }
+        load.plan_found(&mut self.found, entry).await;
         load.flush().await;
         self.announcing.take().map(Ok)
     }

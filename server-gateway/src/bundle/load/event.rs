@@ -1,0 +1,161 @@
+//! Events of a page load.
+use http::HeaderMap;
+use longhaul_cache::{Cache, Partition};
+use longhaul_page::{Cause, Initiator, Markup, PendingImages, Reference, ReferrerPolicy, Sandbox};
+use longhaul_session::{Used, Withdrawal};
+use longhaul_types::ContentHash;
+use longhaul_webcache::BodyReader;
+use tokio::sync::oneshot;
+use url::Url;
+
+use crate::bundle::{
+    learned::VisitResult,
+    memory::ManifestMemory,
+    plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
+    publicity::Publicity,
+};
+
+/// An event of a page load. Events of one sender are handled in their order. A reply that is dropped means
+/// that there is none.
+pub(in crate::bundle) enum Event {
+    /// More of the page's own document has arrived, with these references.
+    PageGrew {
+        references: Vec<Reference>,
+    },
+    /// The page's own document adds no further entry.
+    PageSearched,
+    Response {
+        entry: u32,
+        event: ResponseEvent,
+    },
+    Push {
+        entry: u32,
+        event: PushEvent,
+    },
+    Agent(AgentEvent),
+    /// Requests a write of all records so far to the manifest.
+    Flush {
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// An event of the response of an entry.
+pub(in crate::bundle) enum ResponseEvent {
+    /// The origin has answered the predicted request.
+    Arrived {
+        /// The response's `Set-Cookie` fields.
+        cookies: HeaderMap,
+        reply: oneshot::Sender<EntryRequest>,
+    },
+    /// The response redirects to `target`.
+    Redirects {
+        target: Box<Reference>,
+        policy: Option<ReferrerPolicy>,
+    },
+    /// The response is a document whose references are planned.
+    Document(Initiator),
+    /// The response is a style sheet whose references are planned, with the referrer policy that it declares.
+    StyleSheet(Option<ReferrerPolicy>),
+    /// The response has these references.
+    Found(Vec<Reference>),
+    /// Requests the markup of the page, if the response is a style sheet of the page's own document.
+    MarkupNeeded { reply: oneshot::Sender<Markup> },
+    /// The style sheet has images that no element of the page displays so far.
+    ImagesPending(PendingImages),
+    /// The response adds no further entry.
+    Searched,
+    /// The head is complete.
+    Answered(Box<Answer>),
+    /// There is no response.
+    Withdrawn(Withdrawal),
+}
+
+/// An event of the push of an entry.
+pub(in crate::bundle) enum PushEvent {
+    /// The push has read `by` further bytes of the body, `length` in total. The reply is false if they exceed
+    /// a limit.
+    Grown {
+        length: u64,
+        by: u64,
+        reply: oneshot::Sender<bool>,
+    },
+    /// The push has read the whole body.
+    Completed { hash: ContentHash, length: u64 },
+    /// The push has sent `bytes` further bytes on the hop.
+    Progress {
+        repeats: u8,
+        bytes: u64,
+        progress: PushProgress,
+    },
+    /// The agent has acknowledged the whole body. The reply is the body, if the agent stores it.
+    Delivered {
+        repeats: u8,
+        reply: oneshot::Sender<DeliveredBody>,
+    },
+}
+
+/// An event of the agent's messages.
+pub(in crate::bundle) enum AgentEvent {
+    /// The browser requests an object.
+    Request(Box<BrowserRequest>),
+    /// A request that no entry answers has a response.
+    UnplannedAnswered { url: Url, publicity: Publicity },
+    /// The browser waits for these entries.
+    BrowserWaits(Vec<u32>),
+    /// Requests the CHK of an answered entry's body.
+    HashNeeded {
+        entry: u32,
+        reply: oneshot::Sender<ContentHash>,
+    },
+    /// The agent wants an entry's body, which is pushed again from `body`.
+    PushAgain { entry: u32, body: BodyReader },
+    /// The agent wants an entry's body, which the cache no longer has.
+    FetchAgain { entry: u32 },
+    /// The agent reports which entries the browser used.
+    Used {
+        used: Used,
+        reply: oneshot::Sender<LoadResult>,
+    },
+    /// Requests the document that displays a URL in a frame, with the frame's sandbox.
+    FrameNeeded {
+        url: Url,
+        reply: oneshot::Sender<(Initiator, Sandbox)>,
+    },
+}
+
+/// The browser's request for an object.
+pub(in crate::bundle) struct BrowserRequest {
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    /// Receives the entry that answers the request.
+    pub(super) reply: oneshot::Sender<u32>,
+}
+
+/// The request of an entry, as far as it decides on the use of the response.
+pub(in crate::bundle) struct EntryRequest {
+    pub(super) reference: Reference,
+    /// `None` if no known document makes the request.
+    pub(super) cause: Option<Cause>,
+    pub(super) cookies: PredictedCookies,
+    /// CHK of the entry with the same URL in the base manifest.
+    pub(super) previous_hash: Option<ContentHash>,
+}
+
+/// The result of a page load, to be stored.
+pub(in crate::bundle) struct LoadResult {
+    pub(super) manifest: Option<FinishedManifest>,
+    pub(super) visit: VisitResult,
+}
+
+/// A manifest, to be stored as base of the page's next manifest.
+pub(in crate::bundle) struct FinishedManifest {
+    pub(super) memory: ManifestMemory,
+    pub(super) partition: Partition,
+    pub(super) page: Url,
+}
+
+impl FinishedManifest {
+    pub(super) async fn store(self, cache: &Cache) {
+        self.memory.store(cache, &self.partition, &self.page).await;
+    }
+}

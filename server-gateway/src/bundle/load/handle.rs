@@ -1,0 +1,84 @@
+//! Handling of events by the task of a page load.
+use tokio::sync::oneshot;
+
+use super::{
+    event::{AgentEvent, Event, PushEvent, ResponseEvent},
+    task::LoadTask,
+};
+use crate::bundle::plan::PushProgress;
+
+impl LoadTask {
+    pub(super) fn handle(&mut self, event: Event) {
+        match event {
+            Event::PageGrew { references } => {
+                if !references.is_empty() {
+                    self.state.found(references, None);
+                }
+                self.state.document_grew();
+            }
+            Event::PageSearched => self.state.plan.page_searched(),
+            Event::Response { entry, event } => self.handle_response(entry, event),
+            Event::Push { entry, event } => self.handle_push(entry, event),
+            Event::Agent(event) => self.handle_agent(event),
+            Event::Flush { done } => self.manifest.flush(done),
+        }
+    }
+
+    fn handle_response(&mut self, entry: u32, event: ResponseEvent) {
+        let state = &mut self.state;
+        match event {
+            ResponseEvent::Arrived { cookies, reply } => send(reply, state.responded(entry, &cookies)),
+            ResponseEvent::Redirects { target, policy } => state.redirected(*target, entry, policy),
+            ResponseEvent::Document(document) => state.document_arrives(entry, document),
+            ResponseEvent::StyleSheet(policy) => state.style_sheet_arrives(entry, policy),
+            ResponseEvent::Found(references) => state.found(references, Some(entry)),
+            ResponseEvent::MarkupNeeded { reply } => send(reply, state.markup_of(entry)),
+            ResponseEvent::ImagesPending(images) => state.images_pending(entry, images),
+            ResponseEvent::Searched => state.plan.entry_searched(entry),
+            ResponseEvent::Answered(answer) => state.answered(entry, *answer),
+            ResponseEvent::Withdrawn(reason) => state.plan.withdraw(entry, reason),
+        }
+    }
+
+    fn handle_push(&mut self, entry: u32, event: PushEvent) {
+        let plan = &mut self.state.plan;
+        match event {
+            PushEvent::Grown { length, by, reply } => send(reply, Some(plan.grown(entry, length, by))),
+            PushEvent::Completed { hash, length } => plan.completed(entry, hash, length),
+            PushEvent::Progress {
+                repeats,
+                bytes,
+                progress,
+            } => plan.pushed(entry, repeats, bytes, progress),
+            PushEvent::Delivered { repeats, reply } => {
+                plan.pushed(entry, repeats, 0, PushProgress::Delivered);
+                send(reply, plan.delivered_body(entry));
+            }
+        }
+    }
+
+    fn handle_agent(&mut self, event: AgentEvent) {
+        let state = &mut self.state;
+        match event {
+            AgentEvent::Request(request) => state.request(*request),
+            AgentEvent::UnplannedAnswered { url, publicity } => state.learned.answered(&url, publicity),
+            AgentEvent::BrowserWaits(entries) => state.browser_waits(&entries),
+            AgentEvent::HashNeeded { entry, reply } => send(reply, state.hash_of(entry)),
+            AgentEvent::PushAgain { entry, body } => state.push_again(entry, body),
+            AgentEvent::FetchAgain { entry } => state.plan.refetch(entry),
+            AgentEvent::Used { used, reply } => {
+                let result = self.result(&used);
+                send(reply, Some(result));
+            }
+            AgentEvent::FrameNeeded { url, reply } => send(reply, state.frames.at(&url)),
+        }
+    }
+}
+
+/// Sends a reply, if there is one.
+fn send<T>(reply: oneshot::Sender<T>, value: Option<T>) {
+    if let Some(value) = value {
+        // The task that asked may have been cancelled.
+        let _cancelled = reply.send(value);
+    }
+}

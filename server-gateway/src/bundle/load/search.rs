@@ -1,0 +1,108 @@
+//! Search of a document or style sheet for references before its head is written.
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::Bytes;
+use longhaul_page::{Discovery, Reference, discover_css};
+use longhaul_webcache::BodyReader;
+use tokio::time::timeout;
+use url::Url;
+
+use super::{PageLoad, event::ResponseEvent};
+use crate::bundle::{plan::AnswerBody, push::PushBody};
+
+/// Limits of size and time for reading a style sheet completely before it is sent.
+const MAX_SEARCHED: usize = 2 * 1024 * 1024;
+const MAX_SEARCH: Duration = Duration::from_secs(5);
+
+/// Parser of a body.
+pub(super) enum Search<'a> {
+    Document(Box<Discovery>),
+    /// With the URL and charset of the style sheet.
+    Sheet(&'a Url, Option<String>),
+}
+
+/// Part of a body that was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    Whole,
+    /// The body is longer than the limit of the search.
+    Part,
+    Broken,
+}
+
+/// Reads a document or style sheet, and plans its references before the body is released. `None` if the body
+/// was truncated.
+pub(super) async fn search(
+    load: &PageLoad,
+    entry: u32,
+    mut reader: BodyReader,
+    mut search: Search<'_>,
+) -> Option<AnswerBody> {
+    let mut chunks: VecDeque<Bytes> = VecDeque::new();
+    let mut text = Vec::new();
+    let mut read = 0;
+    let reading = async {
+        while let Some(chunk) = reader.next().await {
+            let Ok(chunk) = chunk else { return Read::Broken };
+            read += chunk.len();
+            // Kept before anything is awaited, because this future may be dropped at its limit of time.
+            chunks.push_back(chunk.clone());
+            match &mut search {
+                Search::Document(discovery) => load.found(discovery.write(&chunk), entry).await,
+                Search::Sheet(..) => text.extend_from_slice(&chunk),
+            }
+            if read >= MAX_SEARCHED {
+                return Read::Part;
+            }
+        }
+        Read::Whole
+    };
+    let outcome = timeout(MAX_SEARCH, reading).await.unwrap_or(Read::Part);
+    let found = match search {
+        Search::Document(discovery) if outcome == Read::Whole => discovery.finish(),
+        Search::Document(_) => Vec::new(),
+        Search::Sheet(url, charset) => search_sheet(load, entry, &text, url, charset.as_deref()).await,
+    };
+    load.found(found, entry).await;
+    load.flush().await;
+    let length = read as u64;
+    match outcome {
+        Read::Broken => None,
+        Read::Whole => {
+            let source = PushBody::Arriving(chunks, None);
+            Some(match reader.chk() {
+                Some(hash) => AnswerBody::Complete { hash, length, source },
+                None => AnswerBody::Arriving {
+                    length: Some(length),
+                    source,
+                },
+            })
+        }
+        Read::Part => Some(AnswerBody::Arriving {
+            length: reader.length(),
+            source: PushBody::Arriving(chunks, Some(reader)),
+        }),
+    }
+}
+
+/// References of a style sheet; of the page's own sheet without the images that no element displays so far.
+async fn search_sheet(
+    load: &PageLoad,
+    entry: u32,
+    css: &[u8],
+    url: &Url,
+    charset: Option<&str>,
+) -> Vec<Reference> {
+    let markup = load
+        .ask_response(entry, |reply| ResponseEvent::MarkupNeeded { reply })
+        .await;
+    let Some(markup) = markup else {
+        return discover_css(css, url, charset, load.context.viewport());
+    };
+    let (found, pending) = markup.sheet(css, url, charset);
+    if !pending.is_empty() {
+        load.send_response(entry, ResponseEvent::ImagesPending(pending))
+            .await;
+    }
+    found
+}

@@ -1,0 +1,221 @@
+//! The state of a page load. It belongs to the page load's task alone, so it needs no lock.
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, header};
+use longhaul_http::policy;
+use longhaul_page::{
+    Certainty, Destination, Initiator, Markup, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
+};
+use longhaul_session::Used;
+use longhaul_types::ContentHash;
+use longhaul_webcache::BodyReader;
+use url::Url;
+
+use super::{
+    PageLoad,
+    event::{BrowserRequest, EntryRequest},
+    initiators::Frames,
+};
+use crate::bundle::{
+    context::{BundleContext, now},
+    learned::{LearnedPlan, VisitResult},
+    memory::ManifestMemory,
+    plan::{Answer, AnswerBody, Arrival, Placement, Plan, PlanLimits, PredictedCookies},
+    push::PushBody,
+};
+
+/// The state of a page load.
+pub(in crate::bundle) struct LoadState {
+    pub(super) load: Arc<PageLoad>,
+    pub(super) plan: Plan,
+    /// The document that the browser displays.
+    pub(super) document: Initiator,
+    pub(super) frames: Frames,
+    pub(super) jar: Jar,
+    pub(super) learned: LearnedPlan,
+    /// Markup of the page's own document; `None` for a redirect.
+    pub(super) markup: Option<Markup>,
+    /// The browser's requests that wait for the heads of their entries.
+    pub(super) waiting_requests: Vec<(u32, BrowserRequest)>,
+    pub(super) predictor: Predictor,
+    /// URL of the browser's request for the page.
+    pub(super) request_url: Url,
+    /// Fields of the browser's request for the page.
+    pub(super) request: HeaderMap,
+    /// `Via` as the gateway sends it.
+    pub(super) via: Option<HeaderValue>,
+}
+
+/// Arguments of a new page load.
+pub(in crate::bundle) struct PageStart<'a> {
+    pub(in crate::bundle) url: Url,
+    /// The document in the response.
+    pub(in crate::bundle) initiator: Initiator,
+    /// Fields of the browser's request.
+    pub(in crate::bundle) browser: &'a HeaderMap,
+    /// Fields of the request that the origin received.
+    pub(in crate::bundle) sent: &'a HeaderMap,
+    /// Fields of the response.
+    pub(in crate::bundle) response: &'a HeaderMap,
+    /// The page's previous manifest, if the agent also has it.
+    pub(in crate::bundle) base: Option<&'a ManifestMemory>,
+    /// The learned plan.
+    pub(in crate::bundle) learned: LearnedPlan,
+}
+
+impl LoadState {
+    pub(in crate::bundle) fn new(load: Arc<PageLoad>, start: PageStart<'_>) -> Self {
+        let PageStart {
+            url,
+            initiator,
+            browser,
+            sent,
+            response,
+            base,
+            learned,
+        } = start;
+        let previous_hashes = base.map(|base| base.hashes.clone()).unwrap_or_default();
+        let mut jar = Jar::new(&url, browser, &load.context.observed().sightings);
+        jar.store(&url, response, None, now());
+        Self {
+            load,
+            document: initiator,
+            frames: Frames::default(),
+            jar,
+            learned,
+            markup: None,
+            waiting_requests: Vec::new(),
+            predictor: Predictor::new(browser),
+            request_url: url.clone(),
+            request: browser.clone(),
+            via: sent.get(header::VIA).cloned(),
+            plan: Plan::new(url, PlanLimits::default(), previous_hashes),
+        }
+    }
+
+    pub(super) fn context(&self) -> &BundleContext {
+        &self.load.context
+    }
+
+    /// Sets the markup, which grows while the page's document arrives.
+    pub(in crate::bundle) fn set_markup(&mut self, markup: Markup) {
+        self.markup = Some(markup);
+    }
+
+    /// Plans the target of the page's redirect, which is its only entry.
+    pub(in crate::bundle) fn plan_redirect(&mut self, document: Reference) {
+        self.found([document], None);
+        self.plan.page_searched();
+    }
+
+    /// Plans the objects that scripts loaded in earlier visits.
+    pub(in crate::bundle) fn plan_extras(&mut self) {
+        let extras = self.learned.extras(now());
+        self.found(extras, None);
+    }
+
+    /// Plans the references of `referrer` (`None`: the page) that its document would fetch.
+    pub(in crate::bundle) fn found(
+        &mut self,
+        references: impl IntoIterator<Item = Reference>,
+        referrer: Option<u32>,
+    ) {
+        let Some(cause) = self.cause_behind(referrer, Arrival::Referenced) else {
+            return;
+        };
+        let references = references.into_iter();
+        let admitted = references.filter_map(|reference| cause.initiator.admit(reference, 0));
+        let admitted: Vec<Reference> = admitted.collect();
+        for frame in admitted
+            .iter()
+            .filter(|found| found.destination == Destination::Frame)
+        {
+            self.frames.display(frame, &cause.initiator);
+        }
+        let planned = self.worth_planning(admitted);
+        self.plan.found(planned, referrer);
+    }
+
+    /// Plans the target of an entry's redirect, with the redirect's referrer policy.
+    pub(super) fn redirected(&mut self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
+        let cause = self.cause_behind(Some(from), Arrival::Redirected(policy));
+        let admitted = cause.and_then(|cause| cause.initiator.admit(target, cause.redirects.len()));
+        for target in self.worth_planning(admitted) {
+            self.plan.redirected(target, from, policy);
+        }
+    }
+
+    /// Filters the references that are worth planning.
+    fn worth_planning(&self, references: impl IntoIterator<Item = Reference>) -> Vec<Reference> {
+        let now = now();
+        references
+            .into_iter()
+            .filter(|reference| reference.certainty != Certainty::Unlikely)
+            .filter(|reference| self.context().takes(&reference.url))
+            .filter(|reference| self.shows_pictures() || !reference.destination.is_picture())
+            .filter(|reference| !self.learned.is_suppressed(&reference.url, now))
+            .collect()
+    }
+
+    /// Returns true if images are planned: at image level text only if the page was requested with
+    /// `no-cache`.
+    fn shows_pictures(&self) -> bool {
+        self.context().shows_pictures() || policy::reload(&self.request) == policy::Reload::Bypass
+    }
+
+    /// Stores the cookies of an entry's response for later requests. Returns the entry's request.
+    pub(super) fn responded(&mut self, entry: u32, cookies: &HeaderMap) -> Option<EntryRequest> {
+        let cause = self.cause(entry);
+        let found = self.plan.get(entry)?;
+        let reference = &found.reference;
+        let is_document = reference.destination == Destination::Document;
+        if found.cookies == PredictedCookies::Complete && (is_document || cause.is_some()) {
+            let cause = cause.as_ref().filter(|_| !is_document);
+            self.jar.store(&reference.url, cookies, cause, now());
+        }
+        Some(EntryRequest {
+            reference: reference.clone(),
+            cookies: found.cookies,
+            previous_hash: self.plan.previous_hash(&reference.url).copied(),
+            cause,
+        })
+    }
+
+    /// Adds the head of an entry's response.
+    pub(super) fn answered(&mut self, entry: u32, answer: Answer) {
+        // A document that is still arriving is searched during its push.
+        let is_searched = match &answer.body {
+            AnswerBody::None => true,
+            AnswerBody::Complete { source, .. } | AnswerBody::Arriving { source, .. } => {
+                !matches!(source, PushBody::Document(_))
+            }
+        };
+        if is_searched {
+            self.plan.entry_searched(entry);
+        }
+        let mirror = &self.load.context.mirror;
+        let partition = answer.partition.clone();
+        let holds = |hash: &ContentHash| mirror.holds(partition.as_ref(), hash);
+        match self.plan.answered(entry, answer, holds) {
+            Placement::Push | Placement::NoBody => {}
+            Placement::PushForBoth | Placement::Nothing => self.context().counters().held(),
+        }
+    }
+
+    /// Pushes a body again, unless the limit of repetitions is reached.
+    pub(super) fn push_again(&mut self, entry: u32, body: BodyReader) {
+        self.plan.want(entry, PushBody::Again(body));
+    }
+
+    /// CHK of an answered entry's body.
+    pub(super) fn hash_of(&self, entry: u32) -> Option<ContentHash> {
+        let found = self.plan.get(entry).filter(|found| found.answered().is_some())?;
+        found.hash
+    }
+
+    /// Learns from the entries that the browser used.
+    pub(super) fn used(&mut self, used: &Used) -> VisitResult {
+        self.context().counters().taken(self.plan.taken(used));
+        self.learned.learn(&self.plan, used, now())
+    }
+}
