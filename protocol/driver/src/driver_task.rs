@@ -19,7 +19,7 @@ use crate::{
     clock::Clock,
     command::{Command, CommandQueue, ConnectionCommand},
     connection_channels::ConnectionChannels,
-    listen::Incoming,
+    incoming::Incoming,
     session::{LinkState, Session},
     socket::SessionSocket,
 };

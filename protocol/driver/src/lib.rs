@@ -10,13 +10,15 @@ mod command;
 mod connection_channels;
 mod dial;
 mod driver_task;
+mod incoming;
 mod listen;
 mod session;
 mod socket;
 mod stream;
 
 pub use dial::{DialConfig, DialError, FirstStream, dial, dial_with};
-pub use listen::{Admission, Incoming, ListenConfig, ListenError, Listener, listen, listen_with};
+pub use incoming::Incoming;
+pub use listen::{Admission, ListenConfig, ListenError, Listener, listen, listen_with};
 pub use longhaul_protocol::{
     connection::{ConnectionStats, EarlyData, TransportConfig},
     crypto::EpochKeys,

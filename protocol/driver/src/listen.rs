@@ -6,7 +6,7 @@ use longhaul_protocol::{
     crypto::{EpochKeys, ResetKey},
     endpoint::{DeviceStatus, Endpoint, EndpointCounters, GatewayEndpointConfig},
 };
-use longhaul_types::{LinkProfile, PublicKey, SecretKey};
+use longhaul_types::{PublicKey, SecretKey};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -16,7 +16,7 @@ use crate::{
     clock::Clock,
     dial::seed,
     driver_task::{Control, DriverTask},
-    session::Session,
+    incoming::Incoming,
     socket::{SegmentationOffload, SessionSocket},
 };
 
@@ -80,17 +80,6 @@ impl ListenError {
             Self::Socket { address, source }
         }
     }
-}
-
-/// A session that a device opened.
-#[derive(Debug)]
-pub struct Incoming {
-    /// The session.
-    pub session: Session,
-    /// Public key of the device.
-    pub device: PublicKey,
-    /// Link profile of the agent.
-    pub profile: Option<LinkProfile>,
 }
 
 /// A listening gateway; closes its sessions when dropped.

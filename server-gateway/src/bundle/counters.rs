@@ -1,7 +1,13 @@
 //! Metrics of page bundles.
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
-use super::plan::Taken;
+/// Pushed bytes of a page load on the hop, used and unused by the browser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) taken_bytes: u64,
+    pub(crate) taken_objects: u64,
+    pub(crate) wasted_bytes: u64,
+}
 
 /// Counters of all page bundles of a gateway.
 #[derive(Debug, Default)]

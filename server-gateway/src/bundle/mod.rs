@@ -15,4 +15,5 @@ pub(crate) mod page_loads;
 mod plan;
 mod publicity;
 mod push;
+mod push_body;
 pub(crate) mod registry;

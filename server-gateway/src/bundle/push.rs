@@ -12,10 +12,10 @@ use longhaul_webcache::Audience;
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
-pub(crate) use self::body::{ArrivingDocument, PushBody};
 use super::{
     load::PageLoad,
     plan::{PushAttempt, PushProgress, PushedResponse},
+    push_body::PushBody,
 };
 
 /// Coded bytes that are sent together. A body that fits in this size opens its stream with its length, so

@@ -21,7 +21,7 @@ use crate::bundle::{
     learned::{LearnedPlan, VisitResult},
     memory::ManifestMemory,
     plan::{Answer, AnswerBody, Arrival, Placement, Plan, PlanLimits, PredictedCookies},
-    push::PushBody,
+    push_body::PushBody,
 };
 
 /// The state of a page load.

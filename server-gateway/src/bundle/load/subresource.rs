@@ -22,7 +22,7 @@ use super::{
 use crate::bundle::{
     context::now,
     plan::{Answer, AnswerBody, PredictedCookies},
-    push::{ArrivingDocument, PushBody},
+    push_body::{ArrivingDocument, PushBody},
 };
 
 /// Maximum wait for a body's end before its head is written: the CHK of a complete body shows whether the

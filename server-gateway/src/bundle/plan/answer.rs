@@ -7,7 +7,7 @@ use longhaul_types::ContentHash;
 use longhaul_webcache::Audience;
 
 use super::{Answered, BodyState, Plan, PlanEntry, Refetch, Stage, Usability};
-use crate::bundle::push::PushBody;
+use crate::bundle::push_body::PushBody;
 
 /// The response of an entry.
 pub(crate) struct Answer {

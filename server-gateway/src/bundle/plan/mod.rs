@@ -23,7 +23,7 @@ pub(crate) use self::{
         Answered, Arrival, PlanEntry, PredictedCookies, ReferenceSearch, ReferenceSource, Refetch, Stage,
         Usability,
     },
-    request::{ExpectedInitiator, Match, Taken},
+    request::{ExpectedInitiator, Match},
 };
 
 /// Assumed length of a body of unknown length: the web's median object is smaller, its mean object larger.

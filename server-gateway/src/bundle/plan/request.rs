@@ -5,6 +5,7 @@ use longhaul_session::Used;
 use url::Url;
 
 use super::{BodyState, Plan, PlanEntry, PredictedCookies, Stage, Usability};
+use crate::bundle::counters::Taken;
 
 /// Result of matching a request with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +50,6 @@ impl ExpectedInitiator {
         self.metadata.iter().zip(&other.metadata).all(agree)
             && (self.origin.is_none() || other.origin.is_none() || self.origin == other.origin)
     }
-}
-
-/// Pushed bytes of a page load on the hop, used and unused by the browser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) taken_bytes: u64,
-    pub(crate) taken_objects: u64,
-    pub(crate) wasted_bytes: u64,
 }
 
 impl Plan {

@@ -8,7 +8,9 @@ use longhaul_session::{EntryBody, Scope, Used};
 use longhaul_types::{ClientId, PublicKey};
 
 use super::*;
-use crate::{bundle::push::PushBody, encoded_cache::Audience};
+use longhaul_webcache::Audience;
+
+use crate::bundle::{counters::Taken, push_body::PushBody};
 
 fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
