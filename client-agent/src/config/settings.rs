@@ -160,8 +160,10 @@ pub const INVITE: Setting<Option<Invite>> = Setting::new(
 )
 .flag("--invite", "LINE")
 .default_text("the file `invite` in the state directory")
-.meaning("gateway address and key, and the key of this device")
-.reason("`longhaul enroll LINE` writes the file. Other users of the machine can see flags");
+.meaning(
+    "gateway address and key, and the key of this device. Other users of the machine can see \
+         flags: prefer `longhaul enroll LINE`, which writes the file",
+);
 
 /// `link`
 pub const LINK: Setting<Option<LinkProfile>> = Setting::new(

@@ -129,7 +129,7 @@ fn help(setting: &dyn Describe, flag: Flag) -> String {
         value => value,
     };
     let text = format!(
-        "{}: {}{again}. Variable {variable}. [default: {default}]",
+        "{}. Value: {}{again}. Variable {variable}. [default: {default}]",
         setting.meaning(),
         setting.form()
     );
