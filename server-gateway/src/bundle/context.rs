@@ -7,20 +7,20 @@ use std::{
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
 use longhaul_codec::{Effort, MixMemory};
-use longhaul_delivery::{DeltaBases as Bases, DeltaCandidates, DeltaKey, Mirror};
+use longhaul_delivery::{DeltaBases, DeltaCandidates, DeltaKey, Mirror};
 use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
 use longhaul_page::{Destination, Viewport, jar::Sightings, predict::Templates};
 use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
 use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
-use longhaul_webcache::{CacheRequest as Lookup, GatewayResponse};
+use longhaul_webcache::{CacheRequest, GatewayResponse};
 use url::Url;
 
 use super::counters::BundleCounters;
 use crate::{
     failure::Failure,
     gateway::Gateway,
-    images::{HopReservations as Promised, ImageConversion, ImageRecipient as Audience},
+    images::{HopReservations, ImageConversion, ImageRecipient},
 };
 
 /// A session as the page bundles use it.
@@ -31,13 +31,13 @@ pub(crate) struct BundleContext {
     /// Secret for window checks; see docs/protocol/session.md section 6.
     pub(crate) window_key: [u8; 32],
     pub(crate) mirror: Mirror,
-    pub(crate) bases: Bases,
+    pub(crate) bases: DeltaBases,
     profile: Option<LinkProfile>,
     /// No other lock is taken while one of these two is held.
     observed: Mutex<ObservedRequests>,
     settings: Mutex<AgentSettings>,
     mixing: MixMemory,
-    pictures: Promised,
+    pictures: HopReservations,
 }
 
 /// The browser's requests in this session, as far as they help to predict others.
@@ -69,7 +69,7 @@ impl BundleContext {
     ) -> Self {
         let cache = gateway.store.cache().cloned();
         let mirror = Mirror::new(cache.clone(), device);
-        let bases = Bases::new(cache, Arc::clone(&gateway.base_memory));
+        let bases = DeltaBases::new(cache, Arc::clone(&gateway.base_memory));
         Self {
             gateway,
             session,
@@ -81,7 +81,7 @@ impl BundleContext {
             observed: Mutex::default(),
             settings: Mutex::default(),
             mixing: MixMemory::of_session(),
-            pictures: Promised::default(),
+            pictures: HopReservations::default(),
         }
     }
 
@@ -178,7 +178,7 @@ impl BundleContext {
     ///
     /// # Errors
     /// Returns the failure if there is no response.
-    pub(crate) async fn fetch(&self, lookup: Lookup) -> Result<GatewayResponse, Failure> {
+    pub(crate) async fn fetch(&self, lookup: CacheRequest) -> Result<GatewayResponse, Failure> {
         let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
         let audience = Displaying {
             context: self,
@@ -207,7 +207,7 @@ struct Displaying<'a> {
     partition: Option<Partition>,
 }
 
-impl Audience for Displaying<'_> {
+impl ImageRecipient for Displaying<'_> {
     fn device(&self) -> PublicKey {
         self.context.device
     }
@@ -219,7 +219,7 @@ impl Audience for Displaying<'_> {
         rate.map_or(Duration::ZERO, |rate| queued / rate)
     }
 
-    fn promised(&self) -> &Promised {
+    fn promised(&self) -> &HopReservations {
         &self.context.pictures
     }
 

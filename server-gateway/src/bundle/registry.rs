@@ -15,7 +15,7 @@ use longhaul_session::{
     Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want,
 };
 use longhaul_types::{ClientId, ContentHash};
-use longhaul_webcache::{Confirmed, OriginRequest as Outgoing};
+use longhaul_webcache::{Confirmed, OriginRequest};
 use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 use url::Url;
@@ -166,7 +166,7 @@ impl Bundles {
     async fn begin(
         &self,
         fetch: &Fetch,
-        outgoing: &Outgoing,
+        outgoing: &OriginRequest,
         head: PageHead<'_>,
     ) -> Option<Box<dyn BodyTap>> {
         if fetch.kind != FetchKind::Page {
@@ -190,7 +190,7 @@ impl Bundles {
 
     /// Starts the page load of a page that the browser has and the origin confirmed (304), from the stored
     /// body.
-    async fn revisit(&self, fetch: &Fetch, outgoing: &Outgoing, head: PageHead<'_>) {
+    async fn revisit(&self, fetch: &Fetch, outgoing: &OriginRequest, head: PageHead<'_>) {
         let context = &self.context;
         let store = &context.gateway.store;
         let confirmed = store.confirmed(outgoing, head.headers).await;
@@ -220,7 +220,7 @@ impl Bundles {
     async fn load_page(
         &self,
         fetch: &Fetch,
-        outgoing: &Outgoing,
+        outgoing: &OriginRequest,
         head: PageHead<'_>,
     ) -> Option<Box<dyn BodyTap>> {
         let mut url = Url::parse(&fetch.url).ok()?;
@@ -271,7 +271,7 @@ impl Bundles {
 
     /// The page's previous manifest, if the agent also has it; then also records the bodies that the agent
     /// names as held.
-    async fn base(&self, fetch: &Fetch, outgoing: &Outgoing, url: &Url) -> Option<ManifestMemory> {
+    async fn base(&self, fetch: &Fetch, outgoing: &OriginRequest, url: &Url) -> Option<ManifestMemory> {
         let context = &self.context;
         context.mirror.ready().await;
         let partition = outgoing.asker.partition();
@@ -322,7 +322,11 @@ impl Bundles {
 }
 
 impl PageLoads for Bundles {
-    fn promised<'a>(&'a self, fetch: &'a Fetch, outgoing: &'a Outgoing) -> BoxFuture<'a, Option<Promise>> {
+    fn promised<'a>(
+        &'a self,
+        fetch: &'a Fetch,
+        outgoing: &'a OriginRequest,
+    ) -> BoxFuture<'a, Option<Promise>> {
         Box::pin(async move {
             let load = self.load(fetch.page)?;
             let url = Url::parse(&fetch.url).ok()?;
@@ -331,7 +335,7 @@ impl PageLoads for Bundles {
         })
     }
 
-    fn answered(&self, fetch: &Fetch, outgoing: &Outgoing, head: PageHead<'_>) {
+    fn answered(&self, fetch: &Fetch, outgoing: &OriginRequest, head: PageHead<'_>) {
         if outgoing.parts.method == Method::GET
             && let (Some(load), Ok(url)) = (self.load(fetch.page), Url::parse(&fetch.url))
         {
@@ -344,7 +348,7 @@ impl PageLoads for Bundles {
     fn page<'a>(
         &'a self,
         fetch: &'a Fetch,
-        outgoing: &'a Outgoing,
+        outgoing: &'a OriginRequest,
         head: PageHead<'a>,
     ) -> BoxFuture<'a, Option<Box<dyn BodyTap>>> {
         Box::pin(self.begin(fetch, outgoing, head))

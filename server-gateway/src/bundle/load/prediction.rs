@@ -2,7 +2,7 @@
 use http::{Method, Request, header};
 use longhaul_http::{coding, policy::Reload};
 use longhaul_page::Destination;
-use longhaul_webcache::{Asker, CacheRequest as Lookup, Purpose};
+use longhaul_webcache::{Asker, CacheRequest, Purpose};
 
 use super::state::LoadState;
 use crate::bundle::{context::now, plan::PredictedCookies};
@@ -10,7 +10,7 @@ use crate::bundle::{context::now, plan::PredictedCookies};
 impl LoadState {
     /// Predicts the browser's request for an entry; `None` if the browser's cookies for a document are
     /// unknown.
-    pub(super) fn predict(&mut self, entry: u32) -> Option<Lookup> {
+    pub(super) fn predict(&mut self, entry: u32) -> Option<CacheRequest> {
         let reference = self.plan.get(entry)?.reference.clone();
         let cause = self.cause(entry)?;
         let prediction = if reference.destination == Destination::Document {
@@ -47,7 +47,7 @@ impl LoadState {
             // The page is in a frame of another site, or its embedder is unknown.
             asker = asker.without_partition();
         }
-        Some(Lookup {
+        Some(CacheRequest {
             asker,
             parts,
             browser,

@@ -10,7 +10,7 @@ use longhaul_page::{
 };
 use longhaul_session::{Scope, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
-use longhaul_webcache::{BodyReader, CacheRequest as Lookup, Content, GatewayResponse};
+use longhaul_webcache::{BodyReader, CacheRequest, Content, GatewayResponse};
 use tracing::debug;
 use url::Url;
 
@@ -38,7 +38,7 @@ const USUAL: u64 = 64 * 1024;
 /// Maximum wait for the end of a repeated fetch: its CHK is compared before the body is sent again.
 const MAX_AGAIN: Duration = Duration::from_secs(30);
 /// Fetches an entry up to the point where its body waits for its push.
-pub(super) async fn fetch(load: &PageLoad, entry: u32, lookup: Lookup) {
+pub(super) async fn fetch(load: &PageLoad, entry: u32, lookup: CacheRequest) {
     let answered = match load.context.fetch(lookup).await {
         Ok(stored) => answer(load, entry, stored).await,
         Err(failure) => {
@@ -55,7 +55,7 @@ pub(super) async fn fetch(load: &PageLoad, entry: u32, lookup: Lookup) {
 
 /// Fetches again the body of an entry that the agent wants and the cache no longer has. A body that differs
 /// from the one in the manifest, with this hash, is not sent.
-pub(super) async fn fetch_again(load: &PageLoad, entry: u32, lookup: Lookup, hash: ContentHash) {
+pub(super) async fn fetch_again(load: &PageLoad, entry: u32, lookup: CacheRequest, hash: ContentHash) {
     if let Ok(stored) = load.context.fetch(lookup).await
         && let Content::Body(body) = stored.content
         && body.chk_when_complete(MAX_AGAIN, MAX_AWAITED).await == Some(hash)
