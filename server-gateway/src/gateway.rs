@@ -14,14 +14,14 @@ use longhaul_types::PublicKey;
 use longhaul_webcache::{CpuPool, WebCache};
 use tokio::sync::Semaphore;
 
-use crate::{admin::metrics::Metrics, bundle::counters::BundleCounters, config::PortSet, images::Images};
+use crate::{admin::metrics::Metrics, config::PortSet, images::Images, pageload::counters::PageLoadCounters};
 
 /// State shared by all sessions.
 pub(crate) struct Gateway {
     pub(crate) origin: OriginClient,
     pub(crate) store: WebCache,
     pub(crate) metrics: Metrics,
-    pub(crate) bundles: BundleCounters,
+    pub(crate) bundles: PageLoadCounters,
     pub(crate) tunnel_ports: PortSet,
     pub(crate) tunnel_idle: Duration,
     /// TCP addresses of the gateway itself, which tunnels must not reach.

@@ -13,7 +13,6 @@
 
 mod admin;
 mod admission;
-mod bundle;
 pub mod cli;
 pub mod commands;
 pub mod config;
@@ -21,6 +20,7 @@ mod failure;
 mod fetch;
 mod gateway;
 mod images;
+mod pageload;
 mod server;
 mod session;
 mod tunnel;

@@ -8,7 +8,7 @@ use longhaul_webcache::{Asker, BodyFault, BodyReader};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    bundle::page_loads::{BodyEnd, BodyTap},
+    pageload::page_loads::{BodyEnd, BodyTap},
     session::context::SessionContext,
 };
 

@@ -33,8 +33,8 @@ use self::{
 };
 use crate::{
     admin::metrics::{Metrics, Outcome},
-    bundle::page_loads::{BodyEnd, BodyTap, PageHead, Promise},
     failure::Failure,
+    pageload::page_loads::{BodyEnd, BodyTap, PageHead, Promise},
     session::{
         context::SessionContext,
         incoming::{Incoming, IncomingError},

@@ -41,13 +41,13 @@ use crate::{
         devices::{DevicesError, DevicesWatch},
         state::{StateDir, StateError},
     },
-    bundle::counters::BundleCounters,
     config::Config,
     gateway::Gateway,
     images::{
         Images,
         picture_workers::{Patience, Settings},
     },
+    pageload::counters::PageLoadCounters,
 };
 
 /// Interval between checks of the device list: a revoked device is disconnected within a second.
@@ -162,7 +162,7 @@ impl Server {
             origin,
             store,
             metrics: Metrics::default(),
-            bundles: BundleCounters::default(),
+            bundles: PageLoadCounters::default(),
             images,
             base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
             tunnel_ports: config.tunnel.ports.clone(),

@@ -10,8 +10,8 @@ use super::{
     logins::Logins,
 };
 use crate::{
-    bundle::{context::BundleContext, page_loads::PageLoads, registry::Bundles},
     gateway::Gateway,
+    pageload::{context::PageLoadContext, page_loads::PageLoads, registry::PageLoadRegistry},
 };
 
 /// State shared by the tasks of one session.
@@ -29,7 +29,7 @@ pub(crate) struct SessionContext {
     /// The session's page loads, as the interface for fetches.
     pub(crate) loads: Arc<dyn PageLoads>,
     /// The session's page loads, as the interface for control messages.
-    pub(crate) bundles: Arc<Bundles>,
+    pub(crate) bundles: Arc<PageLoadRegistry>,
 }
 
 impl SessionContext {
@@ -41,8 +41,9 @@ impl SessionContext {
         profile: Option<LinkProfile>,
         window_key: [u8; 32],
     ) -> Self {
-        let bundles = BundleContext::new(Arc::clone(&gateway), session.clone(), device, profile, window_key);
-        let bundles = Arc::new(Bundles::new(bundles));
+        let bundles =
+            PageLoadContext::new(Arc::clone(&gateway), session.clone(), device, profile, window_key);
+        let bundles = Arc::new(PageLoadRegistry::new(bundles));
         Self {
             window_key,
             gateway,

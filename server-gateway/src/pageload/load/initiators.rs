@@ -6,7 +6,7 @@ use longhaul_page::{Cause, Destination, Initiator, Reference, ReferrerPolicy, Sa
 use url::Url;
 
 use super::state::LoadState;
-use crate::bundle::plan::{Arrival, ReferenceSource};
+use crate::pageload::plan::{Arrival, ReferenceSource};
 
 /// Maximum number of remembered frames; the heaviest pages have some dozens.
 const MAX_FRAMES: usize = 256;

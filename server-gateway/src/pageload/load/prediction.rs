@@ -5,7 +5,7 @@ use longhaul_page::Destination;
 use longhaul_webcache::{Asker, CacheRequest, Purpose};
 
 use super::state::LoadState;
-use crate::bundle::{context::now, plan::PredictedCookies};
+use crate::pageload::{context::now, plan::PredictedCookies};
 
 impl LoadState {
     /// Predicts the browser's request for an entry; `None` if the browser's cookies for a document are

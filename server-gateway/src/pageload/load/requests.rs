@@ -4,7 +4,7 @@ use longhaul_page::{Cause, Destination, Reference, Relation};
 use url::Url;
 
 use super::{event::BrowserRequest, state::LoadState};
-use crate::bundle::{context::now, learned, plan::Match};
+use crate::pageload::{context::now, learned, plan::Match};
 
 impl LoadState {
     /// Handles a request for an object: it waits for the head of its entry. A request that no entry matches

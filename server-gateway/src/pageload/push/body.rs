@@ -3,7 +3,7 @@ use bytes::Bytes;
 use tracing::debug;
 
 use super::{Broken, PageLoad};
-use crate::bundle::push_body::{ArrivingDocument, PushBody};
+use crate::pageload::push_body::{ArrivingDocument, PushBody};
 
 impl ArrivingDocument {
     async fn next(&mut self, load: &PageLoad, entry: u32) -> Option<Result<Bytes, Broken>> {

@@ -7,7 +7,7 @@ use longhaul_types::ContentHash;
 use longhaul_webcache::Audience;
 
 use super::{Answered, BodyState, Plan, PlanEntry, Refetch, Stage, Usability};
-use crate::bundle::push_body::PushBody;
+use crate::pageload::push_body::PushBody;
 
 /// The response of an entry.
 pub(crate) struct Answer {

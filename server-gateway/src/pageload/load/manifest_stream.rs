@@ -7,7 +7,7 @@ use longhaul_session::Record;
 use longhaul_types::BitRate;
 use tokio::sync::oneshot;
 
-use crate::bundle::{context::BundleContext, manifest::ManifestWriter, plan::Plan};
+use crate::pageload::{context::PageLoadContext, manifest::ManifestWriter, plan::Plan};
 
 /// The manifest of a page load, and the tasks that wait for its records to be written.
 pub(super) struct ManifestStream {
@@ -79,7 +79,7 @@ impl ManifestStream {
     }
 
     /// Starts the write of all records so far, unless another write is in progress.
-    pub(super) fn write(&mut self, plan: &mut Plan, context: &BundleContext) {
+    pub(super) fn write(&mut self, plan: &mut Plan, context: &PageLoadContext) {
         if self.is_writing() {
             return;
         }
@@ -117,7 +117,7 @@ impl ManifestStream {
     }
 
     /// Waits for the end of the write in progress; pends forever without one. Cancel safe.
-    pub(super) async fn written(&mut self, context: &BundleContext) {
+    pub(super) async fn written(&mut self, context: &PageLoadContext) {
         let State::Writing { write, flushed } = &mut self.state else {
             return pending().await;
         };

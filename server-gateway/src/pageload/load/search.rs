@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{PageLoad, event::ResponseEvent};
-use crate::bundle::{plan::AnswerBody, push_body::PushBody};
+use crate::pageload::{plan::AnswerBody, push_body::PushBody};
 
 /// Limits of size and time for reading a style sheet completely before it is sent.
 const MAX_SEARCHED: usize = 2 * 1024 * 1024;

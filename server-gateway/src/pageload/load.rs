@@ -38,7 +38,7 @@ pub(super) use self::{
     task::run,
 };
 use super::{
-    context::BundleContext,
+    context::PageLoadContext,
     page_loads::Promise,
     plan::{DeliveredBody, PushProgress},
     publicity::Publicity,
@@ -50,7 +50,7 @@ const MAX_EVENTS: usize = 256;
 
 /// A page load, as all tasks but its own see it.
 pub(crate) struct PageLoad {
-    context: Arc<BundleContext>,
+    context: Arc<PageLoadContext>,
     id: u64,
     /// Requester of the page.
     asker: Asker,
@@ -59,7 +59,7 @@ pub(crate) struct PageLoad {
 
 impl PageLoad {
     /// Creates the page load and the events' receiver, for [`run`].
-    pub(super) fn new(context: Arc<BundleContext>, id: u64, asker: Asker) -> (Self, mpsc::Receiver<Event>) {
+    pub(super) fn new(context: Arc<PageLoadContext>, id: u64, asker: Asker) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(MAX_EVENTS);
         let load = Self {
             context,
@@ -79,7 +79,7 @@ impl PageLoad {
         &self.asker
     }
 
-    pub(super) fn context(&self) -> &BundleContext {
+    pub(super) fn context(&self) -> &PageLoadContext {
         &self.context
     }
 

@@ -16,7 +16,7 @@ use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
 use longhaul_webcache::{CacheRequest, GatewayResponse};
 use url::Url;
 
-use super::counters::BundleCounters;
+use super::counters::PageLoadCounters;
 use crate::{
     failure::Failure,
     gateway::Gateway,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A session as the page bundles use it.
-pub(crate) struct BundleContext {
+pub(crate) struct PageLoadContext {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) session: Session,
     pub(crate) device: PublicKey,
@@ -59,7 +59,7 @@ struct AgentSettings {
     accelerated: Accelerated,
 }
 
-impl BundleContext {
+impl PageLoadContext {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
         session: Session,
@@ -89,7 +89,7 @@ impl BundleContext {
         self.gateway.store.cache()
     }
 
-    pub(crate) fn counters(&self) -> &BundleCounters {
+    pub(crate) fn counters(&self) -> &PageLoadCounters {
         &self.gateway.bundles
     }
 
@@ -203,7 +203,7 @@ impl BundleContext {
 
 /// The session for which an image is converted, with the partition of the page that displays it.
 struct Displaying<'a> {
-    context: &'a BundleContext,
+    context: &'a PageLoadContext,
     partition: Option<Partition>,
 }
 

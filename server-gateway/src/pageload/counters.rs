@@ -11,7 +11,7 @@ pub(crate) struct Taken {
 
 /// Counters of all page bundles of a gateway.
 #[derive(Debug, Default)]
-pub(crate) struct BundleCounters {
+pub(crate) struct PageLoadCounters {
     pages: Counter,
     entries: Counter,
     manifest_bytes: Counter,
@@ -25,7 +25,7 @@ pub(crate) struct BundleCounters {
     promised: Counter,
 }
 
-impl BundleCounters {
+impl PageLoadCounters {
     pub(crate) fn page(&self) {
         self.pages.inc();
     }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn counters_are_rendered() {
-        let counters = BundleCounters::default();
+        let counters = PageLoadCounters::default();
         counters.page();
         counters.manifest(3, 100);
         counters.pushing(50);

@@ -9,7 +9,7 @@ use longhaul_page::{
 use url::Url;
 
 use super::state::LoadState;
-use crate::bundle::context::now;
+use crate::pageload::context::now;
 
 /// Fields that apply only to the redirected request.
 const OWN: [HeaderName; 6] = [

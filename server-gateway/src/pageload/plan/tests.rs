@@ -10,7 +10,7 @@ use longhaul_types::{ClientId, PublicKey};
 use super::*;
 use longhaul_webcache::Audience;
 
-use crate::bundle::{counters::Taken, push_body::PushBody};
+use crate::pageload::{counters::Taken, push_body::PushBody};
 
 fn url(text: &str) -> Url {
     Url::parse(text).unwrap()

@@ -3,7 +3,7 @@
 use longhaul_page::{Markup, PendingImages, Reference};
 
 use super::state::LoadState;
-use crate::bundle::plan::ReferenceSource;
+use crate::pageload::plan::ReferenceSource;
 
 impl LoadState {
     /// Markup of the page, if a style sheet belongs to the page's own document.

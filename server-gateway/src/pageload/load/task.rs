@@ -18,7 +18,7 @@ use super::{
     state::LoadState,
     subresource,
 };
-use crate::bundle::{
+use crate::pageload::{
     manifest::{ManifestWriter, gather},
     memory::ManifestMemory,
     push,
@@ -42,7 +42,7 @@ const MAX_TASKS: usize = MAX_URGENT_FETCHES + MAX_OPEN;
 const MAX_REDIRECTING: Duration = Duration::from_secs(2);
 
 /// Runs a page load until this future is dropped, with all its fetches and pushes.
-pub(in crate::bundle) async fn run(
+pub(in crate::pageload) async fn run(
     state: LoadState,
     manifest: ManifestWriter,
     mut events: mpsc::Receiver<Event>,

@@ -19,7 +19,7 @@ use super::{
     event::{AgentEvent, EntryRequest, ResponseEvent},
     search::{Search, search},
 };
-use crate::bundle::{
+use crate::pageload::{
     context::now,
     plan::{Answer, AnswerBody, PredictedCookies},
     push_body::{ArrivingDocument, PushBody},
@@ -149,7 +149,7 @@ fn partition_of_sheet(load: &PageLoad, request: &EntryRequest, fields: &HeaderMa
 }
 
 /// Target of a redirect.
-pub(in crate::bundle) fn redirection(url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<Url> {
+pub(in crate::pageload) fn redirection(url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<Url> {
     if ![301, 302, 303, 307, 308].contains(&status.as_u16()) {
         return None;
     }

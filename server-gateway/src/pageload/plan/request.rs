@@ -5,7 +5,7 @@ use longhaul_session::Used;
 use url::Url;
 
 use super::{BodyState, Plan, PlanEntry, PredictedCookies, Stage, Usability};
-use crate::bundle::counters::Taken;
+use crate::pageload::counters::Taken;
 
 /// Result of matching a request with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

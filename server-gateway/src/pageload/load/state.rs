@@ -16,8 +16,8 @@ use super::{
     event::{BrowserRequest, EntryRequest},
     initiators::Frames,
 };
-use crate::bundle::{
-    context::{BundleContext, now},
+use crate::pageload::{
+    context::{PageLoadContext, now},
     learned::{LearnedPlan, VisitResult},
     memory::ManifestMemory,
     plan::{Answer, AnswerBody, Arrival, Placement, Plan, PlanLimits, PredictedCookies},
@@ -25,7 +25,7 @@ use crate::bundle::{
 };
 
 /// The state of a page load.
-pub(in crate::bundle) struct LoadState {
+pub(in crate::pageload) struct LoadState {
     pub(super) load: Arc<PageLoad>,
     pub(super) plan: Plan,
     /// The document that the browser displays.
@@ -47,24 +47,24 @@ pub(in crate::bundle) struct LoadState {
 }
 
 /// Arguments of a new page load.
-pub(in crate::bundle) struct PageStart<'a> {
-    pub(in crate::bundle) url: Url,
+pub(in crate::pageload) struct PageStart<'a> {
+    pub(in crate::pageload) url: Url,
     /// The document in the response.
-    pub(in crate::bundle) initiator: Initiator,
+    pub(in crate::pageload) initiator: Initiator,
     /// Fields of the browser's request.
-    pub(in crate::bundle) browser: &'a HeaderMap,
+    pub(in crate::pageload) browser: &'a HeaderMap,
     /// Fields of the request that the origin received.
-    pub(in crate::bundle) sent: &'a HeaderMap,
+    pub(in crate::pageload) sent: &'a HeaderMap,
     /// Fields of the response.
-    pub(in crate::bundle) response: &'a HeaderMap,
+    pub(in crate::pageload) response: &'a HeaderMap,
     /// The page's previous manifest, if the agent also has it.
-    pub(in crate::bundle) base: Option<&'a ManifestMemory>,
+    pub(in crate::pageload) base: Option<&'a ManifestMemory>,
     /// The learned plan.
-    pub(in crate::bundle) learned: LearnedPlan,
+    pub(in crate::pageload) learned: LearnedPlan,
 }
 
 impl LoadState {
-    pub(in crate::bundle) fn new(load: Arc<PageLoad>, start: PageStart<'_>) -> Self {
+    pub(in crate::pageload) fn new(load: Arc<PageLoad>, start: PageStart<'_>) -> Self {
         let PageStart {
             url,
             initiator,
@@ -93,29 +93,29 @@ impl LoadState {
         }
     }
 
-    pub(super) fn context(&self) -> &BundleContext {
+    pub(super) fn context(&self) -> &PageLoadContext {
         &self.load.context
     }
 
     /// Sets the markup, which grows while the page's document arrives.
-    pub(in crate::bundle) fn set_markup(&mut self, markup: Markup) {
+    pub(in crate::pageload) fn set_markup(&mut self, markup: Markup) {
         self.markup = Some(markup);
     }
 
     /// Plans the target of the page's redirect, which is its only entry.
-    pub(in crate::bundle) fn plan_redirect(&mut self, document: Reference) {
+    pub(in crate::pageload) fn plan_redirect(&mut self, document: Reference) {
         self.found([document], None);
         self.plan.page_searched();
     }
 
     /// Plans the objects that scripts loaded in earlier visits.
-    pub(in crate::bundle) fn plan_extras(&mut self) {
+    pub(in crate::pageload) fn plan_extras(&mut self) {
         let extras = self.learned.extras(now());
         self.found(extras, None);
     }
 
     /// Plans the references of `referrer` (`None`: the page) that its document would fetch.
-    pub(in crate::bundle) fn found(
+    pub(in crate::pageload) fn found(
         &mut self,
         references: impl IntoIterator<Item = Reference>,
         referrer: Option<u32>,

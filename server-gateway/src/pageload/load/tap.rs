@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use longhaul_page::Discovery;
 
 use super::{PageLoad, event::Event};
-use crate::bundle::page_loads::{BodyEnd, BodyTap};
+use crate::pageload::page_loads::{BodyEnd, BodyTap};
 
 /// Parser of a page.
 pub(crate) struct PageTap {

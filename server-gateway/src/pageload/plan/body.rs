@@ -9,7 +9,7 @@ use longhaul_webcache::Audience;
 use tokio::sync::watch;
 
 use super::{Plan, PlanEntry, Refetch, Stage, USUAL_LENGTH};
-use crate::bundle::push_body::PushBody;
+use crate::pageload::push_body::PushBody;
 
 /// State of an answered entry's body.
 pub(crate) enum BodyState {

@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 use url::Url;
 
 use super::{
-    context::{BundleContext, lock, now},
+    context::{PageLoadContext, lock, now},
     learned::LearnedPlan,
     load::{LoadState, PageLoad, PageStart, PageTap, redirection, run},
     manifest::ManifestWriter,
@@ -40,8 +40,8 @@ const MAX_NAMED: usize = 4096;
 const MAX_REVISITED: usize = 8 * 1024 * 1024;
 
 /// The page loads of one session.
-pub(crate) struct Bundles {
-    context: Arc<BundleContext>,
+pub(crate) struct PageLoadRegistry {
+    context: Arc<PageLoadContext>,
     /// Page loads by the number of the page's fetch.
     running: Mutex<BTreeMap<u64, Running>>,
 }
@@ -58,8 +58,8 @@ impl Drop for Running {
     }
 }
 
-impl Bundles {
-    pub(crate) fn new(context: BundleContext) -> Self {
+impl PageLoadRegistry {
+    pub(crate) fn new(context: PageLoadContext) -> Self {
         Self {
             context: Arc::new(context),
             running: Mutex::default(),
@@ -67,7 +67,7 @@ impl Bundles {
     }
 
     /// State shared by the session's page loads.
-    pub(crate) fn context(&self) -> &Arc<BundleContext> {
+    pub(crate) fn context(&self) -> &Arc<PageLoadContext> {
         &self.context
     }
 
@@ -321,7 +321,7 @@ impl Bundles {
     }
 }
 
-impl PageLoads for Bundles {
+impl PageLoads for PageLoadRegistry {
     fn promised<'a>(
         &'a self,
         fetch: &'a Fetch,

@@ -8,7 +8,7 @@ use longhaul_webcache::BodyReader;
 use tokio::sync::oneshot;
 use url::Url;
 
-use crate::bundle::{
+use crate::pageload::{
     learned::VisitResult,
     memory::ManifestMemory,
     plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
@@ -17,7 +17,7 @@ use crate::bundle::{
 
 /// An event of a page load. Events of one sender are handled in their order. A reply that is dropped means
 /// that there is none.
-pub(in crate::bundle) enum Event {
+pub(in crate::pageload) enum Event {
     /// More of the page's own document has arrived, with these references.
     PageGrew {
         references: Vec<Reference>,
@@ -40,7 +40,7 @@ pub(in crate::bundle) enum Event {
 }
 
 /// An event of the response of an entry.
-pub(in crate::bundle) enum ResponseEvent {
+pub(in crate::pageload) enum ResponseEvent {
     /// The origin has answered the predicted request.
     Arrived {
         /// The response's `Set-Cookie` fields.
@@ -71,7 +71,7 @@ pub(in crate::bundle) enum ResponseEvent {
 }
 
 /// An event of the push of an entry.
-pub(in crate::bundle) enum PushEvent {
+pub(in crate::pageload) enum PushEvent {
     /// The push has read `by` further bytes of the body, `length` in total. The reply is false if they exceed
     /// a limit.
     Grown {
@@ -95,7 +95,7 @@ pub(in crate::bundle) enum PushEvent {
 }
 
 /// An event of the agent's messages.
-pub(in crate::bundle) enum AgentEvent {
+pub(in crate::pageload) enum AgentEvent {
     /// The browser requests an object.
     Request(Box<BrowserRequest>),
     /// A request that no entry answers has a response.
@@ -124,7 +124,7 @@ pub(in crate::bundle) enum AgentEvent {
 }
 
 /// The browser's request for an object.
-pub(in crate::bundle) struct BrowserRequest {
+pub(in crate::pageload) struct BrowserRequest {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     /// Receives the entry that answers the request.
@@ -132,7 +132,7 @@ pub(in crate::bundle) struct BrowserRequest {
 }
 
 /// The request of an entry, as far as it decides on the use of the response.
-pub(in crate::bundle) struct EntryRequest {
+pub(in crate::pageload) struct EntryRequest {
     pub(super) reference: Reference,
     /// `None` if no known document makes the request.
     pub(super) cause: Option<Cause>,
@@ -142,13 +142,13 @@ pub(in crate::bundle) struct EntryRequest {
 }
 
 /// The result of a page load, to be stored.
-pub(in crate::bundle) struct LoadResult {
+pub(in crate::pageload) struct LoadResult {
     pub(super) manifest: Option<FinishedManifest>,
     pub(super) visit: VisitResult,
 }
 
 /// A manifest, to be stored as base of the page's next manifest.
-pub(in crate::bundle) struct FinishedManifest {
+pub(in crate::pageload) struct FinishedManifest {
     pub(super) memory: ManifestMemory,
     pub(super) partition: Partition,
     pub(super) page: Url,

@@ -5,7 +5,7 @@ use super::{
     event::{AgentEvent, Event, PushEvent, ResponseEvent},
     task::LoadTask,
 };
-use crate::bundle::plan::PushProgress;
+use crate::pageload::plan::PushProgress;
 
 impl LoadTask {
     pub(super) fn handle(&mut self, event: Event) {
