@@ -22,6 +22,8 @@ test)
     need faketime faketime
     # Another VCDIFF implementation, for interoperation.
     need xdelta3 xdelta3
+    # The databases in which browsers keep their certificate authorities.
+    need certutil libnss3-tools
     ;;
 *)
     echo "usage: $0 build|test" >&2

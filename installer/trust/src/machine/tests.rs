@@ -1,0 +1,473 @@
+//! Every change is undone exactly, also after the process died at any write.
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    command::{CommandResult, SystemCommands},
+    disk::KILLED,
+    nss,
+    plan::{Accelerate, Authority, Browsers, Wishes},
+    plan_linux,
+    step::{Change, CommandLine},
+    survey::{Places, Survey},
+};
+
+const AUTHORITY: &str = include_str!("authority.pem");
+
+/// True for the error that stands for the death of the process.
+pub(super) fn is_death(error: &ChangeError) -> bool {
+    matches!(error, ChangeError::File { source, .. } if source.to_string() == KILLED)
+}
+
+/// Settings of GNOME and the user's service; `certutil` is the real one.
+#[derive(Debug, Default)]
+struct FakeSystem {
+    settings: RefCell<BTreeMap<String, String>>,
+    is_active: Cell<bool>,
+}
+
+impl CommandRunner for FakeSystem {
+    fn run(&self, command: &CommandLine) -> io::Result<CommandResult> {
+        let arguments: Vec<&str> = command.arguments.iter().map(String::as_str).collect();
+        let mut result = CommandResult {
+            is_success: true,
+            ..CommandResult::default()
+        };
+        match (command.program.as_str(), arguments.as_slice()) {
+            ("certutil", _) => return SystemCommands.run(command),
+            ("gsettings", ["get", _, key]) => {
+                let settings = self.settings.borrow();
+                let default = if *key == "mode" { "none" } else { "" };
+                result.stdout = format!("'{}'\n", settings.get(*key).map_or(default, String::as_str));
+            }
+            ("gsettings", ["set", _, key, value]) => {
+                self.settings
+                    .borrow_mut()
+                    .insert((*key).to_owned(), (*value).to_owned());
+            }
+            ("gsettings", ["reset", _, key]) => drop(self.settings.borrow_mut().remove(*key)),
+            ("systemctl", ["--user", "enable", ..]) => self.is_active.set(true),
+            ("systemctl", ["--user", "disable", ..]) => self.is_active.set(false),
+            ("systemctl", ["--user", "is-active", ..]) => result.is_success = self.is_active.get(),
+            ("systemctl", _) => {}
+            _ => return Err(io::ErrorKind::NotFound.into()),
+        }
+        Ok(result)
+    }
+}
+
+/// True if `certutil` is installed; otherwise the databases are left out, which the log says.
+fn has_certutil() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let found = SystemCommands
+            .run(&CommandLine::new("certutil", ["--version"]))
+            .is_ok();
+        if !found {
+            eprintln!("SKIPPED: the tests of NSS databases need certutil (package libnss3-tools)");
+        }
+        found
+    })
+}
+
+/// A home with files of the user, and a system's root.
+struct World {
+    _directory: tempfile::TempDir,
+    tree: PathBuf,
+    state: PathBuf,
+    system: FakeSystem,
+    steps: Vec<Step>,
+}
+
+impl World {
+    /// `has_files`: the files that are to be changed exist already.
+    fn new(has_files: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path().join("tree");
+        let home = tree.join("home/ann");
+        let profile = home.join(".mozilla/firefox/x.default");
+        fs::create_dir_all(&profile).unwrap();
+        let system = FakeSystem::default();
+        if has_files {
+            let files = [
+                (profile.join("user.js"), "user_pref(\"a\", 1);"),
+                (
+                    profile.join("prefs.js"),
+                    "user_pref(\"network.proxy.type\", 5);\n",
+                ),
+                (
+                    home.join(".config/longhaul/agent.toml"),
+                    "# mine\n[https]\naccelerate = \"off\"\n",
+                ),
+                (home.join(".config/kioslaverc"), "[Proxy Settings]\nProxyType=1\n"),
+                (
+                    tree.join("root/etc/firefox/policies/policies.json"),
+                    "{\"policies\": {\"Proxy\": {\"Mode\": \"none\"}}}",
+                ),
+            ];
+            for (path, text) in files {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            system
+                .settings
+                .borrow_mut()
+                .insert("mode".to_owned(), "manual".to_owned());
+        }
+        let mut survey = Survey {
+            firefox_profiles: vec![profile.clone()],
+            has_gnome: true,
+            has_kde: true,
+            chromium_policies: vec![tree.join("root/etc/chromium/policies/managed")],
+            homes: vec![home.clone()],
+            ..Survey::default()
+        };
+        let has_certutil = has_certutil();
+        if has_certutil {
+            survey.chromium_databases = vec![home.join(".local/share/pki/nssdb")];
+            for name in nss::FILES.iter().filter(|_| has_files) {
+                fs::copy(template().join(name), profile.join(name)).unwrap();
+            }
+        }
+        let places = Places {
+            root: tree.join("root"),
+            ..Places::of_home(&home)
+        };
+        let mut steps = plan_linux::steps(&places, &survey, &wishes(&home, Browsers::Own));
+        let all_users = Wishes {
+            accelerate: None,
+            service: None,
+            system_store: false,
+            shells: false,
+            ..wishes(&home, Browsers::AllUsers)
+        };
+        steps.extend(plan_linux::steps(&places, &survey, &all_users));
+        if !has_certutil {
+            steps.retain(|step| {
+                !matches!(
+                    step.change,
+                    Change::NssCertificate { .. } | Change::FirefoxPolicies { .. }
+                )
+            });
+        }
+        let state = directory.path().join("deep/state");
+        Self {
+            _directory: directory,
+            tree,
+            state,
+            system,
+            steps,
+        }
+    }
+
+    fn machine(&self) -> Machine<'_> {
+        Machine::open(&self.state, &self.system).unwrap()
+    }
+
+    /// A machine that dies after so many operations.
+    fn mortal(&self, operations: u32) -> Machine<'_> {
+        let mut machine = self.machine();
+        machine.disk.left = Some(Cell::new(operations));
+        machine
+    }
+
+    fn undo_all(machine: &mut Machine<'_>) -> Result<(), ChangeError> {
+        for step in machine.journalled().into_iter().rev() {
+            machine.undo(step.number)?;
+        }
+        Ok(())
+    }
+
+    /// Names, modes and bytes of all files, and the settings.
+    fn look(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![self.tree.clone()];
+        while let Some(path) = open.pop() {
+            let metadata = fs::metadata(&path).unwrap();
+            let bytes = if metadata.is_dir() {
+                open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                Vec::new()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            found.insert(path, (disk::permissions::mode(&metadata), bytes));
+        }
+        for (key, value) in self.system.settings.borrow().iter() {
+            found.insert(key.into(), (0, value.clone().into_bytes()));
+        }
+        found.insert("service".into(), (self.system.is_active.get().into(), Vec::new()));
+        found
+    }
+
+    /// Applies steps until the process dies, then undoes them, dying once more on the way.
+    fn die_and_undo(&self, steps: &[&Step], (apply, undo): (u32, u32)) -> bool {
+        let before = self.look();
+        let mut machine = self.mortal(apply);
+        let died = steps.iter().any(|step| match machine.apply(step) {
+            Ok(_) => false,
+            Err(error) if is_death(&error) => true,
+            Err(error) => panic!("{}: {error}", step.what),
+        });
+        if let Err(error) = Self::undo_all(&mut self.mortal(undo)) {
+            assert!(is_death(&error), "{error}");
+        }
+        Self::undo_all(&mut self.machine()).unwrap();
+        self.machine().settle().unwrap();
+        let (mut after, mut before) = (self.look(), before);
+        after.retain(|path, seen| before.remove(path).as_ref() != Some(seen));
+        let names = |map: &BTreeMap<PathBuf, (u32, Vec<u8>)>| map.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(
+            (names(&before), names(&after)),
+            (vec![], vec![]),
+            "lost, and new or changed"
+        );
+        assert!(self.machine().journalled().is_empty());
+        let work = ["work", "changes"].map(|name| self.state.join(name).exists());
+        assert_eq!(work, [false; 2], "no copies of the user's files stay");
+        died
+    }
+}
+
+/// An empty database, made once.
+fn template() -> &'static Path {
+    static DATABASE: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let directory = DATABASE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let database = format!("sql:{}", directory.path().display());
+        let made = SystemCommands.run(&CommandLine::new(
+            "certutil",
+            ["-N", "-d", &database, "--empty-password"],
+        ));
+        assert!(made.unwrap().is_success);
+        directory
+    });
+    directory.path()
+}
+
+fn wishes(home: &Path, browsers: Browsers) -> Wishes {
+    Wishes {
+        script: "http://127.0.0.1:3129/proxy.pac".to_owned(),
+        proxy: "127.0.0.1:3128".to_owned(),
+        authority: Some(Authority {
+            certificate: AUTHORITY.to_owned(),
+            file: home.join("ca.pem"),
+        }),
+        accelerate: Some(Accelerate::All),
+        config: home.join(".config/longhaul/agent.toml"),
+        browsers,
+        system_store: true,
+        shells: true,
+        service: Some("[Unit]\n".to_owned()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_steps_are_undone_after_any_deaths(chosen: u16, has_files: bool, apply in 0_u32..400, undo in 0_u32..200) {
+        let world = World::new(has_files);
+        let steps = world.steps.iter().enumerate();
+        let steps: Vec<&Step> = steps.filter(|(at, _)| chosen & (1 << at) != 0).map(|(_, step)| step).collect();
+        world.die_and_undo(&steps, (apply, undo));
+    }
+}
+
+#[test]
+fn a_death_at_every_write_of_every_file() {
+    for has_files in [false, true] {
+        let world = World::new(has_files);
+        let steps: Vec<&Step> = world.steps.iter().filter(|step| !uses_certutil(step)).collect();
+        assert!(steps.len() > 8);
+        let mut operations = 0;
+        while world.die_and_undo(&steps, (operations, operations / 2)) {
+            operations += 1;
+        }
+        assert!(operations > 80, "{operations}");
+    }
+}
+
+#[test]
+fn a_death_at_every_write_of_a_database() {
+    for has_files in [false, true] {
+        let world = World::new(has_files);
+        for step in world
+            .steps
+            .iter()
+            .filter(|step| matches!(step.change, Change::NssCertificate { .. }))
+        {
+            let mut operations = 0;
+            while world.die_and_undo(&[step], (operations, operations / 2)) {
+                operations += 1;
+            }
+            assert!(operations > 20, "{operations}");
+        }
+    }
+}
+
+fn uses_certutil(step: &Step) -> bool {
+    matches!(
+        step.change,
+        Change::NssCertificate { .. } | Change::FirefoxPolicies { .. }
+    )
+}
+
+#[test]
+fn applied_steps_and_undone_steps_are_no_operations() {
+    let world = World::new(true);
+    let before = world.look();
+    let mut machine = world.machine();
+    for step in &world.steps {
+        assert!(!machine.is_in_effect(step).unwrap(), "{step:?}");
+        assert_eq!(machine.apply(step).unwrap(), Outcome::Applied, "{step:?}");
+        assert!(machine.is_in_effect(step).unwrap(), "{step:?}");
+    }
+    let applied = world.look();
+    for step in &world.steps {
+        assert_eq!(machine.apply(step).unwrap(), Outcome::InEffect);
+    }
+    assert_eq!(world.look(), applied);
+    let numbers: Vec<u32> = machine.journalled().iter().map(|step| step.number).collect();
+    assert_eq!(numbers.len(), world.steps.len());
+    // Not in order: each change is undone without the others.
+    for number in &numbers {
+        assert_eq!(machine.undo(*number).unwrap(), [String::new(); 0]);
+    }
+    assert_eq!(world.look(), before);
+    for number in &numbers {
+        machine.undo(*number).unwrap();
+    }
+    assert_eq!(world.look(), before);
+}
+
+#[test]
+fn changes_of_the_user_stay() {
+    let world = World::new(false);
+    let home = world.tree.join("home/ann");
+    let profile = home.join(".mozilla/firefox/x.default");
+    let mut machine = world.machine();
+    for step in &world.steps {
+        machine.apply(step).unwrap();
+    }
+    // The browser's own entry in the database, and Firefox's copy of the preferences.
+    if has_certutil() {
+        let database = format!("sql:{}", profile.display());
+        let pem = home.join("other.pem");
+        fs::write(&pem, AUTHORITY).unwrap();
+        let other = [
+            "-A",
+            "-d",
+            &database,
+            "-n",
+            "other",
+            "-t",
+            ",,",
+            "-i",
+            pem.to_str().unwrap(),
+        ];
+        assert!(
+            SystemCommands
+                .run(&CommandLine::new("certutil", other))
+                .unwrap()
+                .is_success
+        );
+    }
+    let add = |path: &Path, text: &str| {
+        let old = fs::read_to_string(path).unwrap_or_default();
+        fs::write(path, old + text).unwrap();
+    };
+    add(&profile.join("user.js"), "user_pref(\"mine\", 1);\n");
+    add(
+        &profile.join("prefs.js"),
+        "user_pref(\"b\", 1);\nuser_pref(\"network.proxy.type\", 2);\n",
+    );
+    add(
+        &home.join(".config/longhaul/agent.toml"),
+        "except = [\"x.test\"]\n",
+    );
+    let policy = world
+        .tree
+        .join("root/etc/chromium/policies/managed/longhaul.json");
+    add(&policy, "\n");
+    let mut remarks = Vec::new();
+    for step in machine.journalled().into_iter().rev() {
+        remarks.extend(machine.undo(step.number).unwrap());
+    }
+    let text = |path: &Path| fs::read_to_string(path).unwrap();
+    assert_eq!(text(&profile.join("user.js")), "user_pref(\"mine\", 1);\n");
+    assert_eq!(text(&profile.join("prefs.js")), "user_pref(\"b\", 1);\n");
+    assert_eq!(
+        text(&home.join(".config/longhaul/agent.toml")),
+        "[https]\nexcept = [\"x.test\"]\n"
+    );
+    assert!(!policy.exists());
+    assert!(remarks[0].contains("longhaul.json"), "{remarks:?}");
+    assert!(text(&world.state.join("kept/longhaul.json")).contains("ProxySettings"));
+    assert!(!home.join(".local").exists() && !home.join(".config/systemd").exists());
+    if has_certutil() {
+        assert_eq!(nss::find(&world.system, &profile, AUTHORITY).unwrap(), []);
+        assert!(
+            profile.join("cert9.db").exists(),
+            "the database that somebody used stays"
+        );
+    }
+}
+
+#[test]
+fn failures_leave_nothing_behind() {
+    let world = World::new(true);
+    let home = world.tree.join("home/ann");
+    fs::write(
+        home.join(".config/longhaul/agent.toml"),
+        "https.accelerate = \"off\"\n",
+    )
+    .unwrap();
+    fs::write(home.join(".mozilla/firefox/x.default/cert9.db-journal"), "").unwrap();
+    fs::write(world.tree.join("root/etc/firefox/policies/policies.json"), "{").unwrap();
+    let before = world.look();
+    let mut machine = world.machine();
+    let failed = world.steps.iter().filter(|step| {
+        let error = machine.apply(step).err();
+        assert!(
+            error
+                .as_ref()
+                .is_none_or(|error| matches!(error, ChangeError::Unsuitable { .. })),
+            "{error:?}"
+        );
+        error.is_some()
+    });
+    assert_eq!(failed.count(), if has_certutil() { 3 } else { 1 });
+    World::undo_all(&mut machine).unwrap();
+    assert_eq!(world.look(), before);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_linked_file_stays_linked() {
+    let world = World::new(true);
+    let user_js = world.tree.join("home/ann/.mozilla/firefox/x.default/user.js");
+    let dotfiles = world.tree.join("home/ann/dotfiles.js");
+    fs::rename(&user_js, &dotfiles).unwrap();
+    std::os::unix::fs::symlink(&dotfiles, &user_js).unwrap();
+    let before = world.look();
+    let mut machine = world.machine();
+    for step in world
+        .steps
+        .iter()
+        .filter(|step| matches!(step.change, Change::FirefoxPreferences { .. }))
+    {
+        machine.apply(step).unwrap();
+        assert!(fs::read_to_string(&dotfiles).unwrap().contains("proxy.pac"));
+    }
+    World::undo_all(&mut machine).unwrap();
+    assert!(user_js.is_symlink());
+    assert_eq!(world.look(), before);
+}
