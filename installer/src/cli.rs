@@ -1,7 +1,7 @@
 //! The command line.
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use url::Url;
 
 use longhaul_demo::{Override, parse_link};
@@ -24,6 +24,15 @@ pub struct CliArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Switch Longhaul on: enrol this device, set up its browsers and start the agent
+    #[command(after_help = UP_HELP)]
+    Up(Box<UpArgs>),
+    /// Switch Longhaul off: undo all changes of `up`; keys and caches stay
+    #[command(after_help = DOWN_HELP)]
+    Down(DownArgs),
+    /// Undo all changes of `up` and remove this device's keys, certificate authority and caches
+    #[command(after_help = DOWN_HELP)]
+    Uninstall(DownArgs),
     /// Run a gateway and an agent on this machine, to try Longhaul out
     #[command(after_long_help = DEMO_HELP)]
     Demo(Box<DemoArgs>),
@@ -35,6 +44,87 @@ pub enum Command {
     Enroll(EnrollArgs),
     /// Show the state of the agent that runs on this machine
     Status(StatusArgs),
+}
+
+/// `longhaul up`
+#[derive(Args, Debug)]
+pub struct UpArgs {
+    /// The line that the gateway's operator gave you, if this device is not enrolled; - reads it from
+    /// standard input
+    pub line: Option<String>,
+    /// Show the plan and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Apply the plan without questions; steps for browsers that run are left out
+    #[arg(long)]
+    pub yes: bool,
+    /// Print the result as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Sites whose https is accelerated; the gateway's operator can read their traffic [default: as set, else
+    /// off]
+    #[arg(long, value_name = "SITES")]
+    pub https: Option<HttpsChoice>,
+    /// With --https list: a host whose https is accelerated, with its subdomains; may be repeated
+    #[arg(long, value_name = "HOST", num_args = 1..)]
+    pub site: Vec<String>,
+    /// Leave the settings of browsers as they are
+    #[arg(long)]
+    pub no_browser: bool,
+    /// Set up the browsers of all users of this machine by policies, instead of those of this user; needs root
+    #[arg(long, conflicts_with = "no_browser")]
+    pub all_users: bool,
+    /// Let all programs of this machine trust the certificate authority, as curl and git do then; needs root
+    #[arg(long)]
+    pub system_store: bool,
+    /// Let programs in shells use the agent, by variables of the environment
+    #[arg(long)]
+    pub shells: bool,
+    /// The directories to work on
+    #[command(flatten)]
+    pub places: PlaceArgs,
+}
+
+/// Sites whose https is accelerated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HttpsChoice {
+    /// None: every https connection is a tunnel
+    Off,
+    /// All except the built-in exclusions
+    All,
+    /// The hosts of --site
+    List,
+}
+
+/// `longhaul down` and `longhaul uninstall`
+#[derive(Args, Debug)]
+pub struct DownArgs {
+    /// Show what would be undone and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Ask no questions; changes of browsers that run are left out
+    #[arg(long)]
+    pub yes: bool,
+    /// Print the result as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The directories to work on
+    #[command(flatten)]
+    pub places: PlaceArgs,
+}
+
+/// Directories of the commands that change the machine.
+#[derive(Args, Debug)]
+pub struct PlaceArgs {
+    /// Where the agent keeps its state [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR", env = "LONGHAUL_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The user's home
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub home: Option<PathBuf>,
+    /// The system's root
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub root: Option<PathBuf>,
 }
 
 /// `longhaul demo`
@@ -119,6 +209,23 @@ fn parse_url(text: &str) -> Result<Url, String> {
     }
 }
 
+const UP_HELP: &str = "\
+Examples:
+  longhaul up longhaul1:AbC...     enrol, show the plan, ask, apply
+  longhaul up --dry-run            show the plan
+  longhaul up --yes --https list --site example.org wiki.example.net
+
+Every change is written to a journal before it is made, and `longhaul down` undoes it exactly. docs/INSTALL.md lists all
+changes, and how to make them by hand. Running it again is harmless: it changes what differs from the plan.
+
+Exit status: 0 done, 1 something failed (it says what, and what to do), 2 wrong usage.";
+
+const DOWN_HELP: &str = "\
+Files that were changed since get back only what `longhaul up` changed in them. What cannot be undone stays in the
+journal and is listed with the reason and the command that undoes it by hand; run the command again afterwards.
+
+Exit status: 0 done, 1 something is left, 2 wrong usage.";
+
 const DEMO_HELP: &str = "\
 Examples:
   longhaul demo                                    start, then point a browser at the proxy that it names
@@ -172,7 +279,7 @@ mod tests {
                 let DemoArgs { once, page, .. } = *demo;
                 once.map(|url| url.or(page).map(String::from))
             }
-            other @ (Command::Keygen(_) | Command::Enroll(_) | Command::Status(_)) => panic!("{other:?}"),
+            other => panic!("{other:?}"),
         };
         assert_eq!(once("longhaul demo"), None);
         assert_eq!(once("longhaul demo --once"), Some(None));
@@ -194,6 +301,8 @@ mod tests {
             "longhaul demo --resolve a.test",
             "longhaul demo --link carrier-pigeon",
             "longhaul enroll",
+            "longhaul up --https some",
+            "longhaul up --no-browser --all-users",
             "longhaul fly",
         ] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");

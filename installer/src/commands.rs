@@ -6,10 +6,11 @@ use std::{
 
 use anyhow::Context as _;
 use longhaul::{
-    cli::{DemoArgs, EnrollArgs, KeygenArgs, StatusArgs},
+    cli::{DemoArgs, DownArgs, EnrollArgs, KeygenArgs, StatusArgs, UpArgs},
     enroll::{self, Replace},
     keygen,
     status::{self, Format},
+    switch::{self, Report, SwitchError},
 };
 use longhaul_demo::{Demo, DemoOptions, Finished};
 use longhaul_types::{ByteCount, Invite};
@@ -120,20 +121,8 @@ pub(crate) fn keygen(args: &KeygenArgs) -> anyhow::Result<ExitCode> {
 
 /// `longhaul enroll`
 pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
-    let mut line = args.line.clone();
-    if line == "-" {
-        line.clear();
-        io::stdin()
-            .take(MAX_LINE)
-            .read_to_string(&mut line)
-            .context("cannot read the invite from standard input")?;
-    }
-    let invite: Invite = match line.parse() {
-        Ok(invite) => invite,
-        Err(error) => {
-            complain(&anyhow::Error::from(error));
-            return Ok(ExitCode::from(2));
-        }
+    let Some(invite) = read_invite(&args.line)? else {
+        return Ok(ExitCode::from(2));
     };
     let state_dir = match &args.state_dir {
         Some(directory) => directory.clone(),
@@ -159,6 +148,65 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
         path.display(),
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads an invite; a line that is none is reported, and `None` is returned.
+fn read_invite(line: &str) -> anyhow::Result<Option<Invite>> {
+    let mut line = line.to_owned();
+    if line == "-" {
+        line.clear();
+        io::stdin()
+            .take(MAX_LINE)
+            .read_to_string(&mut line)
+            .context("cannot read the invite from standard input")?;
+    }
+    match line.parse() {
+        Ok(invite) => Ok(Some(invite)),
+        Err(error) => {
+            let error: longhaul_types::ParseInviteError = error;
+            complain(&anyhow::Error::from(error));
+            Ok(None)
+        }
+    }
+}
+
+/// `longhaul up`
+pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
+    let invite = match &args.line {
+        Some(line) => match read_invite(line)? {
+            Some(invite) => Some(invite),
+            None => return Ok(ExitCode::from(2)),
+        },
+        None => None,
+    };
+    show(switch::up(args, invite.as_ref()), args.json)
+}
+
+/// `longhaul down`
+pub(crate) fn down(args: &DownArgs) -> anyhow::Result<ExitCode> {
+    show(switch::down(args), args.json)
+}
+
+/// `longhaul uninstall`
+pub(crate) fn uninstall(args: &DownArgs) -> anyhow::Result<ExitCode> {
+    show(switch::uninstall(args), args.json)
+}
+
+fn show(done: Result<Report, SwitchError>, json: bool) -> anyhow::Result<ExitCode> {
+    let report = match done {
+        Ok(report) => report,
+        Err(error) => {
+            let code = error.exit_code();
+            complain(&error.into());
+            return Ok(ExitCode::from(code));
+        }
+    };
+    print(&if json { report.to_json() } else { report.to_text() })?;
+    Ok(if report.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// `longhaul status`

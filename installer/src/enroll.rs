@@ -96,6 +96,14 @@ pub fn enroll(invite: &Invite, state_dir: &Path, replace: Replace) -> Result<Pat
     Ok(path)
 }
 
+/// Checks that the invite could be stored without giving up another enrolment.
+///
+/// # Errors
+/// Another gateway's invite exists, or a file cannot be read.
+pub fn check(invite: &Invite, state_dir: &Path) -> Result<(), EnrollError> {
+    check_present(invite, &state_dir.join(FILE))
+}
+
 fn check_present(invite: &Invite, path: &Path) -> Result<(), EnrollError> {
     match fs::read_to_string(path) {
         Ok(line) => match line.parse::<Invite>() {

@@ -17,6 +17,9 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let done = match args.command {
+        Command::Up(up) => commands::up(&up),
+        Command::Down(down) => commands::down(&down),
+        Command::Uninstall(uninstall) => commands::uninstall(&uninstall),
         Command::Demo(demo) => commands::demo(*demo),
         Command::Keygen(keygen) => commands::keygen(&keygen),
         Command::Enroll(enroll) => commands::enroll(&enroll),

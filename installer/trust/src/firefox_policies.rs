@@ -99,10 +99,10 @@ fn parse(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 fn object<'a>(parent: &'a mut Map<String, Value>, name: &str) -> Result<&'a mut Map<String, Value>, String> {
-    match parent.entry(name).or_insert_with(|| json!({})) {
-        Value::Object(object) => Ok(object),
-        _ => Err(format!("its member `{name}` is not an object")),
-    }
+    let Value::Object(object) = parent.entry(name).or_insert_with(|| json!({})) else {
+        return Err(format!("its member `{name}` is not an object"));
+    };
+    Ok(object)
 }
 
 fn pretty(root: Map<String, Value>) -> String {

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use crate::step::{Browser, Change, CommandLine, KeyForm, Step};
 
-/// What the user wants.
+/// The wishes of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wishes {
     /// Address of the agent's proxy script.

@@ -9,7 +9,7 @@ use crate::{
 /// Label of the agent's launchd job.
 const LABEL: &str = "org.longhaul.agent";
 
-/// What the plan depends on.
+/// The facts on which the plan depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MacSurvey {
     /// The user's home.

@@ -13,7 +13,7 @@ const RUN: &str = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Run";
 /// Name of the machine-wide service.
 const SERVICE: &str = "LonghaulAgent";
 
-/// What the plan depends on.
+/// The facts on which the plan depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowsSurvey {
     /// Value of `AutoConfigURL`, if it is set.

@@ -114,6 +114,35 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The command that applies the change, or that runs after its files are written.
+    pub(crate) fn command(&self) -> Option<CommandLine> {
+        match self {
+            Self::GnomeSetting { schema, key, value } => {
+                Some(CommandLine::new("gsettings", ["set", schema, key, value]))
+            }
+            Self::Command { apply, .. } => Some(apply.clone()),
+            Self::File { .. }
+            | Self::Keys { .. }
+            | Self::FirefoxPreferences { .. }
+            | Self::FirefoxPolicies { .. }
+            | Self::NssCertificate { .. } => self.refresh().cloned(),
+        }
+    }
+
+    /// The command that runs after the files of the change are written or restored.
+    pub(crate) const fn refresh(&self) -> Option<&CommandLine> {
+        match self {
+            Self::File { refresh, .. } | Self::Keys { refresh, .. } => refresh.as_ref(),
+            Self::FirefoxPreferences { .. }
+            | Self::FirefoxPolicies { .. }
+            | Self::NssCertificate { .. }
+            | Self::GnomeSetting { .. }
+            | Self::Command { .. } => None,
+        }
+    }
+}
+
 /// Form of a line with a key and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -124,7 +153,7 @@ pub enum KeyForm {
     Toml,
 }
 
-/// What Longhaul adds to Firefox's policies.
+/// The members that Longhaul adds to Firefox's policies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirefoxPolicies {
     /// Address of the proxy script.

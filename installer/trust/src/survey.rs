@@ -42,7 +42,7 @@ impl Places {
     }
 }
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// NSS databases that Chromium and its relatives use; they need not exist yet.

@@ -7,7 +7,7 @@ use crate::{
     command, disk,
     error::ChangeError,
     journal::{Entry, FileRecord, State},
-    step::{Change, CommandLine, Step},
+    step::{Change, Step},
 };
 
 impl Machine<'_> {
@@ -69,7 +69,7 @@ impl Machine<'_> {
             let before = disk::read(&new.path).map_err(ChangeError::file(&new.path, "read"))?;
             let sides = [before.as_deref(), Some(new.bytes.as_slice())];
             self.journal.keep(&self.disk, (number, files.len()), sides)?;
-            let earlier_mode = before.and(mode_of(&new.path));
+            let earlier_mode = before.and_then(|_| mode_of(&new.path));
             files.push(FileRecord {
                 path: new.path.clone(),
                 earlier_mode,
@@ -83,7 +83,7 @@ impl Machine<'_> {
                 .keep(&self.disk, (number, files.len()), [before.as_deref(), None])?;
             files.push(FileRecord {
                 path: path.clone(),
-                earlier_mode: before.and(mode_of(path)),
+                earlier_mode: before.and_then(|_| mode_of(path)),
                 mode: 0,
                 only_remembered: true,
             });
@@ -113,23 +113,8 @@ impl Machine<'_> {
                 .write(&new.path, &new.bytes, mode)
                 .map_err(ChangeError::file(&new.path, "written"))?;
         }
-        match &step.change {
-            Change::GnomeSetting { schema, key, value } => command::run(
-                self.runner.0,
-                &CommandLine::new("gsettings", ["set", schema, key, value]),
-            )
-            .map(drop),
-            Change::Command { apply, .. } => command::run(self.runner.0, apply).map(drop),
-            Change::File {
-                refresh: Some(refresh),
-                ..
-            }
-            | Change::Keys {
-                refresh: Some(refresh),
-                ..
-            } => command::run(self.runner.0, refresh).map(drop),
-            _ => Ok(()),
-        }
+        let command = step.change.command();
+        command.map_or(Ok(()), |command| command::run(self.runner.0, &command).map(drop))
     }
 
     pub(super) fn set_state(&mut self, number: u32, state: State) -> Result<(), ChangeError> {

@@ -2,7 +2,8 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -72,7 +73,12 @@ fn has_certutil() -> bool {
             .run(&CommandLine::new("certutil", ["--version"]))
             .is_ok();
         if !found {
-            eprintln!("SKIPPED: the tests of NSS databases need certutil (package libnss3-tools)");
+            // Not `eprintln`, which the test harness captures.
+            writeln!(
+                io::stderr(),
+                "SKIPPED: the tests of NSS databases need certutil (package libnss3-tools)"
+            )
+            .unwrap();
         }
         found
     })
@@ -339,7 +345,7 @@ fn applied_steps_and_undone_steps_are_no_operations() {
     assert_eq!(numbers.len(), world.steps.len());
     // Not in order: each change is undone without the others.
     for number in &numbers {
-        assert_eq!(machine.undo(*number).unwrap(), [String::new(); 0]);
+        assert!(machine.undo(*number).unwrap().is_empty());
     }
     assert_eq!(world.look(), before);
     for number in &numbers {

@@ -52,25 +52,18 @@ impl Machine<'_> {
         let mut remarks = Vec::new();
         self.undo_setting(&entry)?;
         self.undo_files(&entry, &mut remarks)?;
-        match &entry.step.change {
-            Change::FirefoxPolicies { policies, homes, .. } => {
-                for home in homes {
-                    self.remove_from_profiles(home, policies, &mut remarks);
-                }
+        if let Change::FirefoxPolicies { policies, homes, .. } = &entry.step.change {
+            for home in homes {
+                self.remove_from_profiles(home, policies, &mut remarks);
             }
-            Change::File {
-                refresh: Some(refresh),
-                ..
-            }
-            | Change::Keys {
-                refresh: Some(refresh),
-                ..
-            } => {
-                if let Err(error) = command::run(self.runner.0, refresh) {
-                    remarks.push(error.to_string());
-                }
-            }
-            _ => {}
+        }
+        if let Some(Err(error)) = entry
+            .step
+            .change
+            .refresh()
+            .map(|refresh| command::run(self.runner.0, refresh))
+        {
+            remarks.push(error.to_string());
         }
         self.remove_empty_directories()?;
         self.journal.remove(&self.disk, number)?;
@@ -98,7 +91,11 @@ impl Machine<'_> {
                 };
                 command::run(self.runner.0, &undo).map(drop)
             }
-            _ => Ok(()),
+            Change::File { .. }
+            | Change::Keys { .. }
+            | Change::FirefoxPreferences { .. }
+            | Change::FirefoxPolicies { .. }
+            | Change::NssCertificate { .. } => Ok(()),
         }
     }
 
@@ -178,7 +175,10 @@ impl Machine<'_> {
                 let left = firefox_policies::without_ours(&now, before.as_deref(), policies);
                 left.map_err(|why| super::unsuitable(path, why))?
             }
-            _ => {
+            Change::File { .. }
+            | Change::NssCertificate { .. }
+            | Change::GnomeSetting { .. }
+            | Change::Command { .. } => {
                 remarks.push(self.move_away(path, &now)?);
                 before
             }
