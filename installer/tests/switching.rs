@@ -146,8 +146,9 @@ fn has_certutil() -> bool {
     let found = Command::new("certutil").arg("--version").output().is_ok();
     if !found {
         // Not `eprintln`, which the test harness captures.
+        let mut stderr = io::stderr();
         writeln!(
-            io::stderr(),
+            stderr,
             "SKIPPED: this test needs certutil (package libnss3-tools)"
         )
         .unwrap();
