@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul_trust::{Machine, SystemCommands};
+use longhaul_trust::{Machine, SystemCommands, quoted};
 
 use super::{Report, State, SwitchError, Target, agent, down::undo_all, is_our_directory, questions};
 use crate::cli::DownArgs;
@@ -52,10 +52,11 @@ pub fn uninstall(args: &DownArgs) -> Result<Report, SwitchError> {
     }
     undo_all(&target, may_ask, &mut report)?;
     let state = target.state_dir.display().to_string();
+    let by_hand = format!("rm -r {}", quoted(&state));
     let removal = (
         "Keys, certificate authority and caches of this device are removed",
         &*state,
-        "it cannot be undone",
+        &*by_hand,
     );
     if !target.state_dir.exists() {
         return Ok(report);

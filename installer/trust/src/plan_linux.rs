@@ -79,6 +79,7 @@ fn service(places: &Places, unit: &str) -> [Step; 2] {
                 apply: CommandLine::new("systemctl", ["--user", "enable", "--now", SERVICE]),
                 undo,
                 proof: Some(proof),
+                subject: unit.to_owned(),
                 directories: vec![folder.join("default.target.wants")],
             },
         },
@@ -335,6 +336,17 @@ mod tests {
             ..wishes()
         };
         assert!(places_of(&system).contains(&"/usr/local/share/ca-certificates/longhaul.crt".to_owned()));
+    }
+
+    #[test]
+    fn another_unit_restarts_the_agent() {
+        let changes =
+            |unit: &str| service(&Places::of_home(Path::new("/home/ann")), unit).map(|step| step.change);
+        let (old, new) = (changes("old"), changes("new"));
+        assert!(
+            old[0] != new[0] && old[1] != new[1],
+            "both are undone and applied again"
+        );
     }
 
     #[test]

@@ -132,6 +132,7 @@ fn command(what: &str, place: &str, [apply, undo, proof]: [CommandLine; 3]) -> S
             apply,
             undo,
             proof: Some(proof),
+            subject: String::new(),
             directories: Vec::new(),
         },
     }

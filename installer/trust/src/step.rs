@@ -109,6 +109,9 @@ pub enum Change {
         undo: CommandLine,
         /// Succeeds if the change is in effect.
         proof: Option<CommandLine>,
+        /// Text that the effect of the command depends on, such as the unit of a service: with another text, the
+        /// change is undone and applied again.
+        subject: String,
         /// Directories that the command may create, outermost first.
         directories: Vec<PathBuf>,
     },
