@@ -1,5 +1,5 @@
 //! Rules of the workspace as tests: allowed dependencies between crates, banned dependencies and licences,
-//! file sizes and names, links of documents.
+//! file sizes and names, links of documents, functions that docs/ARCHITECTURE.md names.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,
@@ -11,3 +11,4 @@ mod documents;
 mod graph;
 mod paths;
 mod sources;
+mod walks;
