@@ -68,7 +68,9 @@ fn mistake(item: &str) -> Option<String> {
         function,
     }) = step(item)
     else {
-        return Some(format!("not of the form \"`path` `Type::function`: clause\": {item}"));
+        return Some(format!(
+            "not of the form \"`path` `Type::function`: clause\": {item}"
+        ));
     };
     let Ok(text) = std::fs::read_to_string(root().join(path)) else {
         return Some(format!("{path} does not exist"));
