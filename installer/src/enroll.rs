@@ -25,7 +25,7 @@ pub enum Replace {
 pub enum EnrollError {
     /// The device is enrolled with another gateway.
     #[error(
-        "this device is enrolled with {address} already ({}); add --replace to give that up", path.display()
+        "this device is enrolled with {address} already ({}); add --replace to replace that enrollment", path.display()
     )]
     Enrolled {
         /// Address of the other gateway.
@@ -47,7 +47,7 @@ pub enum EnrollError {
         source: io::Error,
     },
     /// There is no default directory.
-    #[error("no home directory is known: say where the agent keeps its state with --state-dir")]
+    #[error("no home directory is known: name the agent's state directory with --state-dir")]
     NoHome,
 }
 

@@ -12,7 +12,7 @@ use longhaul_types::SecretKey;
 #[non_exhaustive]
 pub enum KeygenError {
     /// The system provides no randomness.
-    #[error("the system gives no randomness: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Randomness(getrandom::Error),
     /// The file exists already.
     #[error("{} exists and keys are never overwritten: choose another file, or move it away", .0.display())]

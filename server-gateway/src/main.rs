@@ -39,7 +39,7 @@ fn main() -> anyhow::Result<()> {
     }
     .enable_all()
     .build()
-    .context("the system gives no threads")?;
+    .context("the system cannot start threads")?;
     threads.block_on(commands::execute(
         args.command,
         &config,

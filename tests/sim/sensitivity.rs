@@ -28,7 +28,7 @@ const STANDARD_RUNS: u64 = 12;
 /// Shorter queues in seconds than this are noise.
 const LEAST_QUEUE: f64 = 0.01;
 
-/// What a download reached.
+/// Result of a download.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     /// Bytes that the user got, of the capacity in the time in which the user waited for bytes.

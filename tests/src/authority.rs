@@ -120,7 +120,7 @@ impl TestAuthority {
     }
 }
 
-/// What is unusual about a server.
+/// Deviations of a server from a usual one.
 #[derive(Debug, Default)]
 pub struct ServerOptions {
     /// When its certificate is valid.

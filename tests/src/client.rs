@@ -30,7 +30,7 @@ pub struct RawResponse {
     pub status: u16,
     /// Its fields as they came.
     pub fields: Vec<(String, String)>,
-    /// What came of its body, without framing.
+    /// Received part of the body, without framing.
     pub body: Vec<u8>,
     /// How the body ended.
     pub ending: Ending,

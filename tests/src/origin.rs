@@ -1,4 +1,4 @@
-//! A local origin that answers what a test wants and remembers who asked.
+//! A local origin that sends the responses of a test and records the requests.
 use std::{
     convert::Infallible,
     net::SocketAddr,
@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 /// The body of an answer: whole or streamed; an error breaks the connection.
 pub type AnswerBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// What an origin saw of a request.
+/// A request as an origin received it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The method.

@@ -62,7 +62,7 @@ pub fn command(name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// What a program has written to standard error so far.
+/// Output of a program on standard error so far.
 #[derive(Clone, Debug)]
 pub struct Log {
     text: Arc<Mutex<String>>,
@@ -239,7 +239,7 @@ impl Drop for Running {
     }
 }
 
-/// What a command that ends by itself printed.
+/// Output of a command that has ended.
 #[derive(Debug)]
 pub struct Finished {
     /// Exit code; `None` when a signal ended it.

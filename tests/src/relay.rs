@@ -37,7 +37,7 @@ pub enum Direction {
     Up,
 }
 
-/// What a direction does with datagrams.
+/// Treatment of the datagrams of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// They pass.

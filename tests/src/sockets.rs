@@ -5,7 +5,7 @@ use std::{fs, net::SocketAddr};
 /// may have that address, to different peers, and closed ones linger: one that is owned is enough.
 ///
 /// # Errors
-/// What the kernel's tables say of the address instead.
+/// The process owns no such socket; the text contains the kernel's entries for the address.
 pub fn expect_owner(pid: u32, local: SocketAddr) -> Result<(), String> {
     let SocketAddr::V4(local) = local else {
         return Err(format!("{local} is no address of IPv4"));

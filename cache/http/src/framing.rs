@@ -27,7 +27,7 @@ pub enum FramingError {
     #[error("the content-length is not a single number")]
     ContentLength,
     /// `Transfer-Encoding` is not just `chunked`, or was received with HTTP/1.0.
-    #[error("the transfer-encoding is not just chunked")]
+    #[error("the transfer-encoding is not exactly `chunked`")]
     TransferEncoding,
 }
 

@@ -63,7 +63,7 @@ pub enum TargetError {
     #[error("the path in the request is not a path")]
     BadPath,
     /// The target is not in absolute form, so it addresses this server and not another one.
-    #[error("the request is not addressed to another server")]
+    #[error("the request is addressed to the proxy itself, not to another server")]
     NotAbsolute,
     /// A scheme other than `http` and `https`.
     #[error("the request's scheme is neither http nor https")]

@@ -24,7 +24,7 @@ pub(super) struct Backend {
 
 impl Backend {
     pub(super) fn in_memory(cause: String, quota: ByteCount) -> Result<Self, OpenError> {
-        tracing::warn!(cause, "the cache works in memory: its file cannot be written");
+        tracing::warn!(cause, "the cache is in memory only: its file cannot be written");
         let quota = quota.min(MEMORY_QUOTA);
         let connection = file::in_memory(quota).map_err(|error| OpenError::Memory(error.to_string()))?;
         Ok(Self {

@@ -154,7 +154,7 @@ impl Place {
     fn connect(&self, quota: ByteCount) -> Result<Connection, Refused> {
         // SQLite would make the file readable for others; the log inherits the mode.
         if let Err(error) = open_private(&self.path) {
-            tracing::debug!(%error, "the cache's file cannot be made");
+            tracing::debug!(%error, "the cache's file cannot be created");
         }
         let connection = Connection::open(&self.path)?;
         connection.busy_timeout(std::time::Duration::ZERO)?;

@@ -30,7 +30,7 @@ impl Store {
     /// Restores operation after an error.
     pub(super) fn trouble(&mut self, error: &rusqlite::Error) {
         let trouble = Trouble::of(error);
-        tracing::warn!(%error, ?trouble, "the cache's file fails");
+        tracing::warn!(%error, ?trouble, "a write or read of the cache's file failed");
         match trouble {
             Trouble::Full | Trouble::InUse => self.full(),
             Trouble::Damaged => self.reset(ResetReason::Damaged),
@@ -73,7 +73,7 @@ impl Store {
     }
 
     fn shrink_to(&mut self, size: u64) {
-        tracing::warn!(bytes = size, "the disk is full: the cache shrinks");
+        tracing::warn!(bytes = size, "the disk is full; the cache is made smaller");
         self.writing = Writing::Shrinking { to: size };
         self.eviction.limit_to(size, Instant::now() + MODEST);
     }
@@ -107,7 +107,10 @@ impl Store {
         self.roll_back(StoreError::Reset);
         self.resets += 1;
         self.shared.counters.resets.add(1);
-        tracing::warn!(?reason, "the cache begins anew");
+        tracing::warn!(
+            ?reason,
+            "the cache starts empty; its earlier file is set aside or removed"
+        );
         self.forget();
         if self.begin_anew(reason).is_err() && self.begin_in_memory().is_err() {
             // Not even memory: every later request fails as a miss.

@@ -310,7 +310,7 @@ impl Store {
         if self.storage.is_file()
             && let Err(error) = self.checkpoint("TRUNCATE")
         {
-            tracing::debug!(%error, "the log stays; the next start reads it");
+            tracing::debug!(%error, "the cache's write-ahead log remains; the next start merges it");
         }
     }
 }

@@ -29,7 +29,7 @@ impl<S: AsyncRead + Unpin, F: Unpin> AsyncRead for SilentClient<S, F> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        // The end of the client's data counts as well: the client waits for nothing.
+        // The end of the client's data counts as well: such a client does not wait for the server.
         if read.is_ready() {
             self.host_first = None;
         }

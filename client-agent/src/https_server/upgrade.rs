@@ -28,7 +28,7 @@ use crate::{
 /// Maximum size of the body of a refusal to upgrade, which is an error page.
 const MAX_REFUSAL: usize = 256 * 1024;
 
-/// True if a request asks for an upgrade and may have one.
+/// True if a request contains `Upgrade` and is allowed to upgrade its connection.
 pub(super) fn is_wanted(request: &Request<Incoming>) -> bool {
     request.version() == Version::HTTP_11
         && longhaul_http::hop::upgrade(request.headers()).is_some()

@@ -220,7 +220,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, content: Arc<Content
         .max_headers(MAX_HEADERS)
         .timer(hyper_util::rt::TokioTimer::new());
     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "a connection of the local origin broke");
+        tracing::debug!(%error, "a connection of the local origin failed");
     }
 }
 

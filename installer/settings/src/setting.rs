@@ -133,7 +133,7 @@ impl Setting<ByteCount> {
 }
 
 impl Setting<PathBuf> {
-    /// A path; `what` says to what.
+    /// A path; `what` names the file or directory for error texts.
     pub const fn path(key: &'static str, what: &'static str, default: fn(&Environment) -> PathBuf) -> Self {
         let show = |path: &PathBuf| Some(quoted(&path.display().to_string()));
         Self::new(

@@ -281,7 +281,7 @@ impl ConnectionChannels {
                     return;
                 }
                 Err(error) => {
-                    tracing::debug!(%id, %error, length, "write refused");
+                    tracing::debug!(%id, %error, length, "a write to the stream was refused");
                     return;
                 }
             }
@@ -289,7 +289,7 @@ impl ConnectionChannels {
         if sending.finish
             && let Err(error) = connection.finish(id)
         {
-            tracing::debug!(%id, %error, "finish refused");
+            tracing::debug!(%id, %error, "the end of the stream was refused");
         }
     }
 

@@ -59,13 +59,13 @@ pub enum DialError {
     #[error("no UDP socket: {0}")]
     Socket(#[source] io::Error),
     /// The system provided no randomness.
-    #[error("no randomness from the system: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Randomness(getrandom::Error),
     /// The endpoint refused.
     #[error(transparent)]
     Connect(ConnectError),
     /// There are more first streams than a session may have.
-    #[error("first streams: {0}")]
+    #[error("the first streams cannot be opened: {0}")]
     Streams(OpenError),
 }
 

@@ -322,7 +322,7 @@ impl DriverTask {
                 }
                 channels.close(&reason);
                 self.channels.remove(&handle);
-                debug!(%reason, "session over");
+                debug!(%reason, "session ended");
             }
             Event::Stream(event) => {
                 if let Some(connection) = self.endpoint.connection(handle) {
@@ -362,7 +362,7 @@ impl DriverTask {
                 .is_ok()
         });
         if !taken {
-            debug!("nobody takes the session");
+            debug!("the session is dropped: the gateway does not accept sessions");
         }
     }
 

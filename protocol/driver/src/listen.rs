@@ -64,7 +64,7 @@ pub enum ListenError {
         source: io::Error,
     },
     /// The system provided no randomness.
-    #[error("no randomness from the system: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Randomness(getrandom::Error),
 }
 

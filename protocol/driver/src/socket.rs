@@ -162,7 +162,7 @@ impl SessionSocket {
                     // The device cannot split the batch (EIO, EINVAL: quinn-udp turns the offload off), or a
                     // datagram is too large for the interface: send each datagram separately. The number of
                     // datagrams causes no other error.
-                    debug!(%error, segments, "batch refused");
+                    debug!(%error, segments, "the operating system refused a batch of datagrams");
                     outcome = self.send_singly(destination, batch, segments);
                     if let Err(error) = &outcome
                         && error.kind() == io::ErrorKind::WouldBlock

@@ -16,21 +16,21 @@ pub const EARLY_STREAMS: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
     /// Bytes of one stream that are buffered beyond what its user has read, at least [`EARLY_STREAM_WINDOW`].
-    /// The default covers 20 Mbit/s at 600 ms for five round-trip times, which the third retransmission of a
-    /// packet takes.
+    /// The default holds the data that arrives in five round-trip times at 20 Mbit/s and 600 ms: after that
+    /// time the third retransmission of a lost packet has arrived.
     pub stream_window: ByteCount,
     /// Maximum number of streams that the peer may have open, at least [`EARLY_STREAMS`].
     pub max_streams: u64,
-    /// Largest UDP payload that is sent and received (transport.md sections 1 and 7.5). The default is that
-    /// of Ethernet.
+    /// Largest UDP payload that is sent and received (transport.md sections 1 and 7.5). The default fits
+    /// Ethernet packets: 1500 bytes less the IPv4 and UDP headers.
     pub max_udp_payload: u16,
     /// Maximum size of received data in memory, for all streams together: the credit shrinks as the buffer
     /// fills.
     pub receive_buffer: ByteCount,
     /// Maximum size of unacknowledged data in memory, for one sending stream.
     pub send_buffer: ByteCount,
-    /// Maximum size of unacknowledged data for all sending streams together, which is kept during a stall
-    /// (transport.md section 7.3).
+    /// Maximum size of unacknowledged data in memory, for all sending streams together. The data stays in
+    /// memory during a stall (transport.md section 7.3).
     pub send_buffer_total: ByteCount,
     /// Maximum sending rate, whatever the peer grants or the profile contains.
     pub max_rate: BitRate,

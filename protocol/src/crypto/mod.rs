@@ -1,5 +1,5 @@
-//! Cryptography: the handshake, packet protection, replay protection, and tags that need no public-key
-//! operation.
+//! Cryptography: the handshake, packet protection, replay protection, and the keyed hashes of handshake
+//! packets, stateless resets and address tokens.
 //!
 //! No function draws randomness: seeds are arguments, so that a simulation is repeatable.
 pub mod aead;

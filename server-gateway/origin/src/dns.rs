@@ -123,7 +123,7 @@ impl Names {
         fqdn.set_fqdn(true);
         let answer = timeout(self.timeout, both_families(resolver, fqdn)).await;
         let answer = answer.unwrap_or(Err(FetchError::DnsFailed(DnsFailure::Timeout)));
-        debug!(name = ?Pii(name), ?answer, "looked up");
+        debug!(name = ?Pii(name), ?answer, "a name was looked up");
         answer
     }
 }

@@ -100,17 +100,17 @@ impl FetchError {
 pub enum Limit {
     /// Requests in progress to one host.
     #[error(
-        "this device has as many requests to this website under way as one device may; none of them ended in time"
+        "this device has reached its limit of concurrent requests to this website, and none of them ended in time"
     )]
     Host,
     /// Connections.
     #[error(
-        "this device has as many connections as one device may, or all devices together have; none ended in time"
+        "this device, or all devices together, reached the limit of open connections, and none of them ended in time"
     )]
     Connections,
     /// Name lookups.
     #[error(
-        "this device has as many names looked up as one device may, or all devices together have; none ended in time"
+        "this device, or all devices together, reached the limit of concurrent DNS lookups, and none of them ended in time"
     )]
     Lookups,
 }
@@ -202,7 +202,7 @@ pub enum TlsDefect {
     #[error("its certificate is not from a trusted authority")]
     UnknownIssuer,
     /// The origin supports only versions before TLS 1.2.
-    #[error("it speaks no TLS version that is still safe")]
+    #[error("it speaks no secure version of TLS")]
     Version,
 }
 

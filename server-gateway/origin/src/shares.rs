@@ -34,7 +34,7 @@ pub struct FairShares<K: Ord + Copy> {
 
 /// No slot is available: too many requests of the owner already wait, or this request waited too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no place for this")]
+#[error("no slot is available")]
 pub struct Crowded;
 
 /// A slot, released on drop.

@@ -1,3 +1,3 @@
-//! What the operator sees of a running gateway: counters, and the page that serves them to Prometheus.
+//! Counters of a running gateway for its operator, and the page that serves them to Prometheus.
 pub(crate) mod metrics;
 pub(crate) mod metrics_server;

@@ -71,7 +71,7 @@ pub enum StateError {
         consequence: &'static str,
     },
     /// The operating system provides no randomness.
-    #[error("the system gives no random numbers: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Random(getrandom::Error),
 }
 
@@ -273,7 +273,7 @@ fn warn_if_open_to_others(path: &Path) {
     if let Ok(found) = fs::metadata(path)
         && found.permissions().mode() & 0o077 != 0
     {
-        tracing::warn!(path = %path.display(), "others than its owner may read this; chmod go-rwx it");
+        tracing::warn!(path = %path.display(), "other users can read this file; run `chmod go-rwx` on it");
     }
 }
 

@@ -225,7 +225,7 @@ async fn respond(
     if let Some(resume) = &fetch.resume {
         resume::check(resume, status, &headers)?;
     }
-    debug!(%status, cache = ?facts.cache_status, "answered");
+    debug!(%status, cache = ?facts.cache_status, "a request was answered");
     let tap = tap(context, fetch, request, status, &headers).await;
     let delta_key = Url::parse(&fetch.url)
         .ok()
@@ -337,7 +337,7 @@ impl ResponseHead<'_> {
                 let bundles = context.bundles.context();
                 bundles.bases_for(delta_key.as_ref(), length).await
             };
-            // After damage the body is encoded anew.
+            // After damage the body is encoded again.
             let audience = if is_plain { Audience::Asker } else { audience };
             encoding.whole(known, audience, traits, candidates).await
         };
@@ -367,7 +367,7 @@ impl ResponseHead<'_> {
 
 async fn fail(context: &SessionContext, fetch: u64, failure: Failure) -> Outcome {
     let Failure { reason, detail } = failure;
-    debug!(?reason, "no response");
+    debug!(?reason, "a request has no response");
     context.gateway.metrics.failure(reason);
     let mut wire = Vec::new();
     // The detail is at most 500 characters, which fits any envelope.

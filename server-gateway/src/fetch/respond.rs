@@ -230,8 +230,8 @@ pub(super) async fn relay(
         Broken::Body(fault @ BodyFault::Damaged(_)) if relay.nothing_came() => {
             return Err(Failure::new(FailureReason::MalformedResponse, fault));
         }
-        Broken::Body(error) => debug!(%error, "a body broke off"),
-        Broken::Coding(error) => debug!(%error, "a body cannot be coded on"),
+        Broken::Body(error) => debug!(%error, "a body ended early"),
+        Broken::Coding(error) => debug!(%error, "the encoding of a body failed"),
     }
     let coding = relay.pipeline.coding();
     if coding.is_none() {

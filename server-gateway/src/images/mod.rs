@@ -318,7 +318,7 @@ impl Images {
             let mut writer = cache.writer(Cost::measured(begun.elapsed()));
             writer.write(smaller.clone()).await;
             if let Err(error) = writer.commit().await {
-                debug!(%error, "a smaller picture is not kept");
+                debug!(%error, "a transcoded image cannot be stored");
             }
         }
         self.record(&original, request, Transcoding::Variant(variant))

@@ -169,7 +169,7 @@ impl ManifestWriter {
     }
 
     fn failed(error: EncodeError) -> ManifestGone {
-        debug!(%error, "a manifest cannot be coded on");
+        debug!(%error, "the encoding of a manifest failed");
         ManifestGone
     }
 }

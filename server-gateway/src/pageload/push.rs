@@ -37,7 +37,7 @@ enum Broken {
 
 impl From<CodeError> for Broken {
     fn from(error: CodeError) -> Self {
-        debug!(%error, "a push cannot be coded on");
+        debug!(%error, "the encoding of a push failed");
         Self::Source
     }
 }
@@ -83,7 +83,7 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
     let pipeline = match pipeline(load, repeats, length, response).await {
         Ok(pipeline) => pipeline,
         Err(error) => {
-            debug!(%error, "a push cannot be coded");
+            debug!(%error, "the encoding of a push cannot start");
             load.entry_searched(entry).await;
             return load.pushed(entry, repeats, 0, PushProgress::Broken).await;
         }
@@ -119,7 +119,7 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
             }
         }
         Err(broken) => {
-            debug!(entry, ?broken, "a push broke off");
+            debug!(entry, ?broken, "a push ended early");
             load.pushed(entry, repeats, sent, PushProgress::Broken).await;
         }
     }

@@ -31,7 +31,7 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
         .filter(char::is_ascii_graphic)
         .take(64)
         .collect();
-    info!(version, software, link = ?context.profile, "hello");
+    info!(version, software, link = ?context.profile, "an agent introduced itself");
     let mut wire = Vec::new();
     // The size of `Welcome` is known at compile time.
     let mirror = context.bundles.hello(&hello).await;
@@ -66,7 +66,7 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
                     break;
                 }
             }
-            Ok(Some(_)) => debug!("a message that has no place on the control stream"),
+            Ok(Some(_)) => debug!("unexpected message on the control stream"),
             Ok(None) | Err(IncomingError::Broken(_)) => break,
             Err(IncomingError::Malformed(error)) => {
                 // No later message can be parsed: cancellations and evictions would be lost silently.

@@ -228,12 +228,12 @@ impl Server {
                         info!(devices = devices.iter().count(), "the list of devices changed");
                         admission.set_devices(devices.statuses()).await;
                     }
-                    Some(Err(error)) => warn!(%error, "the list of devices stays as it was"),
+                    Some(Err(error)) => warn!(%error, "the list of devices cannot be read; the previous list stays in force"),
                 },
                 Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
             }
         }
-        info!("going away");
+        info!("the gateway stops and closes all sessions");
         recoding.abort();
         // Aborts background recoding that is in progress.
         self.gateway.cpu_pool.touch();
@@ -273,12 +273,12 @@ fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
         u64::from_ne_bytes(entropy),
     )?;
     if let Some(reason) = opened.reset {
-        warn!(?reason, "the cache begins empty: its file could not be used");
+        warn!(?reason, "the cache starts empty: its file could not be used");
     }
     if let Storage::Memory { cause } = opened.storage {
         warn!(
             cause,
-            "the cache is kept in memory, for its directory cannot be written; set [cache] dir"
+            "the cache is in memory only: its directory cannot be written; set [cache] dir"
         );
     }
     Ok(Some(opened.cache))

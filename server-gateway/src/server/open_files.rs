@@ -17,7 +17,7 @@ pub(crate) fn limits() -> Limits {
     if fitting < limits.connections {
         warn!(
             allowed,
-            "this process may open few files, so that it opens fewer connections; raise its limit (LimitNOFILE, ulimit -n)"
+            "this process may open only a few files, which limits the number of connections; raise its limit (LimitNOFILE, ulimit -n)"
         );
     }
     let connections = limits.connections.min(fitting).max(2);

@@ -41,7 +41,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
     let Some(exporter) = session.exporter() else {
         // The transport has its keys before it hands over a session; without them no window check could be
         // computed.
-        warn!("a session came without its keys");
+        warn!("a session has no exported keys; it is not served");
         return session.close(control::ERROR_INTERNAL, "no keys");
     };
     let device_streams = gateway.device_streams(device);
@@ -122,7 +122,7 @@ impl StreamSlots {
 
 /// Fails a request because the device's own requests occupy all its slots.
 async fn refuse(context: &SessionContext, message: &Message) {
-    let detail = "this device has as many requests under way as one device may; none of them ended in time";
+    let detail = "this device has reached its limit of concurrent requests, and none of them ended in time";
     let failure = Failure::new(FailureReason::Overloaded, detail);
     if let Message::Fetch(refused) = message {
         fetch::refuse(context, refused, failure).await;
@@ -137,7 +137,7 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         Ok(Some(message)) => message,
         Ok(None) | Err(IncomingError::Broken(_)) => return,
         Err(IncomingError::Malformed(error)) => {
-            debug!(%error, "a stream begins with no message");
+            debug!(%error, "the first message of a stream is malformed");
             return incoming.refuse();
         }
     };
@@ -169,7 +169,7 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         | Message::AcceleratedHosts(_)
         | Message::Forget(_)
         | Message::Forgotten(_) => {
-            debug!("a stream begins with a message that does not begin one");
+            debug!("unexpected first message of a stream");
             incoming.refuse();
         }
     }

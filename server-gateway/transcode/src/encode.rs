@@ -10,7 +10,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// The caller stopped the encoding.
-    #[error("encoding was given up")]
+    #[error("encoding was cancelled")]
     Stopped,
     /// The error of the encoder.
     #[error("the image cannot be encoded: {0}")]

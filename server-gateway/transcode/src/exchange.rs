@@ -66,13 +66,13 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// The frame exceeds the receiver's maximum length.
-    #[error("a message of {0} bytes is longer than is taken")]
+    #[error("a message of {0} bytes exceeds the limit")]
     TooLong(u64),
     /// The frame is truncated, or has bytes after its end.
-    #[error("a message has not the length that its contents need")]
+    #[error("the length of a message does not match its contents")]
     Length,
     /// A number has no meaning.
-    #[error("a message holds a number without meaning")]
+    #[error("a message contains an invalid number")]
     Number,
 }
 

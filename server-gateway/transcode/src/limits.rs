@@ -24,10 +24,10 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     /// Size of the file.
-    #[error("the image file has {0} bytes, more than are transcoded")]
+    #[error("the image file has {0} bytes, more than the limit for transcoding")]
     InputBytes(usize),
     /// Number of pixels.
-    #[error("the image has {width} x {height} pixels, more than are transcoded")]
+    #[error("the image has {width} x {height} pixels, more than the limit for transcoding")]
     Pixels {
         /// Width in pixels.
         width: u32,
@@ -35,10 +35,10 @@ pub enum LimitError {
         height: u32,
     },
     /// Number of frames of the animation.
-    #[error("the animation has {0} frames, more than are transcoded")]
+    #[error("the animation has {0} frames, more than the limit for transcoding")]
     Frames(u32),
     /// Number of pixels of all frames of the animation.
-    #[error("the animation has {0} pixels in all its frames, more than are transcoded")]
+    #[error("the animation has {0} pixels in all its frames, more than the limit for transcoding")]
     AnimationPixels(u64),
 }
 

@@ -79,7 +79,7 @@ impl Feed {
         match self.pump().await {
             Ok(()) => {}
             Err(Broken::Fault(fault)) => {
-                debug!(%fault, "a body broke off");
+                debug!(%fault, "a body ended early");
                 return self.coalesced.end(Err(fault));
             }
             Err(Broken::Abandoned) => return,

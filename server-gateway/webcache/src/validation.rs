@@ -47,14 +47,14 @@ impl OriginFetch {
                 ..received
             },
             Err(error) if may_use_stale && error.fault() == Fault::Origin => {
-                debug!(%error, "a stored response stands in for an origin that cannot be reached");
+                debug!(%error, "a stale response is sent: the origin cannot be reached");
                 return Ok(Validation::response(stale_response(candidate)));
             }
             Err(error) => return Err(error.into()),
         };
         let status = received.response.status();
         if status.is_server_error() && may_use_stale && STALE_IF_ERROR_STATUS.contains(&status) {
-            debug!(%status, "a stored response stands in for an origin that fails");
+            debug!(%status, "a stale response is sent: the origin failed");
             return Ok(Validation::response(stale_response(candidate)));
         }
         if status != StatusCode::NOT_MODIFIED {

@@ -127,8 +127,8 @@ impl AdaptiveEncoder {
     }
 
     /// Hides the exact size of a body that is coded against an offered base ([`BodyEncoder::pad`]): for
-    /// bodies with secrets. The similarity of a body to a dictionary reveals no more than its compressed size
-    /// does.
+    /// bodies with secrets. A dictionary as base needs no padding: it is public,
+    /// so the size reveals no more than that of any compressed body.
     #[must_use]
     pub const fn hiding_size(mut self) -> Self {
         self.is_secret = true;
@@ -199,7 +199,7 @@ impl AdaptiveEncoder {
     pub fn finish(self, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
         let Some(encoder) = self.decided else {
             let length = Some(ByteCount::new(self.first.len() as u64));
-            return self.whole(length, wire);
+            return self.finish_single_window(length, wire);
         };
         let coding = encoder.coding();
         let hash = encoder.finish(wire)?;
@@ -294,36 +294,43 @@ impl AdaptiveEncoder {
         Ok((encoder, wire))
     }
 
-    /// Encodes the first bytes without a base.
-    fn alone(&self, coder: Coder, length: Option<ByteCount>) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
-        self.given(BodyEncoder::new(self.key, coder, length)?)
+    /// Encodes the first bytes with a coder and without a base.
+    fn with_coder(
+        &self,
+        coder: Coder,
+        length: Option<ByteCount>,
+    ) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
+        self.push_first(BodyEncoder::new(self.key, coder, length)?)
     }
 
     /// Pushes the first bytes into `encoder`; returns it with its output.
-    fn given(&self, mut encoder: BodyEncoder) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
+    fn push_first(&self, mut encoder: BodyEncoder) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
         let mut wire = Vec::new();
         encoder.push(&self.first, &mut wire)?;
         Ok((encoder, wire))
     }
 
-    /// Encodes the first bytes without a base: by context mixing, from the earlier encoding, or anew.
+    /// Encodes the first bytes without a base: by context mixing, from an earlier encoding, or with the coder
+    /// of the body's type and link.
     fn without_base(
         &mut self,
         length: Option<ByteCount>,
     ) -> Result<(Coder, BodyEncoder, Vec<u8>), EncodeError> {
         let (coder, (encoder, wire)) = if let Some(encoder) = self.mixed(length) {
-            (Coder::Identity, self.given(encoder)?)
+            (Coder::Identity, self.push_first(encoder)?)
         } else if let Some(coded) = self.coded.take() {
-            (Coder::Identity, self.given(BodyEncoder::replay(self.key, coded))?)
+            (
+                Coder::Identity,
+                self.push_first(BodyEncoder::replay(self.key, coded))?,
+            )
         } else {
             let coder = self.coder(length);
-            (coder, self.alone(coder, length)?)
+            (coder, self.with_coder(coder, length)?)
         };
         Ok((coder, encoder, wire))
     }
 
-    /// Codes the first window with the candidate base and with the candidate coder, and keeps the smaller
-    /// result.
+    /// Encodes the first window with the best base, if any, and without a base, and keeps the smaller result.
     fn start(&mut self, wire: &mut Vec<u8>) -> Result<BodyEncoder, EncodeError> {
         let length = self.length;
         let mut based = match self.based(length) {
@@ -350,17 +357,21 @@ impl AdaptiveEncoder {
         }
         self.coder = coder;
         let saved = self.first.len().saturating_sub(coded.len());
-        if !encoder.is_replay() && self.first.len() >= FAIR_TRIAL && saved < self.first.len() / 32 {
+        if !encoder.is_replay() && self.first.len() >= MIN_TRIAL_SIZE && saved < self.first.len() / 32 {
             self.coder = Coder::Identity;
-            (encoder, coded) = self.alone(Coder::Identity, length)?;
+            (encoder, coded) = self.with_coder(Coder::Identity, length)?;
             encoder.flush(&mut coded)?;
         }
         wire.extend_from_slice(&coded);
         Ok(encoder)
     }
 
-    /// Codes a body of less than a window with each suitable method, and keeps the smallest result.
-    fn whole(mut self, length: Option<ByteCount>, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
+    /// Encodes a body that is smaller than a window with each suitable method, and keeps the smallest result.
+    fn finish_single_window(
+        mut self,
+        length: Option<ByteCount>,
+        wire: &mut Vec<u8>,
+    ) -> Result<Finished, EncodeError> {
         let ended = |(encoder, mut coded): (BodyEncoder, Vec<u8>), coder, base| {
             let coding = encoder.coding();
             let hash = encoder.finish(&mut coded)?;
@@ -378,20 +389,20 @@ impl AdaptiveEncoder {
         let mixed = self.mixed(length).filter(|_| is_open);
         let mut ways = Vec::new();
         if let Some(coded) = self.coded.take().filter(|_| is_open) {
-            let replayed = self.given(BodyEncoder::replay(self.key, coded))?;
+            let replayed = self.push_first(BodyEncoder::replay(self.key, coded))?;
             ways.push(ended(replayed, Coder::Identity, None)?);
         } else {
             ways.push(ended(
-                self.alone(Coder::Identity, length)?,
+                self.with_coder(Coder::Identity, length)?,
                 Coder::Identity,
                 None,
             )?);
             if coder != Coder::Identity && !self.first.is_empty() && is_open {
-                ways.push(ended(self.alone(coder, length)?, coder, None)?);
+                ways.push(ended(self.with_coder(coder, length)?, coder, None)?);
             }
         }
         if let Some(encoder) = mixed {
-            ways.push(ended(self.given(encoder)?, Coder::Identity, None)?);
+            ways.push(ended(self.push_first(encoder)?, Coder::Identity, None)?);
         }
         let mut smallest = ways
             .into_iter()
@@ -408,6 +419,6 @@ impl AdaptiveEncoder {
     }
 }
 
-/// A smaller first part, flushed early by a streaming origin, is no fair test of a coder: the bytes that
-/// follow benefit from its context.
-const FAIR_TRIAL: usize = 1024;
+/// Minimum size of a first window that may prove a coder useless. In a smaller one, which an origin flushed
+/// early, the coder has too little context; later windows benefit from it.
+const MIN_TRIAL_SIZE: usize = 1024;

@@ -7,7 +7,7 @@ pub(super) enum Compressibility {
     Compressed,
     /// Text, or a binary format that compresses as well as text.
     Text,
-    /// Only a trial shows it.
+    /// Only a trial encoding shows the compressibility.
     Unknown,
 }
 

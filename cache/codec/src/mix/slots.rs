@@ -1,5 +1,5 @@
 //! The hash table of contexts: buckets of bit histories, one per nibble.
-#![expect(clippy::cast_possible_truncation, reason = "parts of a hash are cut from it")]
+#![expect(clippy::cast_possible_truncation, reason = "the casts take parts of a hash")]
 
 use super::history;
 
@@ -34,13 +34,15 @@ impl Slots {
         }
     }
 
-    /// Reads a byte of the cache line that contains the hash's bucket.
+    /// Reads a byte of the cache line that contains the hash's bucket, so that the processor loads the line
+    /// before it is needed.
     #[inline]
     pub(super) fn touch(&self, hash: u32) -> u8 {
         self.lines[(hash >> self.shift) as usize].0[0][0]
     }
 
-    /// Returns the bucket of a hash; a new bucket replaces the one with the fewest observations.
+    /// Returns the bucket of a hash. If there is none, returns an empty bucket and the place of the bucket with
+    /// the fewest observations, which it replaces.
     #[inline]
     pub(super) fn find(&self, hash: u32) -> (Place, Bucket) {
         let number = hash >> self.shift;
@@ -55,6 +57,7 @@ impl Slots {
         let mut worst = 0;
         let mut least = u8::MAX;
         for (way, bucket) in (0..).zip(line) {
+            // The root node observes the first bit of every nibble in this context.
             let total = history::total(bucket[1]);
             if total < least {
                 least = total;

@@ -70,8 +70,8 @@ impl Deflate {
     }
 }
 
-/// True if the two bytes are CMF and FLG of RFC 1950 section 2.2. In raw data the low nibble 8 of the first
-/// byte would be a stored block with non-zero padding, which no encoder writes.
+/// True if the two bytes are CMF and FLG of RFC 1950 section 2.2. No encoder starts raw DEFLATE data like this:
+/// a low nibble of 8 announces a stored block with non-zero padding bits.
 fn is_zlib_header(cmf: u8, flg: u8) -> bool {
     cmf & 0x0f == 8 && cmf >> 4 <= 7 && u16::from_be_bytes([cmf, flg]).is_multiple_of(31)
 }

@@ -77,7 +77,7 @@ pub enum UndoError {
     #[error("the origin's body exceeds the limit of {0} when decoded")]
     TooLarge(ByteCount),
     /// More codings than [`MAX_CODINGS`].
-    #[error("the origin applied {0} content codings, more than the {MAX_CODINGS} that are undone")]
+    #[error("the origin applied {0} content codings; the limit is {MAX_CODINGS}")]
     TooManyCodings(usize),
     /// The data ends before the end of its coding.
     #[error("the origin's {0} data ends too early")]

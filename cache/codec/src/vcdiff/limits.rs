@@ -135,7 +135,7 @@ pub enum DecodeError {
         id: u8,
     },
     /// The source segment exceeds the source.
-    #[error("the delta wants {length} bytes from byte {start} of a source of {source_length}")]
+    #[error("the delta needs {length} bytes from byte {start} of a source of {source_length}")]
     SourceSegment {
         /// First byte of the segment.
         start: u64,
@@ -148,7 +148,9 @@ pub enum DecodeError {
     #[error("the source of the delta is larger than the limit of {0}")]
     SourceTooLarge(ByteCount),
     /// A window copies from a part of the target that no earlier window produced.
-    #[error("the delta wants {length} bytes from byte {start} of the {target_length} bytes of target before")]
+    #[error(
+        "the delta needs {length} bytes from byte {start} of the {target_length} target bytes decoded so far"
+    )]
     TargetSegment {
         /// First byte of the segment.
         start: u64,

@@ -23,7 +23,8 @@ const IPPROTO_TCP: u8 = 6;
 const HEADER: usize = 16;
 /// `struct inet_diag_req_v2`.
 const REQUEST: usize = 56;
-/// Size of the receive buffer: the reply has less than 200 bytes, and later attributes are not needed.
+/// Size of the receive buffer. The reply has less than 200 bytes; attributes beyond the buffer's end are not
+/// read.
 const MAX_REPLY: usize = 1024;
 /// Offsets in the reply: after the header, `struct inet_diag_msg`.
 const STATE: usize = HEADER + 1;

@@ -71,7 +71,7 @@ pub struct Response {
 #[non_exhaustive]
 pub enum FetchError {
     /// The URL has no host, or one that a request cannot contain.
-    #[error("the URL cannot be asked for over HTTP")]
+    #[error("the URL cannot be requested over HTTP")]
     Url,
     /// The connection could not be opened.
     #[error("cannot connect to {0}: {1}")]
@@ -86,7 +86,7 @@ pub enum FetchError {
     #[error("{0}")]
     Http(String),
     /// No data arrived for two minutes.
-    #[error("nothing came for {} s", IDLE.as_secs())]
+    #[error("no data arrived for {} s", IDLE.as_secs())]
     Idle,
     /// The body exceeds the size limit.
     #[error("the body is over the limit of {} MiB", MAX_BODY / (1024 * 1024))]

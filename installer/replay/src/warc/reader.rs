@@ -94,7 +94,7 @@ pub enum WarcFault {
     #[error("its block of {0} bytes is over the limit of {limit} MiB", limit = MAX_BLOCK / (1024 * 1024))]
     BlockTooLong(u64),
     /// The block is not followed by two line ends, so the length is wrong.
-    #[error("its block does not end where its Content-Length says")]
+    #[error("its block does not end where its Content-Length requires")]
     BlockEnd,
     /// The file has too many records.
     #[error("the file has more than {MAX_RECORDS} records")]

@@ -216,7 +216,7 @@ impl EncodedCache {
             return false;
         };
         if hash != chk {
-            debug!("a coded body decodes to another one");
+            debug!("a stored encoding decodes to another body");
             return false;
         }
         self.store(cache, chk, body, coder, cost).await
@@ -250,7 +250,7 @@ impl EncodedCache {
                 let mut writer = cache.writer(Cost::measured(cost));
                 writer.write(body.data().clone()).await;
                 if let Err(error) = writer.commit().await {
-                    debug!(%error, "a coded body is not kept");
+                    debug!(%error, "an encoded body cannot be stored");
                     return false;
                 }
             }

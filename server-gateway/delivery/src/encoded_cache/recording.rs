@@ -60,7 +60,7 @@ impl NewEncoding {
     /// it is unsuitable.
     pub(super) fn check(self) -> Option<(CodedBody, ContentHash)> {
         let (body, hash) = CodedBody::of_windows(self.key, self.coding, &self.wire)?;
-        // A body that arrived in small pieces has too many small windows: the next transfer encodes it anew.
+        // A body that arrived in small pieces has too many small windows: the next transfer encodes it again.
         let needed = body.length().div_ceil(MAX_WINDOW as u64);
         (body.windows() as u64 <= 2 * needed + 1).then_some((body, hash))
     }

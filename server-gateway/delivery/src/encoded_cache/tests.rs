@@ -246,7 +246,7 @@ async fn a_body_is_mixed_once_for_all_who_take_that() {
     let (first, was_kept) = home.send_mixed(1, &body, 40, everybody, mixing()).await;
     assert!(was_kept, "by Brotli");
     assert!(first < plain, "{first} and {plain}");
-    // Exhaust the memory for models, so that nothing can be mixed anew.
+    // Exhaust the memory for models, so that no body can be context-mixed again.
     let full = MixMemory::of_session();
     let mut models = Vec::new();
     while let Some(model) = BodyEncoder::mixed(KEY, None, &full) {

@@ -260,7 +260,7 @@ impl Shared {
             Err(error) => {
                 state.starts.failed(Instant::now());
                 self.counters.failed_start();
-                warn!(%error, "pictures go as they are for a while");
+                warn!(%error, "no picture worker can be started; images are sent unchanged for a while");
                 None
             }
         }
@@ -279,7 +279,7 @@ impl Shared {
                 refusal @ (Refusal::Header | Refusal::Limit | Refusal::Pixels | Refusal::Encoder),
             ) => {
                 // The image itself is defective; browsers may still display it.
-                debug!(?refusal, "a picture goes as it is");
+                debug!(?refusal, "an image is sent unchanged");
                 (Fate::Kept, Made::Kept)
             }
         };
@@ -313,7 +313,7 @@ impl Shared {
         // Only the operating system or the operator sends this signal, so it says nothing about the image.
         let is_innocent =
             matches!(error, AskError::Gone(_)) && status.and_then(Worker::signal) == Some(process::KILLED);
-        warn!(%error, status = ?status, "a picture goes as it is: its worker died");
+        warn!(%error, status = ?status, "an image is sent unchanged: its picture worker ended");
         if !is_innocent {
             self.lock().suspects.failed(task.device, Instant::now());
         }

@@ -41,7 +41,7 @@ pub(super) enum NoPlace {
     #[error(transparent)]
     Room(#[from] NoRoom),
     /// No slot became free in time.
-    #[error("no worker had time for the picture")]
+    #[error("no picture worker became free in time")]
     Late,
 }
 

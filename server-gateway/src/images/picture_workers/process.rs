@@ -51,7 +51,7 @@ pub(super) enum StartError {
     #[error("a picture worker cannot be started: {0}")]
     System(#[from] io::Error),
     /// The process ended or did not report that it is ready.
-    #[error("a picture worker does not get ready: {0}")]
+    #[error("a picture worker did not report that it is ready: {0}")]
     NotReady(AskError),
 }
 
@@ -59,13 +59,13 @@ pub(super) enum StartError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     /// The worker has ended.
-    #[error("a picture worker is gone: {0}")]
+    #[error("a picture worker ended unexpectedly: {0}")]
     Gone(#[from] io::Error),
     /// The reply is malformed.
-    #[error("a picture worker talks nonsense: {0}")]
+    #[error("a picture worker sent an invalid message: {0}")]
     Nonsense(#[from] ExchangeError),
     /// The worker reached the time limit.
-    #[error("a picture worker takes too long")]
+    #[error("a picture worker exceeded its time limit")]
     Late,
 }
 

@@ -42,10 +42,10 @@ pub(super) struct Ticket<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoRoom {
     /// The image would never fit.
-    #[error("the picture takes more memory than all pictures may")]
+    #[error("the picture needs more memory than the limit of all pictures together")]
     TooLarge,
     /// The device has the maximum number of waiting images.
-    #[error("too many pictures of the device wait")]
+    #[error("too many pictures of the device already wait")]
     TooMany,
 }
 

@@ -21,7 +21,7 @@ pub enum WorkerError {
     #[error(transparent)]
     System(#[from] io::Error),
     /// The input is not a valid job.
-    #[error("standard input is not a gateway's: {0}")]
+    #[error("standard input is not a job from a gateway: {0}")]
     Exchange(#[from] ExchangeError),
 }
 

@@ -78,7 +78,7 @@ impl LoadTask {
 /// Sends a reply, if there is one.
 fn send<T>(reply: oneshot::Sender<T>, value: Option<T>) {
     if let Some(value) = value {
-        // The task that asked may have been cancelled.
+        // The requesting task may have been cancelled.
         let _cancelled = reply.send(value);
     }
 }

@@ -11,7 +11,7 @@ impl ArrivingDocument {
             let chunk = match self.reader.next().await {
                 Some(Ok(chunk)) => chunk,
                 Some(Err(error)) => {
-                    debug!(%error, "a document to be pushed broke off");
+                    debug!(%error, "a document to be pushed ended early");
                     return Some(Err(Broken::Source));
                 }
                 None => {
@@ -45,7 +45,7 @@ impl PushBody {
                 }
                 let chunk = rest.as_mut()?.next().await?;
                 Some(chunk.map_err(|error| {
-                    debug!(%error, "a body to be pushed broke off");
+                    debug!(%error, "a body to be pushed ended early");
                     Broken::Source
                 }))
             }

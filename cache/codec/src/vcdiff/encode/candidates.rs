@@ -4,18 +4,19 @@ use super::{
     near_cache::NearCache,
 };
 
-/// Number of places tried on each side of the expected place, by the minimum number of equal bytes.
+/// Number of source positions that are compared on each side of the expected position. Positions are found by
+/// a hash of their first 4, 8 or 24 bytes.
 const AROUND_4: usize = 24;
 const AROUND_8: usize = 32;
 const AROUND_24: usize = 16;
-/// Number of places at the start of the segment, whose addresses are short.
+/// Number of positions that are compared at the start of the source, where addresses take few bytes.
 const FIRST: usize = 8;
-/// Number of places after an address of the near cache.
+/// Number of positions that are compared after each address of the near cache.
 const AFTER_NEAR: usize = 16;
-/// Number of earlier places in the target, the latest first.
+/// Number of earlier target positions that are compared, the latest first.
 const CHAIN_4: usize = 32;
 const CHAIN_8: usize = 48;
-/// Number of addresses of earlier copies.
+/// Number of addresses of earlier copies that are compared.
 const USED: usize = 32;
 /// Addresses and distances below this take at most two bytes.
 const TWO_BYTES: u32 = 1 << 14;
@@ -38,9 +39,10 @@ pub(super) struct Candidates<'a> {
     source_24: Index<24>,
     target_4: Chains<4>,
     target_8: Chains<8>,
-    /// Addresses of earlier copies, which may be in the same cache.
+    /// Addresses of earlier copies: the same cache (RFC 3284 section 5.1) may contain them, so that they take
+    /// one byte.
     used: Chains<4>,
-    /// Number of places of the target that are in the chains.
+    /// Number of target positions that are in the chains, from the start.
     passed: usize,
     found: Vec<Candidate>,
 }
@@ -60,7 +62,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Adds the target's places before `at` to the chains.
+    /// Adds the target positions before `at` to the chains.
     pub(super) fn advance(&mut self, at: usize) {
         for place in self.passed..at {
             let (bytes, address) = (&self.texts.target[place..], self.texts.here(place));
@@ -85,8 +87,8 @@ impl<'a> Candidates<'a> {
         })
     }
 
-    /// Finds the copies at `at` that do not depend on the near cache. In the source, places around
-    /// `expected`, where the last copy's text continues, come first.
+    /// Finds the copies at `at` that do not depend on the near cache. Source positions near `expected`, where
+    /// the text of the last copy continues, are compared first.
     pub(super) fn find(&mut self, at: usize, expected: u32) {
         let bytes = &self.texts.target[at..];
         let mut found = std::mem::take(&mut self.found);
@@ -110,7 +112,7 @@ impl<'a> Candidates<'a> {
         for place in all.iter().take(FIRST).take_while(|place| **place < TWO_BYTES) {
             found.extend(self.longer(*place, at, &mut longest));
         }
-        // The latest first: of two matches, the later has the shorter distance.
+        // The latest position first: its distance takes the fewest bytes.
         let mut longest = SHORT;
         let here = self.texts.here(at);
         let latest = self.target_4.places(bytes).take(CHAIN_4);

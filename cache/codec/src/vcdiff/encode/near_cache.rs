@@ -1,7 +1,8 @@
-//! Near cache of the encoder: the addresses of the last copies of a path (RFC 3284 section 5.1).
+//! Near cache of the encoder: the addresses of the last copies (RFC 3284 section 5.1). The encoder compares
+//! several sequences of instructions, called paths; each has its own near cache.
 use crate::vcdiff::{cache::NEAR, integer};
 
-/// Near cache of a path, with the places in the target of its copies.
+/// Addresses of a path's last copies, and the target positions of these copies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NearCache {
     pub(super) addresses: [u32; NEAR],
@@ -23,13 +24,14 @@ impl NearCache {
         self.next = (self.next + 1) % NEAR;
     }
 
-    /// The address at which the last copy continues, if only replacements came between.
+    /// The address that corresponds to target position `place`, if the text since the last copy replaces a
+    /// text of equal length.
     pub(super) fn expected(&self, place: u32) -> u32 {
         let last = (self.next + NEAR - 1) % NEAR;
         self.addresses[last] + (place - self.places[last])
     }
 
-    /// Bytes that the address takes without the same cache.
+    /// Number of bytes that the address takes if the same cache does not contain it.
     pub(super) fn price(&self, address: u32, here: u32) -> u32 {
         let near = self
             .addresses
