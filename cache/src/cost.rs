@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_long_for_its_size_is_worth_more() {
+    fn a_slow_fetch_of_a_small_body_is_worth_more() {
         let slow = Cost::measured(Duration::from_secs(5));
         let quick = Cost::measured(Duration::from_millis(700));
         assert!(slow.worth(50_000) > quick.worth(50_000));

@@ -9,7 +9,7 @@ use support::{body, open, open_sound, read, store};
 const QUOTA: ByteCount = ByteCount::mib(64);
 
 #[tokio::test]
-async fn bodies_of_all_lengths_come_back_also_from_a_file_that_was_closed() {
+async fn bodies_of_all_lengths_round_trip_also_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let chunk = 64 * 1024;
     let mib = 1 << 20;
@@ -53,7 +53,7 @@ async fn bodies_of_all_lengths_come_back_also_from_a_file_that_was_closed() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_absent() {
+async fn unknown_bodies_are_absent() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let chk = store(&cache, &body(1, 3000)).await.unwrap();
@@ -70,7 +70,7 @@ async fn what_is_not_there_is_absent() {
 }
 
 #[tokio::test]
-async fn equal_bodies_are_kept_once() {
+async fn equal_bodies_are_stored_once() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     for length in [30_000, 3_000_000] {
@@ -91,7 +91,7 @@ async fn equal_bodies_are_kept_once() {
 }
 
 #[tokio::test]
-async fn abandoned_bodies_leave_nothing() {
+async fn aborted_writes_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let empty = cache.usage().await.bytes;
@@ -110,7 +110,7 @@ async fn abandoned_bodies_leave_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_an_eighth_of_the_quota_is_only_hashed() {
+async fn a_body_above_an_eighth_of_the_quota_is_hashed_and_not_stored() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), ByteCount::mib(8));
     let body = body(1, (1 << 20) + 1);
@@ -139,7 +139,7 @@ async fn many_bodies_are_written_and_read_at_once() {
 }
 
 #[tokio::test]
-async fn a_closed_cache_is_empty_and_takes_nothing() {
+async fn a_closed_cache_finds_and_stores_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let chk = store(&cache, &Bytes::from_static(b"body")).await.unwrap();

@@ -86,7 +86,7 @@ fn run_and_kill(dir: &Path, round: u32, lines: usize) -> Vec<ContentHash> {
 }
 
 #[tokio::test]
-async fn what_was_said_to_be_stored_survives_a_kill_at_any_point() {
+async fn confirmed_bodies_survive_a_kill_at_any_point() {
     let dir = tempfile::tempdir().unwrap();
     let mut stored = Vec::new();
     for (lines, round) in [1, 2, 3, 5, 8, 13, 21, 40].into_iter().zip(0..) {

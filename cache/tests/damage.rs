@@ -129,7 +129,7 @@ async fn truncated_files_are_survived() {
 }
 
 #[tokio::test]
-async fn flipped_bytes_never_come_out() {
+async fn damaged_bytes_are_never_read_back() {
     let seed = blake3::hash(&std::process::id().to_le_bytes());
     println!("seed {seed}");
     let mut positions = blake3::Hasher::new().update(seed.as_bytes()).finalize_xof();
@@ -158,7 +158,7 @@ async fn flipped_bytes_never_come_out() {
 }
 
 #[tokio::test]
-async fn a_file_damaged_while_it_is_open_is_begun_anew() {
+async fn a_file_damaged_while_open_is_replaced_by_an_empty_one() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path()).await;
     let cache = open_sound(dir.path(), QUOTA);
@@ -177,7 +177,7 @@ async fn a_file_damaged_while_it_is_open_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_long_body_with_a_damaged_piece_breaks_off() {
+async fn reading_a_body_stops_at_a_damaged_piece() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path()).await;
     let long = &bodies()[7];
@@ -223,7 +223,7 @@ async fn a_long_body_with_a_damaged_piece_breaks_off() {
 }
 
 #[tokio::test]
-async fn a_file_of_a_newer_version_is_set_aside_whole() {
+async fn a_file_of_a_newer_version_is_set_aside_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path()).await;
     // The user version is in bytes 60 to 63 of the header (sqlite.org/fileformat2.html, section 1.3).
@@ -257,7 +257,7 @@ async fn a_file_in_use_is_refused() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_write_the_cache_works_in_memory() {
+async fn without_a_writable_directory_the_cache_is_in_memory() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a file, not a directory");
     fs::write(&file, "").unwrap();
@@ -283,7 +283,7 @@ async fn without_a_place_to_write_the_cache_works_in_memory() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn others_cannot_read_what_was_visited() {
+async fn other_users_cannot_read_the_cache_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("cache");

@@ -11,7 +11,7 @@ use support::{FILE, body, flush_until, open_sound, read, response, store, store_
 const QUOTA: ByteCount = ByteCount::mib(8);
 
 #[tokio::test]
-async fn the_quota_is_kept_and_what_left_is_reported() {
+async fn evictions_keep_the_quota_and_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let mut evictions = cache.evictions();
@@ -48,7 +48,7 @@ async fn the_quota_is_kept_and_what_left_is_reported() {
 
 /// More batches than the channel of reports holds: the rest follows as they are read, without another change.
 #[tokio::test]
-async fn reports_that_waited_for_their_reader_follow_without_another_change() {
+async fn waiting_eviction_reports_follow_without_another_change() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), ByteCount::mib(1));
     let mut evictions = cache.evictions();
@@ -68,7 +68,7 @@ async fn reports_that_waited_for_their_reader_follow_without_another_change() {
 }
 
 #[tokio::test]
-async fn what_is_dear_or_asked_for_stays() {
+async fn bodies_of_high_cost_or_frequent_use_are_not_evicted() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let cheap = Cost::measured(Duration::from_millis(100));
@@ -94,7 +94,7 @@ async fn what_is_dear_or_asked_for_stays() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_read_stays_to_its_end() {
+async fn a_body_is_not_evicted_while_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), ByteCount::mib(24));
     let long = body(1, 3_000_000 - 7);
@@ -118,7 +118,7 @@ async fn a_body_that_is_read_stays_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_version_that_was_replaced_leaves_first() {
+async fn replaced_versions_are_evicted_first() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let url = "http://example.org/page";

@@ -97,7 +97,7 @@ fn on_small_disk(dir: &Path, size: &str) -> Option<String> {
 }
 
 #[test]
-fn a_full_disk_costs_bodies_but_no_page() {
+fn a_full_disk_loses_bodies_but_fails_no_page() {
     for size in ["3m", "7m", "20m"] {
         let dir = tempfile::tempdir().unwrap();
         let Some(output) = on_small_disk(dir.path(), size) else {

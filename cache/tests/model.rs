@@ -215,12 +215,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn with_room_nothing_is_lost(ops in prop::collection::vec(ops(), 1..60)) {
+    fn below_the_quota_no_body_is_lost(ops in prop::collection::vec(ops(), 1..60)) {
         run(ByteCount::mib(64), Room::Ample, ops);
     }
 
     #[test]
-    fn without_room_what_is_found_is_right(ops in prop::collection::vec(ops(), 1..60)) {
+    fn above_the_quota_every_hit_is_correct(ops in prop::collection::vec(ops(), 1..60)) {
         // Bodies of up to an eighth of the quota are stored.
         run(ByteCount::mib(9), Room::Scarce, ops);
     }

@@ -27,7 +27,7 @@ fn held(range: std::ops::Range<u32>) -> Vec<(ContentHash, PartitionLabel)> {
 }
 
 #[tokio::test]
-async fn records_are_kept_by_kind_and_key() {
+async fn records_are_found_by_kind_and_key() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let long_key = [b'k'; 5000];
@@ -91,7 +91,7 @@ async fn records_are_kept_by_kind_and_key() {
 }
 
 #[tokio::test]
-async fn the_record_not_used_for_longest_leaves() {
+async fn the_least_recently_used_record_is_evicted() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let surplus = 40;
@@ -162,7 +162,7 @@ async fn records_are_bounded_by_size() {
 }
 
 #[tokio::test]
-async fn a_mirror_follows_its_device() {
+async fn a_mirror_records_the_changes_of_its_device() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let (one, two) = (PublicKey::from_bytes([1; 32]), PublicKey::from_bytes([2; 32]));
@@ -188,7 +188,7 @@ async fn a_mirror_follows_its_device() {
 }
 
 #[tokio::test]
-async fn a_mirror_tells_for_whom_a_device_got_a_body() {
+async fn a_mirror_records_the_partition_of_each_held_body() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let device = PublicKey::from_bytes([9; 32]);
@@ -227,7 +227,7 @@ async fn a_mirror_tells_for_whom_a_device_got_a_body() {
 }
 
 #[tokio::test]
-async fn mirrors_stay_within_their_part_of_the_quota() {
+async fn mirrors_stay_within_their_share_of_the_quota() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), ByteCount::mib(2));
     let most = (2 << 20) / 200;

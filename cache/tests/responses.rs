@@ -15,7 +15,7 @@ const QUOTA: ByteCount = ByteCount::mib(16);
 const URL: &str = "http://example.org/a?b=c";
 
 #[tokio::test]
-async fn responses_come_back_as_they_were_put() {
+async fn stored_responses_round_trip() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let chk = store(&cache, &body(1, 500)).await.unwrap();
@@ -39,7 +39,7 @@ fn of_device(device: u8, client: u64) -> Partition {
 }
 
 #[tokio::test]
-async fn partitions_do_not_see_each_other() {
+async fn responses_are_found_only_in_their_partition() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let all = [
@@ -61,7 +61,7 @@ async fn partitions_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn the_newest_variants_are_kept() {
+async fn only_the_newest_variants_are_stored() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     for vary in 0..20 {
@@ -80,7 +80,7 @@ async fn the_newest_variants_are_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_still_supersedes() {
+async fn a_response_that_cannot_be_stored_still_replaces_the_stored_one() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let mut large = response(&Partition::Shared, URL, 0, None);
@@ -94,7 +94,7 @@ async fn what_cannot_be_kept_still_supersedes() {
 }
 
 #[tokio::test]
-async fn ever_new_urls_of_one_body_do_not_fill_the_file() {
+async fn many_urls_of_one_body_do_not_fill_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let chk = store(&cache, &body(1, 43)).await.unwrap();
@@ -125,7 +125,7 @@ fn is_in_files(dir: &std::path::Path, text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_not_in_the_file() {
+async fn deleted_data_is_not_in_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let (bank, news) = (site("bank.test"), site("news.test"));
@@ -180,7 +180,7 @@ async fn what_is_forgotten_is_not_in_the_file() {
 }
 
 #[tokio::test]
-async fn an_origin_and_a_url_are_forgotten_in_all_partitions_of_a_client() {
+async fn an_origin_and_a_url_are_deleted_in_all_partitions_of_a_client() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let (own, other) = (site("a.test"), site("b.test"));

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sites_are_named_by_hosts() {
+    fn sites_to_forget_are_given_as_host_names() {
         for (text, domain) in [
             ("example.org", "example.org"),
             (" WWW.Example.ORG. ", "example.org"),

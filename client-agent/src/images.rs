@@ -119,7 +119,7 @@ mod tests {
     const ACCEPT: (&str, &str) = ("accept", "image/avif,image/webp,*/*;q=0.8");
 
     #[test]
-    fn at_the_level_of_text_pictures_are_hidden_until_they_are_asked_for() {
+    fn at_level_text_images_are_replaced_until_requested() {
         let pictures = ImageSettings::new(watch::Sender::new(Preferences::default()));
         let shown = request(&[ACCEPT]);
         let status = |url: &str, request: &HeaderMap| {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_tries_for_ever_gets_an_empty_picture() {
+    fn a_page_that_retries_an_image_for_long_gets_an_empty_image() {
         let pictures = ImageSettings::new(watch::Sender::new(Preferences::default()));
         pictures.set_level(ImageLevel::Text);
         let shown = request(&[ACCEPT]);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_kept_for_their_device_only() {
+    fn a_stored_token_is_used_only_by_its_device() {
         let (_dir, state) = state();
         assert_eq!(state.token(&invite(2)), [3; 32]);
         state.keep_token(&invite(2), &[0xab; 32]).unwrap();
@@ -292,7 +292,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn others_can_read_nothing() {
+    fn other_users_can_read_nothing() {
         use std::os::unix::fs::PermissionsExt;
         let (_dir, state) = state();
         state.keep_token(&invite(2), &[1; 32]).unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_invite_is_told_from_a_missing_one() {
+    fn a_damaged_invite_is_distinguished_from_a_missing_one() {
         let (_dir, state) = state();
         assert!(matches!(state.invite(), Err(InviteError::Missing { .. })));
         let line = invite(2).to_line();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_agent_is_found_and_withdrawn() {
+    fn the_control_address_is_published_and_withdrawn() {
         let (_dir, state) = state();
         assert_eq!(state.published(), None);
         let mut agent = AgentFile {

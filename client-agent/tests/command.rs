@@ -29,7 +29,7 @@ fn line() -> String {
 }
 
 #[test]
-fn it_says_when_it_is_ready_and_stops_when_told() {
+fn the_agent_reports_readiness_and_stops_on_request() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("invite"), line() + "\n").unwrap();
     let mut agent = command(dir.path())

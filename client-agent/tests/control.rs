@@ -6,7 +6,7 @@ use longhaul_agent::{config::Fallback, control_client, state_dir::StateDir};
 use support::{Client, TestAgent, pair};
 
 #[tokio::test]
-async fn the_status_is_found_and_has_its_keys() {
+async fn the_status_is_served_and_has_its_keys() {
     let (_gateway, agent) = pair().await;
     assert_eq!(agent.get("http://site.test/page").await.status, 200);
     let address = control_client::control_address(&StateDir::new(agent.dir.path().join("state"))).unwrap();

@@ -19,7 +19,7 @@ async fn silence() -> (UdpSocket, String) {
 }
 
 #[tokio::test]
-async fn requests_and_tunnels_go_around_a_silent_gateway() {
+async fn requests_and_tunnels_go_direct_if_the_gateway_is_silent() {
     let (_silent, gateway) = silence().await;
     let origin = origin().await;
     let agent = TestAgent::start(&gateway, SOON).await;
@@ -46,7 +46,7 @@ async fn requests_and_tunnels_go_around_a_silent_gateway() {
 }
 
 #[tokio::test]
-async fn an_origin_that_fails_is_told_from_a_gateway_that_does() {
+async fn origin_failures_are_distinguished_from_gateway_failures() {
     let (_silent, gateway) = silence().await;
     let closed = TcpListener::bind("127.0.0.1:0")
         .await

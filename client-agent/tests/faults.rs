@@ -43,7 +43,7 @@ async fn a_body_that_cannot_be_resumed_is_truncated() {
 }
 
 #[tokio::test]
-async fn a_lost_session_repeats_what_is_safe() {
+async fn a_lost_session_repeats_safe_requests() {
     let (gateway, agent) = pair().await;
     assert_eq!(agent.get("http://site.test/die").await.text(), "this is die");
     let seen = gateway.seen("http://site.test/die");
@@ -73,7 +73,7 @@ async fn a_lost_session_never_repeats_a_post() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_again_and_again_is_told() {
+async fn repeated_session_losses_are_reported_to_the_browser() {
     let (gateway, agent) = pair().await;
     let reply = agent.get("http://site.test/die-always").await;
     assert_eq!(reply.status, 502);
@@ -82,7 +82,7 @@ async fn a_session_that_ends_again_and_again_is_told() {
 }
 
 #[tokio::test]
-async fn a_download_goes_on_in_the_next_session() {
+async fn a_download_resumes_in_the_next_session() {
     let (gateway, agent) = pair().await;
     let reply = agent.get_released("http://site.test/die-midway", &gateway).await;
     assert_eq!(reply.ending, Ending::Complete);
@@ -121,7 +121,7 @@ async fn an_unknown_base_is_answered_with_full_fields() {
 }
 
 #[tokio::test]
-async fn early_data_carries_only_what_may_be_replayed() {
+async fn early_data_contains_only_replayable_requests() {
     let gateway = TestGateway::start();
     for (request, early) in [
         ("GET http://site.test/too-early HTTP/1.1\r\nhost: a\r\n\r\n", true),
@@ -155,7 +155,7 @@ async fn early_data_carries_only_what_may_be_replayed() {
 }
 
 #[tokio::test]
-async fn cookies_stay_out_of_early_data_where_the_user_wants_it() {
+async fn cookies_are_not_in_early_data_if_disabled() {
     let gateway = TestGateway::start();
     for run in 0..5 {
         let url = format!("http://site.test/cookie/{run}");
@@ -172,7 +172,7 @@ async fn cookies_stay_out_of_early_data_where_the_user_wants_it() {
 }
 
 #[tokio::test]
-async fn a_device_that_the_gateway_does_not_know_is_told_so() {
+async fn an_unknown_device_gets_an_explanation() {
     let gateway = TestGateway::start();
     let stranger = longhaul_types::SecretKey::from_bytes([99; 32]);
     let key = support::gateway_secret().public();

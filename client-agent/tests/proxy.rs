@@ -121,7 +121,7 @@ async fn uploads_arrive_whole_in_all_framings() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_parsed_is_refused_in_words() {
+async fn malformed_requests_get_an_explanation() {
     let (_gateway, agent) = pair().await;
     for (request, status, words) in [
         (
@@ -167,7 +167,7 @@ async fn what_cannot_be_parsed_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn failures_of_the_gateway_become_pages() {
+async fn failures_of_the_gateway_become_error_pages() {
     let (_gateway, agent) = pair().await;
     let refused = agent.get("http://site.test/refused").await;
     assert_eq!(refused.status, 403);
@@ -181,7 +181,7 @@ async fn failures_of_the_gateway_become_pages() {
 }
 
 #[tokio::test]
-async fn the_port_itself_serves_the_proxy_script() {
+async fn the_proxy_port_serves_the_pac_script() {
     let agent = TestAgent::start("127.0.0.1:9", Fallback::Never).await;
     let proxy = agent.agent.proxy();
     for target in ["/proxy.pac".to_owned(), format!("http://{proxy}/proxy.pac")] {

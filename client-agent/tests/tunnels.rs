@@ -15,7 +15,7 @@ async fn connect(agent: &TestAgent, target: &str) -> (Client, String) {
 }
 
 #[tokio::test]
-async fn bytes_pass_both_ways_and_the_end_passes_too() {
+async fn tunnels_pass_bytes_and_ends_in_both_directions() {
     let (_gateway, agent) = pair().await;
     // The second time the host is known to be reachable, so that the agent responds before the gateway does.
     for _ in 0..2 {
@@ -44,7 +44,7 @@ async fn bytes_pass_both_ways_and_the_end_passes_too() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_first_is_heard() {
+async fn a_tunnel_passes_bytes_of_a_server_first_protocol() {
     let (_gateway, agent) = pair().await;
     for _ in 0..2 {
         let (mut client, head) = connect(&agent, "speaks-first.test:25").await;
@@ -54,7 +54,7 @@ async fn a_server_that_speaks_first_is_heard() {
 }
 
 #[tokio::test]
-async fn a_refused_tunnel_is_told_in_words() {
+async fn a_refused_tunnel_gets_an_explanation() {
     let (_gateway, agent) = pair().await;
     for (target, status) in [("refuse.test:443", 502), ("no-port.test", 400)] {
         let mut client = agent.connect().await;

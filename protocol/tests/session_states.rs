@@ -470,7 +470,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn sessions_go_from_state_to_state_as_the_wire_has_it(steps in steps()) {
+    fn sessions_follow_the_state_machine_of_the_transport(steps in steps()) {
         run(steps);
     }
 }

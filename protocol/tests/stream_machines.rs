@@ -457,7 +457,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn streams_do_what_their_users_did(steps in prop::collection::vec(step(), 1..250)) {
+    fn streams_deliver_the_operations_of_their_users(steps in prop::collection::vec(step(), 1..250)) {
         run(steps);
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_tell_the_defects_apart() {
+    fn failure_reasons_distinguish_certificate_defects() {
         for (error, expected) in [
             (FetchError::BadUrl(BadUrl::Scheme), FailureReason::BadUrl),
             (FetchError::DnsNotFound, FailureReason::DnsNotFound),

@@ -88,7 +88,7 @@ fn run_says_ready_once_and_stops_on_sigterm() {
 }
 
 #[test]
-fn a_taken_port_is_named() {
+fn a_port_in_use_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
@@ -142,7 +142,7 @@ fn devices_are_added_listed_and_revoked() {
 }
 
 #[test]
-fn check_config_tells_all_that_is_wrong() {
+fn check_config_reports_all_mistakes() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("gateway.toml");
     std::fs::write(
@@ -167,7 +167,7 @@ fn check_config_tells_all_that_is_wrong() {
 }
 
 #[test]
-fn a_bad_key_file_is_named() {
+fn a_damaged_key_file_is_reported() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("gateway.key"), "no key\n").unwrap();
     let message = stderr_of_failure(&output(home.path(), &["run", "--listen", "127.0.0.1:0"]));

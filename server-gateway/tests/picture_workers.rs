@@ -147,7 +147,7 @@ fn kill(pid: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_makes_what_the_coder_makes() {
+async fn a_worker_gives_the_same_result_as_the_transcoder() {
     let workers = PictureWorkers::new(settings());
     let mut smaller = 0;
     for picture in [
@@ -183,7 +183,7 @@ async fn a_worker_makes_what_the_coder_makes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_worker_costs_its_picture_alone() {
+async fn a_killed_worker_loses_only_its_picture() {
     let folder = tempfile::tempdir().unwrap();
     let program = own_program(folder.path());
     let workers = PictureWorkers::new(Settings {
@@ -246,7 +246,7 @@ async fn a_cancelled_picture_frees_its_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_workers_end_and_large_pictures_leave_none() {
+async fn workers_end_when_idle_and_after_a_large_picture() {
     let folder = tempfile::tempdir().unwrap();
     let program = own_program(folder.path());
     let workers = PictureWorkers::new(Settings {
@@ -267,7 +267,7 @@ async fn idle_workers_end_and_large_pictures_leave_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_can_do_nothing_but_compute() {
+async fn a_worker_is_confined_to_computation() {
     let folder = tempfile::tempdir().unwrap();
     let program = own_program(folder.path());
     let workers = PictureWorkers::new(Settings {
@@ -324,7 +324,7 @@ fn impostor(folder: &Path, script: &str) -> Program {
 const READY: &str = r"printf '\001\000\000\000\000'";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_answer_and_wrong_answers_cost_a_bounded_time() {
+async fn missing_and_wrong_replies_cost_a_bounded_time() {
     let begun = Instant::now();
     for (script, expected) in [
         // Silence; exit; death by a signal; SIGKILL; an excessive length; a partial message; another message;
@@ -375,7 +375,7 @@ async fn no_answer_and_wrong_answers_cost_a_bounded_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_again_and_again_is_not_tried_each_time() {
+async fn repeated_failures_suspend_attempts() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("started");
     let started = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_for_what_is_below_them() {
+    fn a_listed_name_includes_its_subdomains() {
         let only = Accelerated::Only(vec!["site.test".to_owned()]);
         for (host, wanted) in [
             ("site.test", true),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_is_excluded_unless_it_is_listed() {
+    fn private_addresses_are_excluded_unless_listed() {
         let all = Accelerated::AllBut(vec!["mine.test".to_owned()]);
         for host in [
             "irs.gov",

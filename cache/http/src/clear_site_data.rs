@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn only_caches_count() {
+    fn only_the_cache_directive_counts() {
         assert!(clears(&["\"cache\""]));
         assert!(clears(&["\"cookies\", \"cache\""]));
         assert!(clears(&["\"cookies\"", "\"*\""]));

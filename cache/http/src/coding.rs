@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_asked_for_in_identity() {
+    fn range_requests_accept_only_identity() {
         let mut headers = map(&[("accept-encoding", "gzip"), ("accept-encoding", "br")]);
         set_accept_encoding(&mut headers);
         let values: Vec<_> = headers.get_all(header::ACCEPT_ENCODING).iter().collect();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn plans() {
+    fn the_coding_plan_follows_request_status_and_codings() {
         let browser = map(&[("accept-encoding", "gzip, deflate")]);
         let gzip = map(&[("content-encoding", "gzip")]);
         assert_eq!(plan(&browser, OK, &map(&[])), CodingPlan::Plain);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_coded_bytes_go_and_the_rest_stays() {
+    fn decoding_removes_the_fields_of_the_coded_bytes_only() {
         let mut headers = map(&[
             ("content-encoding", "gzip"),
             ("content-length", "10"),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_seen() {
+    fn conditional_requests_are_recognised() {
         for name in [
             "if-match",
             "if-none-match",

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_log_in_connections_by_two_schemes() {
+    fn ntlm_and_negotiate_requests_bind_the_connection() {
         let of = |values: &[&'static str]| is_connection_bound(&fields(header::AUTHORIZATION, values));
         assert!(of(&["NTLM TlRMTVNTUAAB"]));
         assert!(of(&["negotiate YII"]));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges_are_told_by_status_and_scheme() {
+    fn connection_challenges_are_recognised_by_status_and_scheme() {
         let of = |status: StatusCode, values: &[&'static str]| {
             let mut response = Response::new(());
             *response.status_mut() = status;

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_given_twice_is_none() {
+    fn a_repeated_date_is_ignored() {
         let mut headers = HeaderMap::new();
         headers.append(
             header::EXPIRES,

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hides_a_directive() {
+    fn unusual_syntax_does_not_hide_a_directive() {
         assert!(of(&[b"x=\"never closed, no-store"]).has("no-store"));
         assert!(of(&[b"x=\xe9, no-store"]).has("no-store"));
         assert!(of(&[b"x=\"a\\\"b, c\", no-store"]).has("no-store"));

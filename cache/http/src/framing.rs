@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn transfer_codings_that_nobody_undoes_are_refused() {
+    fn unsupported_transfer_codings_are_rejected() {
         let check = |value| transfer_coding(Version::HTTP_11, &map(&[("transfer-encoding", value)]));
         for fine in ["chunked", "Chunked", "identity", "identity, chunked", ""] {
             assert_eq!(check(fine), Ok(()), "{fine}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn smuggling_shapes_are_refused() {
+    fn request_smuggling_patterns_are_rejected() {
         let both = map(&[("content-length", "5"), ("transfer-encoding", "chunked")]);
         assert_eq!(
             request_body(Version::HTTP_11, &both),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn hop_by_hop_fields_and_those_that_connection_names_go() {
+    fn hop_by_hop_fields_and_fields_named_in_connection_are_removed() {
         let mut headers = map(&[
             ("connection", "close, X-Private ,,bad name"),
             ("connection", "x-second"),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_cannot_take_meaning_away() {
+    fn connection_cannot_remove_end_to_end_fields() {
         let mut headers = map(&[
             ("connection", "host, cookie, content-length, cache-control, close"),
             ("host", "a.test"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn via_grows_and_tells_loops() {
+    fn via_is_appended_and_reveals_loops() {
         let mut headers = map(&[("via", "1.1 squid (longhaul 1.0), 1.0 other")]);
         assert_eq!(times_through(&headers), 0);
         append_via(&mut headers, Version::HTTP_11);

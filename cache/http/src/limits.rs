@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_hold_exactly() {
+    fn limits_are_exact() {
         let limits = HeaderLimits {
             max_size: ByteCount::new(40),
             max_fields: 2,

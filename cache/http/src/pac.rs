@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_names_the_proxy_and_asks_no_dns() {
+    fn the_pac_script_names_the_proxy_and_makes_no_dns_lookup() {
         let script = script("127.0.0.1:3128".parse().unwrap());
         assert!(script.starts_with("function FindProxyForURL(url, host) {"));
         assert_eq!(script.matches("\"PROXY 127.0.0.1:3128; DIRECT\"").count(), 2);

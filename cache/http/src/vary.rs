@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateways_picture_fits_whoever_displays_it() {
+    fn a_transcoded_image_ignores_the_accept_field_of_vary() {
         let map = |fields: &[(&'static str, &str)]| -> HeaderMap {
             fields
                 .iter()
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_what_vary_names_and_nothing_else() {
+    fn variant_keys_depend_only_on_the_fields_named_in_vary() {
         let response = map(&[("vary", "Accept, Cookie, Accept-Encoding")]);
         let base = [("accept", "image/webp"), ("cookie", "a=1"), ("user-agent", "x")];
         let key_of = |fields: &[(&'static str, &'static str)]| key(&response, &map(fields)).unwrap();

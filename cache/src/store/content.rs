@@ -239,7 +239,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_else_is_refused_quietly(response in responses(), cut: prop::sample::Index, junk: Vec<u8>) {
+        fn malformed_records_are_rejected_without_an_error(response in responses(), cut: prop::sample::Index, junk: Vec<u8>) {
             let mut content = encode(&response);
             content.truncate(cut.index(content.len()));
             prop_assert_eq!(decode(&content), None);

@@ -101,7 +101,7 @@ fn response(chk: Option<ContentHash>) -> StoredResponse {
 }
 
 #[test]
-fn a_file_of_version_1_keeps_its_bodies_and_drops_what_it_kept_by_url() {
+fn a_file_of_version_1_keeps_its_bodies_and_loses_its_index() {
     let dir = tempfile::tempdir().unwrap();
     let (body, response) = (whole(1), response(Some(whole(1).chk)));
     let old = Connection::open(dir.path().join("store.db")).unwrap();
@@ -152,7 +152,7 @@ fn a_file_of_version_1_keeps_its_bodies_and_drops_what_it_kept_by_url() {
 }
 
 #[test]
-fn tables_that_are_missing_are_damage() {
+fn missing_tables_are_damage() {
     let dir = tempfile::tempdir().unwrap();
     let store = open_sound(dir.path());
     store.connection.execute_batch("DROP TABLE records").unwrap();
@@ -163,7 +163,7 @@ fn tables_that_are_missing_are_damage() {
 }
 
 #[test]
-fn at_the_end_of_the_room_the_store_shrinks_and_goes_on() {
+fn when_the_disk_is_full_the_store_shrinks_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open_sound(dir.path());
     store
@@ -186,7 +186,7 @@ fn at_the_end_of_the_room_the_store_shrinks_and_goes_on() {
 }
 
 #[test]
-fn when_shrinking_fails_reading_goes_on() {
+fn when_shrinking_fails_reads_still_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open_sound(dir.path());
     put(&mut store, 1).unwrap();
@@ -204,7 +204,7 @@ fn when_shrinking_fails_reading_goes_on() {
 }
 
 #[test]
-fn a_group_that_cannot_be_committed_is_undone_and_said_to_be() {
+fn a_failed_group_commit_is_rolled_back_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open_sound(dir.path());
     put(&mut store, 1).unwrap();
@@ -233,7 +233,7 @@ fn a_group_that_cannot_be_committed_is_undone_and_said_to_be() {
 }
 
 #[test]
-fn what_a_crash_left_half_written_is_removed() {
+fn partial_bodies_of_a_crash_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open_sound(dir.path());
     let empty = store.used().unwrap();
@@ -253,7 +253,7 @@ fn what_a_crash_left_half_written_is_removed() {
 }
 
 #[test]
-fn evictions_that_nobody_reads_change_the_state_id() {
+fn unread_eviction_reports_change_the_state_id() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open_sound(dir.path());
     let state = *store.shared.state.borrow();
@@ -280,7 +280,7 @@ fn evictions_that_nobody_reads_change_the_state_id() {
 }
 
 #[test]
-fn mirrors_of_devices_long_absent_are_forgotten() {
+fn mirrors_of_devices_absent_for_long_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open_sound(dir.path());
     let device = |number: usize| {

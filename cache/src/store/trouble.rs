@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_told_apart() {
+    fn sqlite_error_codes_are_classified() {
         assert_eq!(of(ffi::SQLITE_CORRUPT), Trouble::Damaged);
         assert_eq!(of(ffi::SQLITE_NOTADB), Trouble::Damaged);
         assert_eq!(of(ffi::SQLITE_IOERR_SHORT_READ), Trouble::Damaged);

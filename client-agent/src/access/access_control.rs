@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn users_ranges_and_passwords_are_doors_one_behind_the_other() {
+    fn a_client_must_pass_user_range_and_password_checks() {
         let (own, other, stranger) = (UserId::own(), UserId::new(4_000_001), UserId::new(4_000_002));
         let (here, there) = ("127.0.0.1".parse().unwrap(), "192.0.2.7".parse().unwrap());
         let closed = access("");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_asked_for_and_compared() {
+    fn passwords_are_requested_and_compared() {
         assert_eq!(access("").authenticate(&HeaderMap::new()), Ok(None));
         let access = access("# people\nme:a long password\n\nyou:b long:password\n");
         // "me:a long password", "you:b long:password", "me:b long:password".

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_no_passwords_is_explained() {
+    fn an_invalid_password_file_is_explained() {
         let problem = |text| Passwords::parse(text).unwrap_err();
         assert_eq!(problem("\n# none\n"), PasswordsError::None);
         assert_eq!(problem("\nmine"), PasswordsError::Line(2));

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_for_their_owner_to_read() {
+    fn a_password_file_that_others_can_read_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwords");
         fs::write(&path, "me:a long password\n").unwrap();

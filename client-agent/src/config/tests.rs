@@ -51,7 +51,7 @@ fn places(mistakes: &Mistakes) -> Vec<String> {
 }
 
 #[test]
-fn defaults_hold_where_nothing_is_said() {
+fn settings_without_a_value_have_their_default() {
     let (config, report) = resolve(&flags(), &Environment::default()).unwrap();
     assert_eq!(config.listen, "127.0.0.1:3128".parse().unwrap());
     assert_eq!(config.control, "127.0.0.1:3129".parse().unwrap());
@@ -91,7 +91,7 @@ fn flags_beat_environment_beats_file() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let file = "listen = 3128\nlink = 'fast'\nimage-level = 'tiny'\n[fallback]\nafter = '10'\nbefore = 1";
     let environment = Environment::from([("LONGHAUL_CONTROL", "0.0.0.0:3129")]);
     let flags = flags().with(&settings::INVITE, "longhaul1:abc");
@@ -160,7 +160,7 @@ fn the_state_directory_follows_xdg() {
 }
 
 #[test]
-fn cache_and_push_are_set_in_all_layers() {
+fn cache_and_push_settings_are_read_from_all_layers() {
     let none = Environment::default();
     let config = resolve_with(&flags(), &none, "").unwrap();
     assert_eq!(config.cache.size, DEFAULT_CACHE_SIZE);
@@ -204,7 +204,7 @@ fn cache_and_push_are_set_in_all_layers() {
 }
 
 #[test]
-fn cookies_travel_in_early_data_unless_that_is_turned_off() {
+fn cookies_are_sent_in_early_data_unless_disabled() {
     let of = |flag: Option<&str>, variable: &str, text: &str| {
         let flags = flag.map_or_else(flags, |text| {
             flags().with(&settings::SESSION_EARLY_CREDENTIALS, text)
@@ -225,7 +225,7 @@ fn cookies_travel_in_early_data_unless_that_is_turned_off() {
 }
 
 #[test]
-fn https_is_accelerated_only_by_choice() {
+fn https_is_not_accelerated_by_default() {
     use crate::https::Accelerate;
     let https = |flag: Option<&str>, text: &str| {
         let flags = flag.map_or_else(flags, |text| flags().with(&settings::HTTPS_ACCELERATE, text));
@@ -246,7 +246,7 @@ fn https_is_accelerated_only_by_choice() {
 }
 
 #[test]
-fn who_is_served_is_set_in_all_layers() {
+fn access_settings_are_read_from_all_layers() {
     let none = Environment::default();
     let load = resolve_with;
     let own = crate::listener::UserId::own();
@@ -344,7 +344,7 @@ fn parsed(words: &[&str]) -> ConfigFlags {
 }
 
 #[test]
-fn what_check_config_prints_is_a_configuration_file() {
+fn the_output_of_check_config_is_a_configuration_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.toml");
     let words = [

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_nothing_makes_room_and_who_is_served_stays() {
+    async fn at_the_limit_the_longest_idle_connection_is_evicted() {
         let limiter = ConnectionLimiter::new(LIMITS);
         let mut silent = Vec::new();
         for _ in 0..4 {
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_house_takes_from_who_has_most() {
+    async fn at_the_total_limit_the_owner_with_most_connections_loses_one() {
         let limiter = ConnectionLimiter::new(LIMITS);
         let few: Vec<ConnectionPermit> = (0..2).map(|_| permit(&limiter, 1)).collect();
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_are_not_served_share_few_places() {
+    async fn refused_clients_share_few_connections() {
         let limiter = ConnectionLimiter::new(LIMITS);
         let (first, second) = (limiter.take().unwrap(), limiter.take().unwrap());
         let _told = first.begin();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn half_requests_end_soon_and_idle_connections_later() {
+    async fn incomplete_requests_time_out_before_idle_connections() {
         let limiter = ConnectionLimiter::new(LIMITS);
         let (idle, half, h2, served) = (
             permit(&limiter, 1),
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_nothing_goes_only_if_there_is_no_other_way() {
+    async fn a_stuck_connection_is_evicted_only_as_the_last_resort() {
         let limiter = ConnectionLimiter::new(LIMITS);
         let all: Vec<ConnectionPermit> = (0..4).map(|_| permit(&limiter, 1)).collect();
         let _in_use: Vec<InUse> = all.iter().map(ConnectionPermit::begin).collect();

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_empty_body_is_none() {
+    fn only_a_length_of_zero_announces_no_body() {
         let announces = |name: header::HeaderName, value: &'static str| {
             announces_body(&HeaderMap::from_iter([(name, HeaderValue::from_static(value))]))
         };

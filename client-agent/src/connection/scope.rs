@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_bind_connections_for_good() {
+    fn a_connection_login_binds_the_connection_until_it_ends() {
         let (one, other) = (scope(), scope());
         one.observe_request(&fields(header::AUTHORIZATION, "Basic eA=="));
         assert_eq!(one.bound_number(), None);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_one_client_and_so_has_what_is_inside() {
+    fn a_connection_and_its_tunnel_have_one_client() {
         let scope = scope();
         assert!(scope.accepts_credential(&"me".into()));
         assert!(scope.accepts_credential(&"me".into()));

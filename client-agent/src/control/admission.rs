@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_names_are_answered() {
+    fn requests_for_other_host_names_are_refused() {
         assert_eq!(check_peer("GET", "/", &[HOST]), Ok(Rights::Change));
         assert_eq!(
             check_peer("HEAD", "/", &[("host", "LocalHost:3129")]),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_pages_cannot_post() {
+    fn pages_of_other_origins_cannot_post() {
         assert_eq!(check_peer("POST", "/", &[HOST]), Err(Refusal::Origin));
         for origin in ["http://evil.test", "null", "http://127.0.0.1:3128"] {
             for (method, uri) in [("POST", "/"), ("POST", PICTURE), ("DELETE", "/")] {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_and_who_changes() {
+    fn rights_follow_user_and_token() {
         let token = ControlToken::make().unwrap();
         let status = ("GET", "/status.json");
         let see = |caller, request| judge_with(&token, caller, request, &[HOST]);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_worth_something_from_its_own_user_only() {
+    fn a_token_cookie_is_valid_only_for_its_user() {
         let token = ControlToken::make().unwrap();
         let access_check = AccessCheck {
             own: "127.0.0.1:3129".parse().unwrap(),

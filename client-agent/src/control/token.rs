@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_and_its_cookies_are_for_one_user() {
+    fn the_token_is_recognised_and_its_cookies_are_per_user() {
         let (token, other) = (ControlToken::make().unwrap(), ControlToken::make().unwrap());
         assert!(token.is(&token.to_hex()) && !token.is(&other.to_hex()));
         for wrong in ["", "0", &token.to_hex()[1..], "zz"] {

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_exit_has_its_place_and_its_name() {
+    fn each_phase_exit_has_its_index_and_a_unique_name() {
         let mut names: Vec<&str> = PhaseExit::ALL.iter().map(|exit| exit.name()).collect();
         for (place, exit) in PhaseExit::ALL.iter().enumerate() {
             assert_eq!(*exit as usize, place, "{}", exit.name());

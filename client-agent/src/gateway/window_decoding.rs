@@ -45,7 +45,7 @@ mod tests {
     const KEY: [u8; 32] = [3; 32];
 
     #[tokio::test]
-    async fn a_heavy_body_comes_whole_however_its_stream_is_cut() {
+    async fn a_large_body_decodes_whole_however_its_stream_is_split() {
         let text = b"the same line, again and again\n".repeat(3_000);
         let mut encoder = BodyEncoder::mixed(KEY, None, &MixMemory::of_session()).unwrap();
         let mut coded = Vec::new();

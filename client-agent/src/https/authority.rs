@@ -242,7 +242,7 @@ mod tests {
     use crate::wall_clock::now;
 
     #[test]
-    fn the_authority_is_made_once_and_its_key_is_its_owners() {
+    fn the_authority_is_created_once_and_only_the_owner_can_read_its_key() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::new(home.path().join("state"));
         assert!(matches!(Authority::open(&state), Err(AuthorityError::Missing)));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_are_signed_for_their_host_alone_and_have_keys_of_their_own() {
+    fn host_certificates_name_one_host_and_have_their_own_keys() {
         let home = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_make(&StateDir::new(home.path().to_owned()), now()).unwrap();
         let mut roots = rustls::RootCertStore::empty();

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_damage_is_nothing() {
+    fn bypassed_hosts_round_trip_and_damaged_files_are_ignored() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::new(home.path().to_owned());
         let kept = BypassFile::new(state.clone());

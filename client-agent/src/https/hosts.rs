@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_excepted_and_the_gateway_is_told() {
+    fn excluded_hosts_are_not_accelerated_and_reported_to_the_gateway() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let only = hosts(Accelerate::Only(names(&["site.test"])), &["mail.site.test"]);
         assert!(only.accelerates("site.test", NOW) && only.accelerates("www.site.test", NOW));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_that_does_not_bear_it_is_left_alone_for_a_while() {
+    async fn a_host_whose_client_rejects_it_is_bypassed_for_a_day() {
         let all = hosts(Accelerate::All, &[]);
         assert!(all.accelerates("pinned.test", NOW));
         let accelerated_hosts = all.until_bypassed("pinned.test", || NOW);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_are_remembered_and_the_longest_stay() {
+    fn bypassed_hosts_are_bounded_and_those_with_the_longest_time_stay() {
         let all = hosts(Accelerate::All, &[]);
         all.bypass("asks.test", BypassReason::RequestsClientCertificate, NOW);
         for number in 0..2000 {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_left_alone_is_no_longer_than_it_may_be() {
+    fn restored_bypasses_last_at_most_the_maximum_time() {
         let all = hosts(Accelerate::All, &[]);
         let of = |host: &str, until| BypassedHost {
             host: host.to_owned(),

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_leaves_alone_refuses_and_who_leaves_beside_others_does_not() {
+    async fn a_single_aborted_handshake_is_a_rejection_but_one_beside_others_is_not() {
         let handshakes = Handshakes::new();
         assert!(handshakes.begin("a.test").unwrap().was_rejection().await);
         assert!(handshakes.lock().is_empty());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_is_a_bound() {
+    async fn the_number_of_observed_hosts_is_bounded() {
         let handshakes = Handshakes::new();
         let begun: Vec<_> = (0..2 * MAX_HOSTS)
             .filter_map(|number| handshakes.begin(&format!("{number}.test")))

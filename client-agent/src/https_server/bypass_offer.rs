@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_back_stays_on_the_host() {
+    fn the_link_back_leads_to_the_same_host() {
         let back = |referer: &'static str| {
             let headers = HeaderMap::from_iter([(header::REFERER, HeaderValue::from_static(referer))]);
             page_path("a.test", &headers).map(|back| back.to_str().unwrap().to_owned())

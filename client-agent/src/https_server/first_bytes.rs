@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_slow_has_not_said_that_it_is_something_else() {
+    async fn an_incomplete_client_hello_is_slow_and_not_another_protocol() {
         // The beginning of a TLS handshake record with a ClientHello of 508 bytes.
         let part = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
         assert_eq!(kind(b"", true).await, Kind::Gone);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pages_may_be_left_but_not_for_ever() {
+    async fn repeated_cancellations_exhaust_their_limit() {
         let cancels = Cancels::new();
         for _ in 0..2000 {
             let _answered = cancels.begin().answered(Response::new(()));

@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_of_many_fields_become_one() {
+    fn several_cookie_fields_become_one() {
         let mut headers = HeaderMap::new();
         for cookie in ["a=1", "b=2", "c=3"] {
             headers.append(header::COOKIE, HeaderValue::from_static(cookie));

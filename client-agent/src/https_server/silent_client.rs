@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_a_host_that_speaks_first_is_noted() {
+    async fn only_server_first_hosts_are_noted() {
         for client_first in [true, false] {
             let is_noted = AtomicBool::new(false);
             let (mut client, ours) = duplex(64);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_as_it_was() {
+    fn a_kept_manifest_round_trips() {
         let kept = manifest();
         let again = KeptManifest::from_record(kept.to_record()).unwrap();
         assert_eq!(again, kept);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_manifest() {
+    fn truncated_and_unknown_records_are_no_manifest() {
         let record = manifest().to_record();
         for cut in 0..40 {
             assert_eq!(KeptManifest::from_record(record.slice(..cut)), None, "{cut}");

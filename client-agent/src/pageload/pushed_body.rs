@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn faults_and_limits_are_told() {
+    async fn faults_and_limits_are_reported() {
         let body = PushedBody::new(PushMemory::default());
         let writer = body.writer();
         assert_eq!(writer.announce(Some(MAX_BODY + 1)), Err(BodyFault::TooLarge));

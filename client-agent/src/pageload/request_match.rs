@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fetched_with_credentials_is_for_the_same() {
+    fn responses_with_credentials_match_only_equal_credentials() {
         let (one, two) = ([("cookie", "a=1")], [("cookie", "a=2")]);
         let misfit = Err(MismatchReason::Credentials);
         assert_eq!(judge(Scope::ThisPage, &[], &one, &one), Ok(()));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_another_shape_gets_nothing() {
+    fn a_request_of_another_shape_does_not_match() {
         let image = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
         let script = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "script")];
         assert_eq!(judge(Scope::Reusable, &[], &image, &image), Ok(()));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn one_origins_permission_is_not_anothers() {
+    fn cors_permission_of_one_origin_does_not_match_another() {
         let request = [("origin", "http://site.test"), ("host", "cdn.test")];
         assert_eq!(
             judge(Scope::Reusable, &[], &request, &request),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_wants_what_was_fetched_by_a_reload() {
+    fn a_reload_matches_only_responses_fetched_by_a_reload() {
         let head = EntryHead {
             entry: 0,
             status: 200,

@@ -3,7 +3,7 @@ use longhaul_session::FailureReason;
 use super::*;
 
 #[test]
-fn details_of_others_cannot_become_markup() {
+fn details_from_others_are_escaped_in_pages() {
     let failure = Failure::Gateway {
         reason: FailureReason::Internal,
         detail: "<script>alert('x')</script>&\"".to_owned(),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decoder_stands_behind_what_was_delivered() {
+    fn the_resumed_decoder_starts_after_the_delivered_bytes() {
         let delivered = [Bytes::from_static(b"hello "), Bytes::from(vec![b'x'; 70_000])];
         let decoder = decoder_after(&delivered).unwrap();
         assert_eq!(decoder.offset(), 70_006);

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn navigations_are_told_from_objects() {
+    fn navigations_are_distinguished_from_objects() {
         let page = HeaderMap::new();
         assert_eq!(kind(&Method::GET, &page, Navigation::TopLevel), FetchKind::Page);
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn early_data_takes_no_credentials_that_are_withheld() {
+    fn withheld_credentials_are_not_in_early_data() {
         let (plain, cookie) = (HeaderMap::new(), map(&[("cookie", "session=1")]));
         let login = map(&[("authorization", "Basic eA==")]);
         for (headers, allows_cookies, expected) in [
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_follow_what_a_page_waits_for() {
+    fn priority_classes_follow_what_the_page_waits_for() {
         let of =
             |destination| class_of(FetchKind::Object, &map(&[("sec-fetch-dest", destination)]), 0).number();
         assert_eq!((of("style"), of("script"), of("image")), (2, 2, 3));

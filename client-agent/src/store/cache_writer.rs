@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_that_is_being_stored_is_waited_for() {
+    async fn a_reader_waits_for_a_body_that_is_being_stored() {
         let home = tempfile::tempdir().unwrap();
         let store = Store::open(home.path().to_owned(), ByteCount::mib(1)).await;
         let (body, fields) = (Bytes::from_static(b"done"), HeaderMap::new());

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_framed_site_asks_for_is_kept_for_nobody() {
+    async fn requests_of_framed_sites_are_not_stored() {
         let framed = FramedSites::default();
         let (page, picture) = ("https://evil.test/frame", "https://cdn.test/picture.png");
         let frame = [

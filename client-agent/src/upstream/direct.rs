@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guard_knows_the_agents_ports_and_what_is_allowed() {
+    fn the_guard_refuses_the_agents_ports_and_permits_allowed_addresses() {
         use longhaul_origin::Destination;
         let own = ["127.0.0.1:3128", "127.0.0.1:3129"].map(|address| address.parse().unwrap());
         let permits = |guard: &Guard, address: &str| {

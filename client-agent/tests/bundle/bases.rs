@@ -43,7 +43,7 @@ async fn hold(world: &mut World, body: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_held_body_is_the_base_of_answers_and_pushes() {
+async fn a_held_body_is_the_base_of_responses_and_pushes() {
     let mut world = World::new().await;
     let (old, new) = editions();
     hold(&mut world, &old).await;
@@ -64,7 +64,7 @@ async fn a_held_body_is_the_base_of_answers_and_pushes() {
 }
 
 #[tokio::test]
-async fn a_push_whose_base_is_not_held_is_wanted_again() {
+async fn a_push_whose_base_is_missing_is_requested_again() {
     let mut world = World::new().await;
     let (old, new) = editions();
     let (page, mut manifest) = world.page(&["/a"]).await;
@@ -84,7 +84,7 @@ async fn a_push_whose_base_is_not_held_is_wanted_again() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_base_is_not_held_is_asked_for_without_one() {
+async fn a_response_whose_base_is_missing_is_requested_without_a_base() {
     let mut world = World::new().await;
     let (old, new) = editions();
     for (url, fields) in [(OBJECT, &[][..]), (PAGE, &[AS_PAGE][..])] {

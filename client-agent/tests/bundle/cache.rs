@@ -41,7 +41,7 @@ async fn kept(world: &World) {
 }
 
 #[tokio::test]
-async fn fresh_responses_are_answered_without_the_gateway() {
+async fn fresh_responses_are_served_without_the_gateway() {
     let mut world = World::new().await;
     let fields = [FRESH, ("etag", "\"v1\"")];
     fetched(&mut world, OBJECT, &[OF_PAGE], &fields, b"kept").await;
@@ -85,7 +85,7 @@ async fn fresh_responses_are_answered_without_the_gateway() {
 }
 
 #[tokio::test]
-async fn sites_cannot_find_out_what_others_loaded() {
+async fn a_site_cannot_detect_what_another_site_loaded() {
     let mut world = World::new().await;
     let url = "http://cdn.test/lib.js";
     fetched(
@@ -108,7 +108,7 @@ async fn sites_cannot_find_out_what_others_loaded() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_stored_is_nowhere_on_the_disk() {
+async fn no_store_responses_are_nowhere_on_the_disk() {
     let mut world = World::new().await;
     let secret = [b"this is a secret of length ".as_slice(), &[b'x'; 3000]].concat();
     let private = ("cache-control", "no-store");
@@ -207,7 +207,7 @@ async fn an_unsafe_request_makes_stored_responses_invalid() {
 }
 
 #[tokio::test]
-async fn a_304_freshens_what_is_stored() {
+async fn a_304_updates_the_stored_response() {
     let mut world = World::new().await;
     fetched(
         &mut world,
@@ -330,7 +330,7 @@ async fn an_unchanged_page_costs_its_hashes() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_knows_nothing_is_told() {
+async fn a_gateway_without_mirror_receives_the_held_hashes() {
     let mut world = World::new().await;
     first_load(&mut world).await;
     let dir = world.agent.stop().await;
@@ -349,7 +349,7 @@ async fn a_gateway_that_knows_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn a_gateway_is_told_even_by_a_page_that_came_before_its_welcome() {
+async fn a_page_requested_before_the_welcome_still_reports_held_hashes() {
     let mut world = World::new().await;
     first_load(&mut world).await;
     let dir = world.agent.stop().await;
@@ -427,7 +427,7 @@ async fn a_damaged_file_is_set_aside() {
 }
 
 #[tokio::test]
-async fn a_full_cache_evicts_and_tells() {
+async fn a_full_cache_evicts_and_reports_to_the_gateway() {
     let dir = tempfile::tempdir().unwrap();
     let small = |config: &mut longhaul_agent::config::Config| config.cache.size = ByteCount::mib(1);
     let mut world = World::with(dir, MirrorState::Agreed, small).await;
@@ -469,7 +469,7 @@ async fn a_full_cache_evicts_and_tells() {
 }
 
 #[tokio::test]
-async fn without_a_cache_all_is_fetched() {
+async fn without_a_cache_everything_is_fetched() {
     let dir = tempfile::tempdir().unwrap();
     let off = |config: &mut longhaul_agent::config::Config| config.cache.size = ByteCount::ZERO;
     let mut world = World::with(dir, MirrorState::Agreed, off).await;

@@ -64,7 +64,7 @@ async fn a_push_that_stays_damaged_is_fetched() {
 }
 
 #[tokio::test]
-async fn a_push_cut_off_midway_goes_on_as_a_fetch() {
+async fn an_interrupted_push_continues_as_a_fetch() {
     for fields in [&TAGGED[..], &TAGGED[1..]] {
         let mut world = World::new().await;
         let (page, mut manifest) = world.page(&["/a"]).await;
@@ -94,7 +94,7 @@ async fn a_push_cut_off_midway_goes_on_as_a_fetch() {
 }
 
 #[tokio::test]
-async fn another_body_than_the_push_began_with_is_a_truncation() {
+async fn a_fetch_of_another_body_after_a_push_truncates_the_response() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
@@ -196,7 +196,7 @@ async fn a_lost_session_loses_no_request() {
 }
 
 #[tokio::test]
-async fn a_page_whose_session_ends_begins_anew() {
+async fn a_page_whose_session_ends_is_requested_again() {
     let mut world = World::new().await;
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     let lost = world.fetch().await;
@@ -218,7 +218,7 @@ async fn a_page_whose_session_ends_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_promise_that_is_not_kept_is_not_waited_for_for_ever() {
+async fn the_wait_for_a_missing_promised_response_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let change = |config: &mut Config| config.push.patience = Duration::from_millis(100);
     let mut world = World::with(dir, MirrorState::Agreed, change).await;
@@ -257,7 +257,7 @@ async fn a_push_that_is_too_large_is_stopped() {
 }
 
 #[tokio::test]
-async fn nonsense_in_a_manifest_ends_it_and_nothing_else() {
+async fn a_malformed_manifest_ends_only_itself() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a", "/b"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
@@ -274,7 +274,7 @@ async fn nonsense_in_a_manifest_ends_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_push_that_stops_midway_is_not_waited_for_for_ever() {
+async fn the_wait_for_a_stalled_push_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let change = |config: &mut Config| config.push.patience = Duration::from_millis(100);
     let mut world = World::with(dir, MirrorState::Agreed, change).await;

@@ -26,7 +26,7 @@ fn used(message: Message) -> Option<Used> {
 }
 
 #[tokio::test]
-async fn the_next_page_cancels_what_the_last_one_still_pushes() {
+async fn the_next_page_cancels_pushes_of_the_previous_page() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a", "/b"]).await;
     for entry in 0..2 {
@@ -98,7 +98,7 @@ async fn a_page_that_is_still_used_is_not_cancelled() {
 }
 
 #[tokio::test]
-async fn a_page_that_the_browser_breaks_off_is_cancelled() {
+async fn a_page_that_the_browser_aborts_is_cancelled() {
     let mut world = World::new().await;
     let mut client = Client::connect(world.agent.agent.proxy()).await;
     client
@@ -177,7 +177,7 @@ async fn a_complete_page_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn what_the_cache_answers_in_place_of_a_push_is_taken_too() {
+async fn cache_hits_count_as_taken_entries() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
@@ -208,7 +208,7 @@ async fn what_the_cache_answers_in_place_of_a_push_is_taken_too() {
 }
 
 #[tokio::test]
-async fn a_frame_is_told_from_the_next_page_by_what_the_page_does() {
+async fn requests_of_the_old_page_show_that_a_navigation_was_a_frame() {
     let dir = tempfile::tempdir().unwrap();
     let change =
         |config: &mut longhaul_agent::config::Config| config.push.leaving = Duration::from_millis(50);

@@ -15,7 +15,7 @@ use crate::support::{
 const OBJECT: &str = "http://site.test/a.css";
 
 #[tokio::test]
-async fn a_push_answers_the_browser() {
+async fn a_push_serves_the_browsers_request() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a.css", "http://cdn.test/b.png"]).await;
     assert_eq!(
@@ -60,7 +60,7 @@ async fn a_push_answers_the_browser() {
 }
 
 #[tokio::test]
-async fn order_does_not_matter() {
+async fn head_push_and_request_may_come_in_any_order() {
     let mut world = World::new().await;
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     let page = world.fetch().await;
@@ -120,7 +120,7 @@ async fn a_request_waits_a_little_for_the_manifest() {
 }
 
 #[tokio::test]
-async fn the_target_of_a_redirected_page_is_waited_for() {
+async fn requests_wait_for_the_target_of_a_redirected_page() {
     let change =
         |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ async fn the_target_of_a_redirected_page_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_manifest_that_says_nothing_is_not_waited_for() {
+async fn the_wait_for_a_manifest_without_records_is_bounded() {
     let mut world = World::new().await;
     let (page, _manifest) = world.page(&[]).await;
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
@@ -167,7 +167,7 @@ async fn a_manifest_that_says_nothing_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_forwarded_request_can_be_promised() {
+async fn the_gateway_may_answer_a_forwarded_request_with_a_promise() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&[]).await;
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
@@ -191,7 +191,7 @@ async fn a_forwarded_request_can_be_promised() {
 }
 
 #[tokio::test]
-async fn two_requests_share_an_entry_unless_it_is_for_one() {
+async fn two_requests_share_a_reusable_entry_but_not_a_single_use_one() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/shared", "/once"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
@@ -226,7 +226,7 @@ async fn two_requests_share_an_entry_unless_it_is_for_one() {
 }
 
 #[tokio::test]
-async fn what_was_predicted_wrongly_is_fetched() {
+async fn a_request_that_differs_from_its_prediction_is_fetched() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/cookie", "/vary", "/withdrawn", "/broken"]).await;
     let sent = |name: http::HeaderName, value| {
@@ -328,7 +328,7 @@ async fn conditional_requests_are_answered_with_304() {
 }
 
 #[tokio::test]
-async fn what_the_browser_asks_for_is_told_if_it_matters() {
+async fn requests_for_waiting_entries_are_announced_to_the_gateway() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/0", "/1", "/2"]).await;
     for entry in 0..3 {

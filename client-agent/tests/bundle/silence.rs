@@ -29,7 +29,7 @@ async fn promising() -> (World, Hop, crate::support::script::ManifestWriter, Str
 }
 
 #[tokio::test]
-async fn a_promise_without_a_head_is_fetched_from_the_origin() {
+async fn a_promise_without_a_head_is_fetched_directly_from_the_origin() {
     let (world, hop, _manifest, object) = promising().await;
     let browser = world.agent.begin(&object, &[OF_PAGE]);
     world

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_one_call_cannot_send_goes_singly() {
+    async fn a_refused_batch_is_sent_one_datagram_at_a_time() {
         let mut sender = socket(SegmentationOffload::WherePossible);
         let mut receiver = socket(SegmentationOffload::WherePossible);
         // 64 KiB exceed a datagram: the kernel refuses the batch, but not its datagrams.

@@ -169,7 +169,7 @@ async fn cancel_and_stop_reach_the_other_end() {
 }
 
 #[tokio::test]
-async fn delivery_is_told_to_the_sender() {
+async fn the_sender_learns_of_delivery() {
     let (agent, gateway, _listener) = pair().await;
     let body = Bytes::from(vec![7; 40_000]);
     let mut stream = agent
@@ -189,7 +189,7 @@ async fn delivery_is_told_to_the_sender() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_holds_the_sender_back() {
+async fn a_slow_reader_slows_the_sender() {
     let (agent, gateway, _listener) = pair().await;
     // The first bytes of a stream announce it.
     let first = Bytes::from_static(b"first");
@@ -218,7 +218,7 @@ async fn a_slow_reader_holds_the_sender_back() {
 }
 
 #[tokio::test]
-async fn refusals_say_why() {
+async fn refusals_contain_their_reason() {
     let listener = listening(here(), &[]).unwrap();
     let (agent, _) = dial(dialling(listener.local_addr()), Vec::new()).unwrap();
     assert_eq!(agent.closed().await, CloseReason::Refused(Refusal::UnknownDevice));
@@ -242,7 +242,7 @@ async fn revoking_a_device_ends_its_session() {
 }
 
 #[tokio::test]
-async fn shutdown_says_going_away() {
+async fn shutdown_closes_sessions_as_going_away() {
     let (agent, _gateway, listener) = pair().await;
     listener.shutdown().await;
     let reason = agent.closed().await;

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taken_entries_are_told_apart() {
+    fn taken_and_unused_entries_are_distinguished() {
         let used = Used::new(7, 20, |entry| entry == 0 || entry == 9);
         assert_eq!(used.taken, [1, 2]);
         let taken: Vec<u32> = (0..30).filter(|entry| used.is_taken(*entry)).collect();

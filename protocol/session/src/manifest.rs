@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_whole_however_they_are_cut() {
+    fn records_are_read_whole_however_the_stream_is_split() {
         let mut bytes = Vec::new();
         for record in records() {
             encode_record(&record, &mut bytes).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_stored_is_not_kept() {
+    fn no_store_data_is_not_in_the_kept_form() {
         let head = |entry, control: &str| {
             Record::Head(EntryHead {
                 entry,

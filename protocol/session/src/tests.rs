@@ -25,7 +25,7 @@ fn hello() -> Message {
 }
 
 #[test]
-fn reader_gives_messages_whole_however_they_are_cut() {
+fn messages_are_read_whole_however_the_stream_is_split() {
     let mut wire = Vec::new();
     encode(&hello(), &mut wire).unwrap();
     wire.extend_from_slice(&[0x7f, 0x00, 2, 1, 2]); // an unknown kind with two bytes of payload
@@ -48,7 +48,7 @@ fn reader_gives_messages_whole_however_they_are_cut() {
 }
 
 #[test]
-fn bad_envelopes_are_refused_by_name() {
+fn malformed_envelopes_give_their_own_errors() {
     assert_eq!(decode(&[0x40, 0x01, 0]), Err(EnvelopeError::Malformed));
     assert_eq!(
         decode(&[3, 0x80, 0x10, 0, 0]),
@@ -142,7 +142,7 @@ fn chromium(accept: &str, referer: Option<&str>) -> Vec<HeaderField> {
 }
 
 #[test]
-fn what_requests_cost() {
+fn request_headers_take_at_most_these_bytes() {
     const PAGE: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7";
     const IMAGE: &str = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8";
     let (mut sender, mut receiver) = (HeaderSets::new(), HeaderSets::new());
@@ -215,7 +215,7 @@ fn what_requests_cost() {
 }
 
 #[test]
-fn urls_share_whole_characters_with_what_is_known() {
+fn url_prefixes_end_at_character_boundaries() {
     let mut sets = HeaderSets::new();
     sets.insert_request(1, "http://site.test/\u{e4}".to_owned(), fields(&[("a", "b")]));
     let other = "http://site.test/\u{e5}";

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_better_belief_of_the_rate_is_no_queue() {
+    fn a_new_rate_estimate_is_not_measured_as_a_queue() {
         let mut meter = DelayMeter::new(&CongestionParameters::STANDARD);
         let delay = Duration::from_micros(200);
         arrive(&mut meter, 0, 50, FULL, 400_000.0, delay);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_measured_against_small_and_large_packets_alike() {
+    fn the_queue_estimate_does_not_depend_on_packet_size() {
         const RATE: f64 = 5000.0;
         let mut meter = DelayMeter::new(&CongestionParameters::STANDARD);
         let own = |size: f64| Duration::from_secs_f64(size / RATE);

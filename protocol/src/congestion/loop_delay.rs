@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn late_feedback_is_measured_and_forgotten() {
+    fn late_feedback_is_measured_and_expires() {
         let mut meter = LoopDelayMeter::new(&LateFeedbackParameters::STANDARD);
         let busy = Some(at(0.0));
         run(&mut meter, 1.0, 0.0, 50, busy, false);
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_always_there_is_not_late() {
+    fn a_constant_feedback_delay_is_not_late() {
         let mut meter = LoopDelayMeter::new(&LateFeedbackParameters::STANDARD);
         run(&mut meter, 1.0, 2.0, 100, Some(at(0.0)), false);
         assert!(meter.excess() < 1e-9, "{}", meter.excess());
     }
 
     #[test]
-    fn a_full_link_needs_no_more_and_a_sender_without_data_tells_nothing() {
+    fn no_excess_on_a_full_link_or_without_data() {
         let mut meter = LoopDelayMeter::new(&LateFeedbackParameters::STANDARD);
         run(&mut meter, 1.0, 0.0, 50, Some(at(0.0)), true);
         run(&mut meter, 6.0, 2.0, 100, Some(at(0.0)), true);

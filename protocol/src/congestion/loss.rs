@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cut_does_not_change_is_the_links_own() {
+    fn loss_that_a_window_cut_does_not_change_is_random_loss() {
         let mut link = Link::new();
         assert_eq!(link.verdict(20, 5), LossClass::TrialNeeded);
         link.try_less(0.7);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cut_ends_was_our_own() {
+    fn loss_that_a_window_cut_ends_is_congestion_loss() {
         let mut link = Link::new();
         assert_eq!(link.verdict(50, 5), LossClass::TrialNeeded);
         link.try_less(0.45);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn many_sessions_cut_at_once_and_losses_fall() {
+    fn loss_that_falls_when_many_sessions_cut_is_congestion_loss() {
         let mut link = Link::new();
         assert_eq!(link.verdict(80, 5), LossClass::TrialNeeded);
         link.try_less(0.4);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_believed_to_lose_half() {
+    fn a_loss_ratio_of_one_half_is_never_random_loss() {
         let mut link = Link::new();
         assert_eq!(link.verdict(50, 5), LossClass::TrialNeeded);
         link.try_less(0.45);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn little_loss_is_believed_at_once() {
+    fn a_small_loss_ratio_is_ordinary_without_a_trial() {
         assert_eq!(Link::new().verdict(5, 600), LossClass::Ordinary);
     }
 }

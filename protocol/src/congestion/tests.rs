@@ -127,7 +127,7 @@ fn a_profile_that_is_far_too_fast_is_corrected() {
 }
 
 #[test]
-fn a_profile_that_is_too_slow_is_outgrown() {
+fn the_window_grows_beyond_a_profile_that_is_too_slow() {
     let outcome = bulk(3_840_000, 260, Some("umts-384"), 60);
     println!(
         "too slow: busy {:.3}, queue p95 {:.3} s",
@@ -149,7 +149,7 @@ fn feedback_takes_at_most_a_tenth_of_a_thin_uplink() {
 }
 
 #[test]
-fn the_pacer_keeps_the_rate_whatever_the_sizes() {
+fn the_pacer_keeps_the_rate_for_all_packet_sizes() {
     let mut pacer = Pacer::new(
         &PacingParameters::STANDARD,
         Timestamp::ZERO,

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_of_a_time_that_is_over_are_late() {
+    fn packets_held_during_an_outage_are_detected() {
         let mut detector = HeldPacketDetector::default();
         let rtt = Duration::from_millis(660);
         let at = |ms: u64| Timestamp::ZERO + Duration::from_millis(ms);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn no_probe_is_larger_than_the_ends_take() {
+    fn no_probe_exceeds_the_limits_of_the_ends() {
         let mut path = path(1400);
         assert_eq!(path.candidate(Timestamp::ZERO), Some(1400));
         assert_eq!(search(&mut path, 1428), 0);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_black_hole_is_left_and_random_loss_is_none() {
+    fn a_black_hole_reduces_the_size_and_random_loss_does_not() {
         let mut path = path(1472);
         search(&mut path, 1500);
         for _ in 0..20 {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unvalidated_address_gets_three_times_what_it_sent() {
+    fn an_unvalidated_address_gets_at_most_three_times_the_received_bytes() {
         let at = SocketAddr::from(([192, 0, 2, 1], 1));
         let mut path = Path::moved(at, [7; 8], Timestamp::ZERO);
         path.on_received(100);

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_is_probed_then_a_stall_of_bounded_intervals() {
+    fn after_silence_come_probes_and_then_a_stall_with_bounded_intervals() {
         let mut prober = Prober::default();
         let srtt = Duration::from_millis(600);
         let timeout = Duration::from_millis(1500);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_follow_do_not_put_off_the_answer_that_is_due() {
+    fn later_packets_do_not_postpone_the_probe_deadline() {
         let mut prober = Prober::default();
         let (last, any) = (Duration::from_millis(300), Duration::from_millis(500));
         for at in [0_u64, 200, 400] {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_heard_without_progress_is_probed_but_not_stalled() {
+    fn packets_without_progress_cause_probes_but_no_stall() {
         let mut prober = Prober::default();
         let (second, srtt) = (Duration::from_secs(1), Duration::from_millis(100));
         let mut now = Timestamp::ZERO;

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depends_on_key_and_bytes() {
+    fn mac1_depends_on_key_and_bytes() {
         let key = Mac1Key::new(&PublicKey::from_bytes([1; 32]));
         let tag = key.tag(b"init");
         assert!(key.verify(b"init", &tag));

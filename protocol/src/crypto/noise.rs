@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clear_bytes_and_the_keys_are_bound() {
+    fn the_handshake_authenticates_the_clear_bytes_and_keys() {
         let mut first = Vec::new();
         start(&mut first);
         assert!(Responder::read(&GATEWAY, seed(4), b"cleat", &first).is_err());

@@ -289,7 +289,7 @@ mod tests {
         /// phase, or the previous phase within two minutes of its end. The sides are never more than one
         /// phase apart.
         #[test]
-        fn sides_stay_together(steps in prop::collection::vec(step(), 1..300)) {
+        fn both_sides_keep_the_same_key_phase(steps in prop::collection::vec(step(), 1..300)) {
             let mut sides = Side::pair();
             let mut ways: [Vec<Sealed>; 2] = [Vec::new(), Vec::new()];
             let mut now = Timestamp::ZERO;

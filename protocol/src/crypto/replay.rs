@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_set(start in prop_oneof![Just(0_u64), Just(1_u64 << 24), Just(1_u64 << 40)], steps in proptest::collection::vec((any::<bool>(), 0_u64..40_000), 1..200)) {
+        fn the_replay_window_agrees_with_a_set(start in prop_oneof![Just(0_u64), Just(1_u64 << 24), Just(1_u64 << 40)], steps in proptest::collection::vec((any::<bool>(), 0_u64..40_000), 1..200)) {
             let mut window = ReplayWindow::default();
             let mut seen = BTreeSet::new();
             for (back, step) in steps {

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differs_by_index_and_secret() {
+    fn reset_tags_differ_by_index_and_secret() {
         let key = ResetKey::new([1; 32]);
         assert!(matches(&key.tag(1), &key.tag(1)));
         assert!(!matches(&key.tag(1), &key.tag(2)));

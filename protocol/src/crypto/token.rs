@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn is_good_for_one_device_until_it_expires() {
+    fn a_token_is_valid_for_one_device_until_it_expires() {
         let token = keys().mint(&DEVICE, [1; 4], at(100));
         let valid = keys().check(&token, at(99)).unwrap();
         assert_eq!(valid.epoch, 3);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn outlives_its_epoch_and_says_so() {
+    fn a_token_of_the_previous_epoch_is_valid_and_recognised() {
         let token = keys().mint(&DEVICE, [1; 4], at(100));
         let restarted = EpochKeys {
             epoch: 4,

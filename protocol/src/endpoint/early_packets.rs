@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_no_more_than_its_bounds() {
+    fn early_packets_are_bounded() {
         let mut ahead = EarlyPackets::default();
         let kept = (0..4000)
             .filter(|_| ahead.keep(Timestamp::ZERO, &[0; 1472]))

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn burst_then_rate() {
+    fn a_burst_is_followed_by_the_rate() {
         let mut limit = Limit::new(Rate::new(20, 5));
         assert_eq!((0..100).filter(|_| limit.take(at(1000))).count(), 5);
         assert!(!limit.take(at(1049)));

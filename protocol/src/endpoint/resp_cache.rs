@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_after_a_minute_of_silence_and_never_holds_more_than_its_bound() {
+    fn responses_expire_after_a_minute_and_are_bounded() {
         let mut cache = RespCache::default();
         let at = |secs: u64| Timestamp::from_nanos(secs * 1_000_000_000);
         cache.insert(hash(0), vec![1], at(0));

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_after_a_stall_holds_declarations_back() {
+    fn after_a_stall_loss_declarations_are_delayed() {
         let mut list = GapList::default();
         list.on_packet(at(0), 0);
         list.on_packet(at(5000), 9);

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn most_packets_lost_halves_the_grant_every_ten_seconds() {
+    fn a_majority_of_losses_halves_the_grant_every_ten_seconds() {
         let (mut breaker, mut now) = (LossCircuitBreaker::default(), Timestamp::ZERO);
         seconds(&mut breaker, &mut now, 9, 6);
         assert_eq!(breaker.halvings(), 0);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_links_are_not_cut_off() {
+    fn lossy_links_do_not_trip_the_circuit_breaker() {
         let (mut breaker, mut now) = (LossCircuitBreaker::default(), Timestamp::ZERO);
         seconds(&mut breaker, &mut now, 60, 4);
         assert_eq!(breaker.halvings(), 0);

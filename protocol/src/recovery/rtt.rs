@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_that_an_answer_met_is_not_the_path() {
+    fn queueing_delay_is_not_part_of_the_minimum_rtt() {
         let (ms, now) = (Duration::from_millis, Timestamp::ZERO);
         let mut rtt = RttEstimator::new(None);
         rtt.on_sample(now, ms(1600), ms(950));

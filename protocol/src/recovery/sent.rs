@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_beyond_the_limit_are_told_as_one_that_is_pending() {
+    fn gaps_beyond_the_limit_are_reported_as_one_pending_gap() {
         let mut book = book(200);
         let all = (0..60).map(|i| (GapKind::Declared, i * 2..i * 2 + 1));
         let told = Gaps::from_ranges(150, all, 32);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn all_can_be_lost() {
+    fn all_packets_may_be_lost() {
         let mut book = book(3);
         assert_eq!(book.lose_all().lost.len(), 3);
         assert_eq!(

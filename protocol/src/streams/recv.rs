@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn cancel_drops_what_waits_but_not_a_complete_stream() {
+    fn cancel_drops_unread_data_but_not_a_complete_stream() {
         let mut s = RecvStream::new(100, false);
         s.on_data(5, None, false, &[0; 10]).expect("data");
         assert!(s.on_cancel(7, 3).is_err(), "a final offset below received bytes");

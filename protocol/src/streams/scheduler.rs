@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_last_four_packets() {
+    fn a_stream_sends_four_packets_per_turn() {
         let mut s = Scheduler::default();
         for id in [1, 3] {
             s.update(StreamId(id), Priority::NORMAL, Demand::default(), new(None));
@@ -274,7 +274,7 @@ mod tests {
         /// Compares the scheduler with a naive table of demands: the selected stream has demand in the most
         /// urgent class with demand, lost data first, and no shorter stream of known length waits.
         #[test]
-        fn chooses_as_the_table_says(ops in prop::collection::vec((0u64..12, 0u8..8, any::<bool>(), any::<bool>(), prop::option::of(0u64..50)), 1..120)) {
+        fn the_scheduler_chooses_as_specified(ops in prop::collection::vec((0u64..12, 0u8..8, any::<bool>(), any::<bool>(), prop::option::of(0u64..50)), 1..120)) {
             let mut s = Scheduler::default();
             let mut table: BTreeMap<StreamId, (Priority, Demand)> = BTreeMap::new();
             for (id, class, retransmission, has_new, remaining) in ops {

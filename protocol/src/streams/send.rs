@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_holds_new_bytes_back() {
+    fn the_flow_control_window_blocks_new_bytes() {
         let mut s = SendStream::new(Priority::NORMAL, 10);
         s.write(Bytes::from(vec![1; 30]));
         assert_eq!(s.next_segment(100).map(|s| s.range), Some(0..10));

@@ -44,7 +44,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ends_of_the_range() {
+    fn the_smallest_and_largest_rates_are_encoded() {
         assert_eq!(RateFloat::of(BitRate::bps(0)).to_bits(), 0);
         assert_eq!(RateFloat::of(BitRate::bps(64)).to_bits(), 1);
         assert_eq!(RateFloat::of(BitRate::bps(2048 * 64)).to_bits(), 0x0c00);
@@ -61,7 +61,7 @@ mod tests {
         }
 
         #[test]
-        fn a_rate_that_a_float_stands_for_is_kept(bits in any::<u16>()) {
+        fn representable_rates_round_trip(bits in any::<u16>()) {
             let rate = RateFloat::from_bits(bits).rate();
             prop_assert_eq!(RateFloat::of(rate).rate(), rate);
         }

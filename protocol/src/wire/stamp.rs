@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_is_capped() {
+    fn the_hold_time_is_capped() {
         assert_eq!(hold(Duration::from_millis(250)), 2500);
         assert_eq!(hold(Duration::from_secs(60)), u16::MAX);
         assert_eq!(hold_time(2500), Duration::from_millis(250));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_from_other_text() {
+    fn a_damaged_invite_is_distinguished_from_other_text() {
         let line = invite().to_line();
         assert_eq!("hello".parse::<Invite>().unwrap_err(), ParseInviteError::Prefix);
         assert_eq!(

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hides_unless_asked() {
+    fn private_text_is_hidden_except_in_the_alternate_format() {
         assert_eq!(
             format!("{} {:?}", Pii("a.test"), Pii("a.test")),
             "<private> <private>"

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_forms_and_cut_ones_are_refused() {
+    fn non_minimal_and_truncated_integers_are_rejected() {
         assert_eq!(decode(&mut &[0x40, 0x25][..]), Err(VarintError::NotShortest));
         assert_eq!(
             decode(&mut &[0x80, 0, 0x3f, 0xff][..]),
@@ -103,7 +103,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_decodes_is_the_encoding_of_its_value(bytes in proptest::collection::vec(any::<u8>(), 0..9)) {
+        fn each_decoded_integer_was_minimally_encoded(bytes in proptest::collection::vec(any::<u8>(), 0..9)) {
             let mut rest = &bytes[..];
             if let Ok(value) = decode(&mut rest) {
                 prop_assert_eq!(&bytes_of(value)[..], &bytes[..bytes.len() - rest.len()]);

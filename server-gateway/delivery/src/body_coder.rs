@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_bodies_and_rests_decode_to_the_same() {
+    fn complete_and_resumed_bodies_decode_to_the_same_bytes() {
         let body: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
         let mut coder = whole();
         let mut wire = feed(&mut coder, &body, 10_007);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_became_shorter_has_no_rest() {
+    fn a_body_shorter_than_the_offset_cannot_be_resumed() {
         let mut rest = BodyCoder::identity(KEY, None, 100).unwrap();
         let mut wire = feed(&mut rest, &[1; 99], 50);
         assert_eq!(rest.finish(&mut wire).err(), Some(CodeError::Shorter));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_comes_out_with_a_flush() {
+    fn a_flush_writes_the_buffered_bytes() {
         let mut coder = whole();
         let mut wire = feed(&mut coder, b"first part", 100);
         assert!(wire.is_empty() && coder.holds());

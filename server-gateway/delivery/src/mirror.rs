@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_held_outlives_the_session_while_the_state_is_the_same() {
+    async fn held_bodies_outlive_the_session_if_the_cache_state_is_unchanged() {
         let home = tempfile::tempdir().unwrap();
         let config = CacheConfig {
             dir: home.path().to_owned(),

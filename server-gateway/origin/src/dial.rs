@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns() {
+    fn address_families_alternate() {
         let mixed = addresses(&["1.1.1.1", "1.1.1.2", "1.1.1.3", "2606::1", "2606::2"]);
         let expected = addresses(&["2606::1", "1.1.1.1", "2606::2", "1.1.1.2", "1.1.1.3"]);
         assert_eq!(interleaved(&mixed), expected);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_failure_wins() {
+    fn the_more_specific_failure_is_reported() {
         assert_eq!(
             more_telling(FetchError::Unreachable, FetchError::Refused),
             FetchError::Refused

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_without_http2_is_known_to_all() {
+    async fn all_devices_share_the_knowledge_that_a_host_lacks_http2() {
         let gates = gates(Limits::default());
         let site = target("https://site.test/");
         let mut probe = gates.enter(&site, ANNA).await.unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_ends_and_says_why() {
+    async fn waiting_ends_with_a_reason() {
         let limits = Limits {
             connections_per_host: 1,
             reserved_per_host: 1,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_lasts_leaves_the_hosts_count() {
+    async fn long_lived_responses_do_not_count_for_the_host() {
         let limits = Limits {
             connections_per_host: 2,
             reserved_per_host: 1,

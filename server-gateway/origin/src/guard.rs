@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn lets_the_public_internet_through() {
+    fn public_addresses_are_permitted() {
         for text in [
             "1.1.1.1",
             "8.8.8.8",
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_every_special_range() {
+    fn special_address_ranges_are_refused() {
         use AddressClass::*;
         for (text, expected) in [
             ("0.0.0.0", Unspecified),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn sees_through_wrapped_ipv4() {
+    fn ipv4_addresses_embedded_in_ipv6_are_checked() {
         for text in [
             "::ffff:169.254.169.254",
             "::ffff:a9fe:a9fe",
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_address_may_be_named_but_no_name_leads_to_it() {
+    fn a_private_address_is_allowed_as_literal_but_not_by_dns() {
         use AddressClass::*;
         let guard = Guard::new([], [address("192.168.0.9")]).permitting_private_literals();
         for text in [
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn own_ports_are_refused_whatever_is_allowed() {
+    fn own_ports_are_refused_even_if_their_address_is_allowed() {
         let everywhere = ["0.0.0.0/0", "::/0"].map(|range| range.parse().unwrap());
         let guard = Guard::new(everywhere, [address("192.168.0.9"), address("fd00::9")])
             .permitting_private_literals()

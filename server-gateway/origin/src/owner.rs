@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_requests_leave_nothing() {
+    fn plain_requests_leave_the_connection_unclaimed() {
         let secret = RandomState::new();
         let browser = [
             ("accept", "*/*"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_and_own_fields_claim_a_connection() {
+    fn credentials_and_unusual_fields_claim_a_connection() {
         let secret = RandomState::new();
         let long = "x".repeat(MAX_SHAREABLE_HEAD);
         for field in [
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_a_body_serves_one_scope() {
+    fn after_a_request_body_a_connection_serves_one_site_and_user() {
         let secret = RandomState::new();
         let of = |site: &'static str, cookie: &'static str| [("referer", site), ("cookie", cookie)];
         let post = usage(&secret, ANNA, "POST", &of("http://site.test/x", "u=1"));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_sites_body_was_sent_on_serves_nobody() {
+    fn after_a_cross_site_body_a_connection_is_not_reused() {
         let secret = RandomState::new();
         for fields in [
             &[("origin", "http://evil.test")][..],

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn mistakes_are_described() {
         let error = |key: &str, value: &str| ResolveMap::parse([(key, value)]).unwrap_err();
         for key in [
             "",
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_ipv6_in_all_places() {
+    fn ipv6_addresses_are_accepted_everywhere() {
         let map = map(&[("[2001:db8::1]:443", "::1"), ("2001:db8::2", "[::1]")]);
         assert_eq!(found(&map, "[2001:db8::1]", 443).as_deref(), Some("::1"));
         assert_eq!(found(&map, "[2001:db8::1]", 80), None);

@@ -57,7 +57,7 @@ async fn owners_take_turns() {
 }
 
 #[tokio::test]
-async fn each_owner_has_its_reserved_places() {
+async fn each_owner_has_reserved_slots() {
     let shares = shares(4, 4, 2);
     let anna: Vec<_> = (0..4).map(|_| shares.try_acquire(ANNA).unwrap()).collect();
     assert!(shares.try_acquire(ANNA).is_none());
@@ -76,7 +76,7 @@ async fn each_owner_has_its_reserved_places() {
 }
 
 #[tokio::test]
-async fn no_owner_has_more_than_its_share() {
+async fn no_owner_exceeds_its_share() {
     let shares = shares(10, 3, 0);
     let _held: Vec<_> = (0..3).map(|_| shares.try_acquire(ANNA).unwrap()).collect();
     assert!(shares.is_full_for(ANNA) && !shares.is_full_for(BERT));
@@ -115,7 +115,7 @@ async fn waiting_is_bounded_in_time_and_number() {
 }
 
 #[tokio::test]
-async fn a_place_granted_to_nobody_is_free_again() {
+async fn a_slot_granted_to_a_cancelled_waiter_is_free_again() {
     let shares = shares(1, 1, 0);
     let held = shares.try_acquire(ANNA).unwrap();
     let mut gone = Box::pin(shares.acquire(ANNA));
@@ -128,7 +128,7 @@ async fn a_place_granted_to_nobody_is_free_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lasts_moves_out_of_the_way() {
+async fn long_lived_slots_move_to_their_own_limit() {
     let shares = shares(2, 2, 0);
     let lasting = Lasting {
         age: AGE,

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_an_address_are_one() {
+    fn all_spellings_of_an_address_are_equal() {
         let metadata = Host::Address("169.254.169.254".parse().unwrap());
         for text in [
             "169.254.169.254",

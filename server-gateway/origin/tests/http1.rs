@@ -178,7 +178,7 @@ async fn a_truncated_body_never_ends_cleanly() {
 }
 
 #[tokio::test]
-async fn malformed_framing_is_told_apart() {
+async fn malformed_framing_is_distinguished() {
     let origin =
         Origin::answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n").await;
     let response = client_of(origin.address)
@@ -201,7 +201,7 @@ async fn malformed_framing_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_reset_body_is_a_reset() {
+async fn a_reset_during_the_body_is_reported_as_reset() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (go, mut went) = mpsc::channel::<()>(1);
@@ -459,7 +459,7 @@ async fn a_post_is_never_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_fresh_connection_that_dies_is_not_tried_again() {
+async fn a_new_connection_that_fails_is_not_retried() {
     let origin = Origin::start(|_, mut stream| async move {
         read_head(&mut stream).await;
     })
@@ -473,7 +473,7 @@ async fn a_fresh_connection_that_dies_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_second_death_is_final() {
+async fn a_second_lost_connection_is_not_retried() {
     let origin = Origin::start(|index, mut stream| async move {
         read_head(&mut stream).await;
         if index == 0 {
@@ -564,7 +564,7 @@ async fn requests_to_one_host_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_dropped_gives_its_place_back() {
+async fn a_dropped_body_releases_its_slot() {
     let origin = Origin::start(|_, mut stream| async move {
         read_head(&mut stream).await;
         let _ = stream

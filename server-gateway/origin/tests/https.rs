@@ -114,7 +114,7 @@ async fn a_burst_to_a_new_http11_host_runs_side_by_side() {
 }
 
 #[tokio::test]
-async fn certificate_defects_are_named() {
+async fn certificate_defects_are_reported() {
     let authority = Authority::new();
     for (name, validity, expected) in [
         ("site.test", Validity::Expired, TlsDefect::Expired),
@@ -158,7 +158,7 @@ async fn addresses_can_have_certificates() {
 }
 
 #[tokio::test]
-async fn being_asked_for_a_client_certificate_is_named() {
+async fn a_client_certificate_request_is_reported() {
     let authority = Authority::new();
     for demand in [Demand::Required, Demand::Wanted] {
         for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
@@ -229,7 +229,7 @@ async fn denied_keys_are_refused_anywhere_in_the_chain() {
 }
 
 #[tokio::test]
-async fn what_is_not_tls_is_named() {
+async fn a_server_without_tls_is_reported() {
     let origin = Origin::start(|_, mut stream| async move {
         let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         let _ = stream.read_to_end(&mut Vec::new()).await;
@@ -241,7 +241,7 @@ async fn what_is_not_tls_is_named() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_hangs_or_breaks_ends() {
+async fn a_stalled_or_broken_handshake_ends() {
     let hanging = Origin::start(|_, mut stream| async move {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     })
@@ -300,7 +300,7 @@ async fn http2_headers_are_bounded() {
 
 /// The HTTP/2 origin drops its first connection when the second request arrives.
 #[tokio::test]
-async fn a_lost_http2_connection_repeats_only_what_is_idempotent() {
+async fn a_lost_http2_connection_repeats_only_idempotent_requests() {
     for (method, is_repeated) in [(Method::GET, true), (Method::POST, false)] {
         let authority = Authority::new();
         let acceptor = TlsAcceptor::from(Arc::new(authority.server("site.test", Validity::Now, &BOTH)));

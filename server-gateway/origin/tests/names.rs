@@ -34,7 +34,7 @@ fn refused(address: &str, class: AddressClass) -> FetchError {
 }
 
 #[tokio::test]
-async fn names_come_from_dns_and_are_kept() {
+async fn dns_answers_are_cached() {
     let origin = Origin::answering(CLOSING).await;
     let server = NameServer::start(DnsAnswer::of(300, &["127.0.0.1"])).await;
     let client = asking(&server, &["127.0.0.0/8"]);
@@ -51,7 +51,7 @@ async fn names_come_from_dns_and_are_kept() {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_answer_gains_nothing() {
+async fn dns_rebinding_does_not_pass_the_guard() {
     let origin = Origin::answering(CLOSING).await;
     let server = NameServer::start(DnsAnswer::of(0, &["127.0.0.1"])).await;
     // Only this address represents the public Internet here.
@@ -135,7 +135,7 @@ async fn the_next_address_is_tried_when_one_is_silent() {
 }
 
 #[tokio::test]
-async fn failures_of_dns_are_told_apart() {
+async fn failures_of_dns_are_distinguished() {
     let server = NameServer::start(DnsAnswer::Code(3)).await;
     let timeouts = Timeouts {
         dns: Duration::from_millis(300),
@@ -164,7 +164,7 @@ async fn failures_of_dns_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_burst_asks_for_a_name_once() {
+async fn a_burst_of_requests_makes_one_dns_lookup() {
     let origin = Origin::answering(CLOSING).await;
     let server = NameServer::start(DnsAnswer::of(0, &["127.0.0.1"])).await;
     let client = asking(&server, &["127.0.0.0/8"]);
@@ -244,7 +244,7 @@ async fn localhost_is_loopback_without_dns() {
 }
 
 #[tokio::test]
-async fn the_operators_own_answers_pass_the_guard() {
+async fn configured_addresses_pass_the_guard() {
     let origin = Origin::answering(CLOSING).await;
     let client = OriginClient::new(OriginConfig {
         resolve: ResolveMap::parse([
@@ -290,7 +290,7 @@ async fn tunnels_connect() {
 }
 
 #[tokio::test]
-async fn without_a_name_server_the_error_says_so() {
+async fn a_missing_name_server_is_reported() {
     // No server listens at this address: the query cannot be answered, which is a local failure.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();

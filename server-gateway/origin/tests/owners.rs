@@ -52,7 +52,7 @@ async fn plain(client: &OriginClient, owner: ConnectionOwner, path: &str) -> Str
 }
 
 #[tokio::test]
-async fn a_smuggled_request_is_never_anothers_answer() {
+async fn a_smuggled_response_never_reaches_another_device() {
     const SMUGGLED: &str = "GET /evil HTTP/1.1\r\nHost: site.test\r\n\r\n";
     for (method, fields) in [
         (Method::POST, &[][..]),
@@ -90,7 +90,7 @@ async fn a_smuggled_request_is_never_anothers_answer() {
 }
 
 #[tokio::test]
-async fn a_devices_connection_is_never_anothers() {
+async fn a_claimed_connection_is_never_shared_with_another_device() {
     for field in [
         ("cookie", "a=1"),
         ("authorization", "Basic eA=="),
@@ -111,7 +111,7 @@ async fn a_devices_connection_is_never_anothers() {
 }
 
 #[tokio::test]
-async fn untouched_connections_are_shared() {
+async fn unclaimed_connections_are_shared() {
     let origin = careless().await;
     let client = client_of(origin.address);
     for owner in [ANNA, BERT, ANNA, BERT] {
@@ -140,7 +140,7 @@ async fn a_device_needs_no_more_connections_than_before() {
 }
 
 #[tokio::test]
-async fn an_event_stream_takes_no_place_of_its_host() {
+async fn an_event_stream_takes_no_slot_of_its_host() {
     let origin = Origin::start(|_, mut stream| async move {
         while let Some(head) = read_head(&mut stream).await {
             let answer = if head.contains("/events") {
@@ -174,7 +174,7 @@ async fn an_event_stream_takes_no_place_of_its_host() {
 /// Idle connections of one device do not prevent others from connecting, and the number of a device's
 /// connections is bounded.
 #[tokio::test]
-async fn unused_connections_make_room() {
+async fn idle_connections_are_closed_for_new_ones() {
     let first = careless().await;
     let limits = Limits {
         connections: 4,
@@ -198,7 +198,7 @@ async fn unused_connections_make_room() {
 }
 
 #[tokio::test]
-async fn codings_that_nobody_undoes_are_refused() {
+async fn unsupported_content_codings_are_refused() {
     for coding in ["gzip, chunked", "chunked, chunked", "gzip"] {
         let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
         let origin = Origin::answering(answer).await;

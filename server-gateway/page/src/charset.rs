@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_count_before_headers_and_headers_before_markup() {
+    fn byte_order_marks_override_headers_and_headers_override_markup() {
         let utf8 = Known::Certain(UTF_8);
         type Pieces = &'static [&'static [u8]];
         let cases: [(Pieces, Option<&str>, Known, &str); 9] = [
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn sheets_are_decoded_by_mark_header_or_rule() {
+    fn style_sheets_are_decoded_by_mark_header_or_charset_rule() {
         let name = |css: &[u8], charset| decode_sheet(css, charset, Some(encoding_rs::GBK)).1.name();
         assert_eq!(name(b"@charset \"shift_jis\";a{}", None), "Shift_JIS");
         assert_eq!(name(b"@charset \"shift_jis\";a{}", Some("utf-8")), "UTF-8");

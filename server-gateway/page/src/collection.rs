@@ -120,7 +120,7 @@ mod tests {
     use crate::{Certainty, Importance};
 
     #[test]
-    fn one_entry_a_url_with_the_stronger_importance() {
+    fn a_url_has_one_entry_with_its_highest_importance() {
         let url = |path: &str| Url::parse("http://a.test/").unwrap().join(path).unwrap();
         let mut references = References::new(2);
         let image = Reference::new(url("x"), Destination::Image);

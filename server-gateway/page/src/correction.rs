@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_follows_from_what_was_asked_for() {
+    fn the_pixel_ratio_is_inferred_from_requested_images() {
         let believed = Viewport::default();
         let logo = choice("1.png, 15.png 1.5x, 2.png 2x", "");
         let photo = choice("s.jpg 400w, m.jpg 800w, l.jpg 1600w", "400px");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_width_follows_where_the_ratio_cannot() {
+    fn the_width_is_inferred_where_the_ratio_cannot() {
         let wide = choice("s.jpg 1400w, l.jpg 2000w", "100vw");
         let logo = choice("1.png, 15.png 1.2x", "");
         let asked = (url("l.jpg"), url("1.png"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_explains_nothing_changes_nothing() {
+    fn requests_without_a_matching_choice_change_nothing() {
         let logo = choice("1.png, 2.png 2x", "");
         let other = url("other.png");
         assert_eq!(

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_told_from_data() {
+    fn script_types_are_distinguished_from_data_blocks() {
         for (kind, expected) in [
             ("", ScriptKind::Classic),
             (" Text/JavaScript ", ScriptKind::Classic),

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_links_end_quietly() {
+    fn malformed_links_end_without_error() {
         for field in [
             "",
             "<",

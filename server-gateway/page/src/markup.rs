@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn images_wait_for_elements_that_display_them() {
+    fn background_images_wait_for_matching_elements() {
         let page = Url::parse("http://a.test/").unwrap();
         let mut discovery = Discovery::new(&page, None, Viewport::default());
         let markup = discovery.markup();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn few_images_wait() {
+    fn waiting_images_are_bounded() {
         let page = Url::parse("http://a.test/").unwrap();
         let discovery = Discovery::new(&page, None, Viewport::default());
         let css: String = (0..2000)

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_are_judged_as_by_a_laptop_screen() {
+    fn media_queries_evaluate_as_on_a_laptop_screen() {
         for yes in [
             "",
             "all",
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_viewport_decides() {
+    fn media_queries_follow_the_viewport() {
         let phone = Viewport {
             width: 390,
             height: 844,

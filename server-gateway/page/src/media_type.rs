@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_and_charsets_are_told_apart() {
+    fn media_type_and_charset_are_separated() {
         let mut headers = HeaderMap::new();
         assert_eq!(MediaType::of_response(&headers), MediaType::default());
         headers.insert("content-type", "Text/HTML ;Charset=\"UTF-8\"".parse().unwrap());

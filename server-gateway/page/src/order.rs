@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_paints_first_is_sent_first() {
+    fn objects_that_paint_first_are_sent_first() {
         let small = Some(ByteCount::new(1000));
         let page = Position::of_page;
         let bodies = [
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_moves_up() {
+    fn requested_objects_move_up() {
         assert_eq!(PushClass::Bulk.asked(Destination::Image), PushClass::Lazy);
         assert_eq!(PushClass::Lazy.asked(Destination::Image), PushClass::Content);
         assert_eq!(PushClass::Content.asked(Destination::Image), PushClass::Paint);

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dangling_markup_and_blocked_ports_lead_nowhere() {
+    fn dangling_markup_and_blocked_ports_give_no_url() {
         let base = Base::new(&Url::parse("http://a.test/").unwrap());
         for target in [
             "http://evil.test/log?\n<input value=token>",

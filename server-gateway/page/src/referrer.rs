@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_count_in_markup_only() {
+    fn legacy_policy_names_count_in_markup_only() {
         assert_eq!(
             ReferrerPolicy::of_meta(" Never "),
             Some(ReferrerPolicy::NoReferrer)

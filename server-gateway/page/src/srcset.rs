@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn chooses_as_a_browser_at_ratio_one() {
+    fn srcset_chooses_as_a_browser_at_ratio_one() {
         type Text = Option<&'static str>;
         let widths = Some("s.png 320w, m.png 640w, l.png 1600w");
         let cases: [(Text, &str, Text, Text); 17] = [
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn chooses_by_the_ratio() {
+    fn srcset_chooses_by_the_pixel_ratio() {
         let at = |ratio_percent| Viewport {
             ratio_percent,
             ..Viewport::default()

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_match_what_is_there() {
+    fn selectors_match_names_in_the_document() {
         let mut vocabulary = Vocabulary::default();
         for (kind, name) in [
             (Name::Element, "div"),

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_list_is_told_and_never_overwritten() {
+    fn a_damaged_list_is_reported_and_never_overwritten() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::open(home.path()).unwrap();
         for text in [

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_made_once_and_kept() {
+    fn keys_are_created_once_and_reused() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::open(&home.path().join("a/b")).unwrap();
         let first = state.keys().unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_reset_key_comes_back() {
+    fn a_lost_reset_key_is_derived_again() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::open(home.path()).unwrap();
         let before = state.keys().unwrap();
@@ -328,7 +328,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_the_owner_may_look() {
+    fn only_the_owner_can_read_the_state() {
         use std::os::unix::fs::PermissionsExt as _;
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::open(&home.path().join("s")).unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_key_is_named_and_never_replaced() {
+    fn a_damaged_key_is_reported_and_never_replaced() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::open(home.path()).unwrap();
         fs::write(state.file(GATEWAY_KEY), b"\xff nonsense").unwrap();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_told() {
+    fn a_file_in_place_of_the_directory_is_reported() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("file");
         fs::write(&file, "").unwrap();

@@ -118,7 +118,7 @@ fn sizes_of_the_cache_have_units_and_bounds() {
 }
 
 #[test]
-fn everything_wrong_is_told_at_once_with_its_source() {
+fn all_mistakes_are_reported_at_once_with_their_source() {
     let (_home, path) =
         file("listen = 4433\n[tunnel]\nidle-timeout = 30\nports = ['0']\n[limits]\nsessions = 0\n");
     let environment = environment(&[
@@ -170,7 +170,7 @@ fn unknown_keys_and_bad_files_are_refused() {
 }
 
 #[test]
-fn what_is_printed_is_a_configuration_file() {
+fn the_printed_configuration_is_a_configuration_file() {
     let flags = args(&[
         "--resolve",
         "*.test=10.79.0.1:80",

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_one_hop_stays_there() {
+    fn hop_by_hop_fields_are_not_forwarded() {
         let browser = fields(&[
             ("connection", "x-mine"),
             ("x-mine", "1"),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_nonsense_are_refused() {
+    fn loops_and_malformed_requests_are_refused() {
         let circle = fields(&[("via", "1.1 longhaul, 1.1 longhaul")]);
         let get = fetch(SessionMethod::Get, "http://a.test/");
         assert_eq!(
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_without_body_says_so() {
+    fn a_post_without_body_has_content_length_zero() {
         let post = fetch(SessionMethod::Post, "http://a.test/");
         let prepared = prepare(&post, fields(&[]), Arrived::Confirmed).unwrap();
         assert_eq!(prepared.parts.headers["content-length"], "0");

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_follow_the_hop() {
+    fn the_flush_pause_follows_the_link_rate() {
         assert_eq!(pause(BitRate::kbps(40)), MAX_PAUSE);
         assert_eq!(pause(BitRate::bps(0)), MAX_PAUSE);
         assert_eq!(pause(BitRate::kbps(1000)), Duration::from_micros(9600));

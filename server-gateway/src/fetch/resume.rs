@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_strong_validator_goes_on() {
+    fn only_an_equal_strong_validator_resumes() {
         let mut headers = HeaderMap::new();
         headers.insert(header::ETAG, HeaderValue::from_static("\"a\""));
         headers.insert(

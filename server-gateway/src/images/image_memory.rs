@@ -91,7 +91,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn a_device_leaves_as_much_as_it_takes() {
+    fn a_device_reserves_at_most_half_of_the_free_memory() {
         let [first, second, third] = [1, 2, 3].map(|byte| SecretKey::from_bytes([byte; 32]).public());
         let memory = ImageMemory::default();
         let mut reservations: Vec<_> = (0..100).map_while(|_| memory.reserve(first, MIB)).collect();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_taken_until_the_last_copy_is_dropped() {
+    fn memory_is_reserved_until_the_last_copy_is_dropped() {
         let device = SecretKey::from_bytes([1; 32]).public();
         let memory = ImageMemory::default();
         let picture = memory.reserve(device, 3).unwrap().hold(b"abc".to_vec());

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_page_displays_is_in_the_lane() {
+    fn only_images_displayed_by_a_page_are_transcoded() {
         assert!(lossy(&[ACCEPT], &[PNG]));
         assert!(lossy(&[ACCEPT], &[("content-type", "IMAGE/JPEG; x=y")]));
         assert!(lossy(
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_says_that_it_is_one() {
+    fn a_transcoded_variant_is_marked() {
         let mut headers = fields(&[
             PNG,
             ("etag", "\"original\""),

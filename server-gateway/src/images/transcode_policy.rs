@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_becomes_smaller_if_that_takes_less_time_than_it_saves() {
+    fn an_image_is_transcoded_if_that_saves_time() {
         let (promised, now) = (HopReservations::default(), Instant::now());
         // At this rate 15 kB take 10 ms, half of them 5 ms.
         let picture = (ByteCount::new(15_000), LTE);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn computing_costs_nothing_while_the_hop_is_busy() {
+    fn transcoding_is_free_while_the_hop_is_busy() {
         let (promised, now) = (HopReservations::default(), Instant::now());
         let picture = (ByteCount::new(15_000), LTE);
         let slow = milliseconds(20);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_wait_for_cores() {
+    fn transcoding_waits_for_cores() {
         let device = SecretKey::from_bytes([1; 32]).public();
         let pending = Pending::default();
         let first = pending.add(device, milliseconds(10));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn another_device_does_not_wait_for_all_that_one_wants() {
+    fn a_device_does_not_wait_for_all_jobs_of_another() {
         let [greedy, other] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]).public());
         let pending = Pending::default();
         let _much = pending.add(greedy, milliseconds(60_000));

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_wish_has_a_variant_of_its_own() {
+    fn each_level_and_viewport_has_its_own_variant() {
         let chk = ContentHash::of(b"picture");
         let base = Request::default();
         let wider = Viewport {

@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_request_is_for_shows() {
+    fn the_destination_is_inferred_from_the_request() {
         for (path, name, value, expected) in [
             ("/x", "sec-fetch-dest", "style", Destination::Style),
             ("/x.js", "sec-fetch-dest", "empty", Destination::Other),

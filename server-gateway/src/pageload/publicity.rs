@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_that_could_be_anybodys_are_public() {
+    fn exchanges_without_personal_data_are_public() {
         let of = |request: &[_], status, response: &[_]| {
             let status = StatusCode::from_u16(status).unwrap();
             Publicity::of(&fields(request), status, &fields(response))
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_could_be_somebodys_are_personal() {
+    fn urls_with_personal_parts_are_personal() {
         let now = UnixTime::new(Duration::from_secs(1_760_000_000));
         let of =
             |url: &str| Publicity::of_url(&Url::parse("http://a.test/").unwrap().join(url).unwrap(), now);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_device_has_all_connections() {
+    fn no_device_gets_all_connections() {
         let limits = limits();
         assert!(limits.connections_per_device <= limits.connections / 2);
         assert!(limits.connections_per_device > 0);

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cancellations_reach_what_runs_and_what_comes_late() {
+    fn cancellations_reach_running_and_later_fetches() {
         let mut cancels = Cancels::default();
         let mut running = cancels.register(1).unwrap();
         assert!(cancels.register(1).is_none(), "in use");

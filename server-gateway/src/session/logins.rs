@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_have_clients_of_their_own() {
+    async fn each_login_connection_has_its_own_client() {
         let (logins, origin, now) = (Logins::default(), origin(), Instant::now());
         let plain = HeaderMap::new();
         let client = |connection, fields: &HeaderMap| logins.client_for(connection, fields, &origin, now);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_used_is_forgotten() {
+    async fn unused_login_connections_are_removed() {
         let (logins, origin, start) = (Logins::default(), origin(), Instant::now());
         let plain = HeaderMap::new();
         let kept = logins.client_for(1, &plain, &origin, start);

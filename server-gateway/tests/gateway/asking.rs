@@ -27,7 +27,7 @@ async fn get_for(agent: &mut Agent, client: u64, url: &str, fields: &[(&str, &st
 }
 
 #[tokio::test]
-async fn what_was_fetched_for_one_site_answers_no_other() {
+async fn responses_fetched_for_one_site_serve_no_other() {
     let (_gateway, mut agent) = setup().await;
     for fields in [PRIVATE, &[("cache-control", "max-age=600"), ("x-y", "z")]] {
         let (origin, log) = numbered(fields).await;
@@ -69,7 +69,7 @@ async fn clients_of_a_device_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn credentials_decide_about_objects_and_always_about_documents() {
+async fn stored_responses_with_credentials_serve_only_the_same_credentials() {
     let (_gateway, mut agent) = setup().await;
     let (ann, amy) = ([("cookie", "id=ann")], [("cookie", "id=amy")]);
     // Regression: the second requester once got the first one's response.
@@ -95,7 +95,7 @@ async fn credentials_decide_about_objects_and_always_about_documents() {
 }
 
 #[tokio::test]
-async fn an_origin_has_its_own_responses_forgotten() {
+async fn clear_site_data_removes_the_origins_responses() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         (
@@ -127,7 +127,7 @@ async fn an_origin_has_its_own_responses_forgotten() {
 
 /// Finding F9: a page contains an image whose bytes equal an object that the user holds of another site.
 #[tokio::test]
-async fn what_is_held_is_told_to_the_site_that_got_it_only() {
+async fn held_hashes_are_used_only_for_the_site_that_loaded_them() {
     let (gateway, _) = setup().await;
     let device = gateway.admit("holder");
     let mut agent = Agent::connect_with(&gateway, &device, 77).await;
@@ -170,7 +170,7 @@ async fn what_is_held_is_told_to_the_site_that_got_it_only() {
 /// A request of another site's style sheet names no document; the plan records the document that it belongs
 /// to.
 #[tokio::test]
-async fn pictures_of_another_sites_sheet_are_held_for_the_page_with_the_sheet() {
+async fn images_of_a_cross_site_style_sheet_are_held_for_the_page() {
     let (gateway, _) = setup().await;
     let device = gateway.admit("holder");
     let mut agent = Agent::connect_with(&gateway, &device, 79).await;
@@ -197,7 +197,7 @@ async fn pictures_of_another_sites_sheet_are_held_for_the_page_with_the_sheet() 
 }
 
 #[tokio::test]
-async fn what_the_agent_names_it_holds_for_the_page_that_it_names() {
+async fn hashes_reported_with_a_page_are_held_for_that_page() {
     let (gateway, _) = setup().await;
     let device = gateway.admit("holder");
     let mut agent = Agent::connect_with(&gateway, &device, 78).await;

@@ -164,7 +164,7 @@ fn rich_page() -> Vec<(&'static str, Resource)> {
 }
 
 #[tokio::test]
-async fn a_page_brings_all_that_it_loads() {
+async fn a_page_load_pushes_all_its_objects() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start(rich_page()).await;
     let load = LoadReader::whole(&mut agent, &site.url("a", "/"), &[("user-agent", "test")]).await;
@@ -219,7 +219,7 @@ async fn a_page_without_sub_resources_has_no_manifest() {
 }
 
 #[tokio::test]
-async fn entries_come_before_the_html_that_names_them() {
+async fn entries_are_sent_before_the_html_that_refers_to_them() {
     let (_gateway, agent) = setup().await;
     // The page never ends.
     let port = crate::origin::serve_tcp(|mut connection| async move {
@@ -256,7 +256,7 @@ async fn entries_come_before_the_html_that_names_them() {
 }
 
 #[tokio::test]
-async fn equal_bodies_travel_once() {
+async fn equal_bodies_are_sent_once() {
     let (_gateway, mut agent) = setup().await;
     let image = resource("image/png", vec![9; 4000]).fresh();
     let site = Site::start([
@@ -277,7 +277,7 @@ async fn equal_bodies_travel_once() {
 }
 
 #[tokio::test]
-async fn what_the_agent_holds_does_not_travel_again() {
+async fn held_bodies_are_not_pushed() {
     let gateway = Gateway::start().await;
     let device = gateway.admit("laptop");
     let mut agent = Agent::connect_with(&gateway, &device, 77).await;
@@ -361,7 +361,7 @@ async fn a_page_with_thousands_of_images_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_cancelled_page_is_silent() {
+async fn a_cancelled_page_load_sends_nothing_more() {
     let (_gateway, mut agent) = setup().await;
     let gate = Arc::new(Notify::new());
     let site = Site::start([
@@ -395,7 +395,7 @@ async fn a_cancelled_page_is_silent() {
 }
 
 #[tokio::test]
-async fn large_bodies_wait_until_they_are_asked_for() {
+async fn large_bodies_are_pushed_only_on_request() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         ("/", resource("text/html", "<img src=big.png><img src=small.png>")),
@@ -409,7 +409,7 @@ async fn large_bodies_wait_until_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_is_fetched_first() {
+async fn requested_objects_are_fetched_first() {
     let (_gateway, mut agent) = setup().await;
     let gate = Arc::new(Notify::new());
     let page: String = (0..60).map(|n| format!("<img src=/{n}.png>")).collect();

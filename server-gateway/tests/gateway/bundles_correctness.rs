@@ -18,7 +18,7 @@ pub(crate) fn object(agent: &mut Agent, page: u64, url: &str, fields: &[(&str, &
 }
 
 #[tokio::test]
-async fn a_redirected_page_is_pushed_behind_the_redirection() {
+async fn a_redirected_page_is_pushed_after_the_redirect() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         ("/", redirect(301, "/second").with("set-cookie", "s=1; Path=/")),
@@ -50,7 +50,7 @@ async fn a_redirected_page_is_pushed_behind_the_redirection() {
 }
 
 #[tokio::test]
-async fn a_redirected_object_brings_its_target() {
+async fn the_target_of_a_redirected_object_is_pushed() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         (
@@ -69,7 +69,7 @@ async fn a_redirected_object_brings_its_target() {
 }
 
 #[tokio::test]
-async fn cookies_that_the_page_sets_go_with_what_it_loads() {
+async fn cookies_set_by_the_page_are_sent_with_its_objects() {
     let (_gateway, mut agent) = setup().await;
     let page = resource("text/html", "<img src=/1.png><img src=/2.png>").with("set-cookie", "b=2; Path=/");
     let site = Site::start([
@@ -161,7 +161,7 @@ async fn cookies_that_the_page_sets_go_with_what_it_loads() {
 }
 
 #[tokio::test]
-async fn errors_and_private_answers() {
+async fn errors_and_private_responses_are_pushed_correctly() {
     let (_gateway, mut agent) = setup().await;
     let body = "<img src=/404.png><img src=/500.png><img src=/ntlm.png><img src=/any.png><img src=http://no-such.invalid/x>";
     let site = Site::start([
@@ -202,7 +202,7 @@ async fn errors_and_private_answers() {
 }
 
 #[tokio::test]
-async fn a_wanted_body_comes_again() {
+async fn a_requested_body_is_pushed_again() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         ("/", resource("text/html", "<img src=/1.png>")),
@@ -222,7 +222,7 @@ async fn a_wanted_body_comes_again() {
 }
 
 #[tokio::test]
-async fn the_browsers_own_requests_teach_what_it_sends() {
+async fn requests_of_the_browser_improve_predicted_fields() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         ("/", resource("text/html", "<img src=/1.png>")),
@@ -250,7 +250,7 @@ async fn the_browsers_own_requests_teach_what_it_sends() {
 }
 
 #[tokio::test]
-async fn what_scripts_load_is_planned_at_the_next_visit() {
+async fn objects_loaded_by_scripts_are_planned_at_the_next_visit() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         (
@@ -301,7 +301,7 @@ async fn what_scripts_load_is_planned_at_the_next_visit() {
 }
 
 #[tokio::test]
-async fn other_schemes_are_left_to_the_browser() {
+async fn other_schemes_are_not_planned() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([
         (
@@ -319,7 +319,7 @@ async fn other_schemes_are_left_to_the_browser() {
 }
 
 #[tokio::test]
-async fn a_redirected_page_is_looked_through_while_it_comes() {
+async fn a_redirected_page_is_scanned_while_it_arrives() {
     let (_gateway, mut agent) = setup().await;
     // The second page never ends.
     let port = crate::origin::serve_tcp(|mut connection| async move {

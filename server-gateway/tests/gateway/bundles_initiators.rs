@@ -29,7 +29,7 @@ fn cookies(site: &Site, path: &str) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn of_a_frame_of_another_site_only_the_document_is_planned() {
+async fn only_the_document_of_a_cross_site_frame_is_planned() {
     let (_gateway, mut agent) = setup().await;
     let site = pictures(&["/own.png", "/delete", "/evil.css", "/preload.png"]).await;
     let delete = site.url("a", "/delete");
@@ -57,7 +57,7 @@ async fn of_a_frame_of_another_site_only_the_document_is_planned() {
 }
 
 #[tokio::test]
-async fn a_frame_of_the_same_site_asks_for_itself() {
+async fn objects_of_a_same_site_frame_are_requested_by_the_frame() {
     let (_gateway, mut agent) = setup().await;
     let site = pictures(&["/1.png", "/2.png", "/3.png"]).await;
     let of_page = |path: &str| site.url("a", path);
@@ -103,7 +103,7 @@ async fn a_frame_of_the_same_site_asks_for_itself() {
 
 /// On plain http a request for the document of a frame looks like one for a page.
 #[tokio::test]
-async fn a_frame_that_is_asked_for_like_a_page_stays_one() {
+async fn a_frame_requested_like_a_page_over_http_is_a_frame() {
     let (_gateway, mut agent) = setup().await;
     let site = pictures(&["/boxed.png", "/delete"]).await;
     site.set("/boxed", resource("text/html", "<img src=/boxed.png>"));
@@ -130,7 +130,7 @@ async fn a_frame_that_is_asked_for_like_a_page_stays_one() {
 }
 
 #[tokio::test]
-async fn what_another_site_redirects_to_carries_no_cookies() {
+async fn targets_of_cross_site_redirects_get_no_cookies() {
     let (_gateway, mut agent) = setup().await;
     let site = pictures(&["/delete", "/new.png"]).await;
     site.set("/turn", redirect(302, &site.url("a", "/delete")));
@@ -143,7 +143,7 @@ async fn what_another_site_redirects_to_carries_no_cookies() {
 }
 
 #[tokio::test]
-async fn a_cookie_does_not_leave_its_path() {
+async fn a_cookie_is_not_sent_outside_its_path() {
     let (_gateway, mut agent) = setup().await;
     let site = pictures(&["/~alice/own.png", "/~mallory/fresh.png"]).await;
     site.set(
@@ -180,7 +180,7 @@ async fn a_cookie_does_not_leave_its_path() {
 }
 
 #[tokio::test]
-async fn a_policy_keeps_injected_markup_at_home() {
+async fn csp_prevents_fetches_of_injected_markup() {
     let (_gateway, mut agent) = setup().await;
     let site = pictures(&["/own.png", "/own.css"]).await;
     let log = site.url("evil", "/log?");
@@ -206,7 +206,7 @@ async fn a_policy_keeps_injected_markup_at_home() {
 }
 
 #[tokio::test]
-async fn what_a_style_sheet_and_a_redirection_name_is_judged_as_well() {
+async fn csp_applies_to_urls_of_style_sheets_and_redirects() {
     let (_gateway, mut agent) = setup().await;
     let site = pictures(&["/own.png", "/other.png"]).await;
     let other = site.url("b", "/other.png");
@@ -232,7 +232,7 @@ async fn what_a_style_sheet_and_a_redirection_name_is_judged_as_well() {
 /// Requests of a page's frames are not learned as the page's, and objects learned from other devices are
 /// fetched without cookies.
 #[tokio::test]
-async fn what_is_learned_is_the_pages_own() {
+async fn only_the_pages_own_requests_are_learned() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     let site = pictures(&["/base.png", "/own.png", "/delete", "/bare", "/shared.png"]).await;

@@ -74,7 +74,7 @@ async fn until_planned(agent: &mut Agent, site: &Site, path: &str, fields: &[(&s
 }
 
 #[tokio::test]
-async fn what_scripts_load_on_one_device_is_planned_on_another() {
+async fn objects_loaded_by_scripts_are_planned_on_other_devices() {
     let gateway = Gateway::start().await;
     let mut first = Agent::connect(&gateway).await;
     let mut second = Agent::connect(&gateway).await;
@@ -134,7 +134,7 @@ async fn personal_pages_teach_their_own_device_only() {
 }
 
 #[tokio::test]
-async fn what_one_device_does_not_take_stays_planned_on_others() {
+async fn entries_unused_by_one_device_stay_planned_on_others() {
     let gateway = Gateway::start().await;
     let mut first = Agent::connect(&gateway).await;
     let mut second = Agent::connect(&gateway).await;

@@ -38,7 +38,7 @@ async fn revisit(
 }
 
 #[tokio::test]
-async fn a_page_that_the_browser_has_is_loaded_all_the_same() {
+async fn the_objects_of_a_304_page_are_still_pushed() {
     for page in [
         // Confirmed by the origin, and by the gateway.
         resource("text/html", PAGE).with("etag", "\"1\""),
@@ -81,7 +81,7 @@ async fn a_page_that_the_browser_has_is_loaded_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_page_that_the_gateway_does_not_have_is_not_guessed_at() {
+async fn a_304_for_a_page_unknown_to_the_gateway_plans_nothing() {
     let (_gateway, mut agent) = setup().await;
     let site = validated_site(resource("text/html", PAGE).with("etag", "\"1\"")).await;
     let url = site.url("a", "/");
@@ -114,7 +114,7 @@ async fn a_page_that_the_gateway_does_not_have_is_not_guessed_at() {
 }
 
 #[tokio::test]
-async fn a_wanted_body_that_the_cache_has_lost_is_fetched_again() {
+async fn a_requested_body_missing_in_the_cache_is_fetched_again() {
     let (_gateway, mut agent) = setup().await;
     // Never stored, so the cache never has it.
     let image = |byte| resource("image/png", vec![byte; 10_000]).with("cache-control", "no-store");

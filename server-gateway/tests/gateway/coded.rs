@@ -55,7 +55,7 @@ async fn page(fields: &'static [(&'static str, &'static str)]) -> (String, Strin
 }
 
 #[tokio::test]
-async fn the_next_device_gets_what_was_coded_for_the_first() {
+async fn a_stored_encoding_serves_the_next_device() {
     let gateway = Gateway::start().await;
     let (url, page) = page(&[PUBLIC, HTML]).await;
     for (device, reused) in [(1, 0), (2, 1), (3, 2)] {
@@ -73,7 +73,7 @@ async fn the_next_device_gets_what_was_coded_for_the_first() {
 }
 
 #[tokio::test]
-async fn what_is_personal_is_coded_for_each() {
+async fn private_bodies_are_encoded_for_each_device() {
     let gateway = Gateway::start().await;
     let (url, page) = page(&[("cache-control", "private, max-age=600"), HTML]).await;
     for _ in 0..2 {
@@ -105,7 +105,7 @@ async fn styled(sheets: usize) -> u16 {
 }
 
 #[tokio::test]
-async fn what_is_pushed_is_coded_once_too() {
+async fn pushed_bodies_are_encoded_once() {
     let gateway = Gateway::start().await;
     let url = format!("http://a.test:{}/", styled(3).await);
     for reused in [0, 3] {
@@ -122,7 +122,7 @@ async fn what_is_pushed_is_coded_once_too() {
 
 /// A burst of more jobs than cores.
 #[tokio::test]
-async fn a_page_of_many_sheets_is_coded_at_full_effort() {
+async fn a_page_of_many_style_sheets_is_encoded_at_full_effort() {
     const SHEETS: u64 = 8;
     let gateway = Gateway::start().await;
     let port = styled(8).await;

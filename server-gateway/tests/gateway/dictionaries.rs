@@ -40,7 +40,7 @@ async fn agent(gateway: &Gateway) -> Agent {
 }
 
 #[tokio::test]
-async fn a_library_costs_its_difference_from_the_shipped_release() {
+async fn a_library_takes_only_its_difference_from_the_dictionary() {
     let gateway = Gateway::start().await;
     let mut agent = agent(&gateway).await;
     let url = format!("http://a.test:{}/jquery.js", origin().await);

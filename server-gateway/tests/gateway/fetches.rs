@@ -41,7 +41,7 @@ fn reply(status: u16, fields: &[(&str, &str)], body: OriginBody) -> Response<Ori
 }
 
 #[tokio::test]
-async fn get_brings_the_page_whole_and_coded() {
+async fn a_get_returns_the_whole_page_encoded() {
     let (_gateway, mut agent) = setup().await;
     let page = text(200_000);
     let origin = page.clone();
@@ -159,7 +159,7 @@ async fn a_post_reaches_the_origin_once_with_its_body() {
 }
 
 #[tokio::test]
-async fn gzip_of_the_origin_is_undone_on_the_way() {
+async fn gzip_of_the_origin_is_decoded_by_the_gateway() {
     let (_gateway, mut agent) = setup().await;
     let page = text(100_000);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -206,7 +206,7 @@ async fn a_download_comes_whole_whatever_its_class() {
 }
 
 #[tokio::test]
-async fn damaged_codings_are_told_or_truncated() {
+async fn damaged_content_codings_fail_or_truncate_the_response() {
     let (_gateway, mut agent) = setup().await;
     let page = text(400_000);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -234,7 +234,7 @@ async fn damaged_codings_are_told_or_truncated() {
 }
 
 #[tokio::test]
-async fn a_range_is_passed_on_as_it_is() {
+async fn a_range_response_is_forwarded_unchanged() {
     let (_gateway, mut agent) = setup().await;
     let port = serve(|request: Request<Incoming>| async move {
         assert_eq!(request.headers()["range"], "bytes=5-9");
@@ -269,7 +269,7 @@ async fn a_truncated_response_never_ends_cleanly() {
 }
 
 #[tokio::test]
-async fn private_addresses_are_refused_in_all_spellings() {
+async fn private_addresses_are_refused_in_all_notations() {
     let (_gateway, mut agent) = setup().await;
     let port = serve(|_| async { reply(200, &[], full("secret")) }).await;
     for host in [
@@ -287,7 +287,7 @@ async fn private_addresses_are_refused_in_all_spellings() {
 }
 
 #[tokio::test]
-async fn failures_say_what_is_wrong() {
+async fn failures_have_their_reason() {
     let (_gateway, mut agent) = setup().await;
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
@@ -330,7 +330,7 @@ async fn failures_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn an_unknown_base_is_told() {
+async fn an_unknown_base_is_reported() {
     let (_gateway, agent) = setup().await;
     let fields = vec![("x-field".to_owned(), b"value".to_vec())];
     let mut sets = HeaderSets::new();
@@ -381,7 +381,7 @@ fn fed() -> (mpsc::Sender<Bytes>, OriginBody) {
 }
 
 #[tokio::test]
-async fn what_has_come_is_sent_when_the_origin_pauses() {
+async fn received_bytes_are_sent_when_the_origin_pauses() {
     let (_gateway, mut agent) = setup().await;
     let (feeds_in, mut feeds) = mpsc::channel(1);
     let port = serve(move |_| {
@@ -468,7 +468,7 @@ async fn a_cancelled_fetch_stops_the_origin() {
 }
 
 #[tokio::test]
-async fn a_slow_hop_holds_the_origin_back() {
+async fn a_slow_hop_slows_the_origin() {
     let (_gateway, mut agent) = setup().await;
     let (feeds_in, mut feeds) = mpsc::channel(1);
     let port = serve(move |_| {
@@ -555,7 +555,7 @@ async fn a_damaged_response_is_resumed() {
 }
 
 #[tokio::test]
-async fn circles_are_broken() {
+async fn request_loops_are_refused() {
     let (_gateway, mut agent) = setup().await;
     let port = serve(|_| async { reply(StatusCode::OK.as_u16(), &[], full("")) }).await;
     let via = [("via", "1.1 longhaul, 1.1 longhaul")];

@@ -47,7 +47,7 @@ async fn get_for(agent: &mut Agent, client: u64, url: &str) {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_in_no_file() {
+async fn deleted_data_is_in_no_file() {
     let (gateway, _) = setup().await;
     let device = gateway.admit("forgetful");
     let (mut agent, mut control) = Agent::connect_listening(&gateway, &device, 77).await;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn early_data_is_only_for_what_may_be_replayed() {
+async fn early_data_is_accepted_only_for_replayable_requests() {
     let gateway = Gateway::start().await;
     let device = gateway.admit("early bird");
     // Waits until the gateway has noticed the device.
@@ -69,7 +69,7 @@ async fn early_data_is_only_for_what_may_be_replayed() {
 }
 
 #[tokio::test]
-async fn an_agent_of_another_version_is_told_which_ones_there_are() {
+async fn an_agent_of_another_version_gets_the_supported_versions() {
     let gateway = Gateway::start().await;
     let device = gateway.admit("from the future");
     drop(Agent::connect_as(&gateway, &device).await);
@@ -103,7 +103,7 @@ async fn an_agent_of_another_version_is_told_which_ones_there_are() {
 }
 
 #[tokio::test]
-async fn a_revoked_device_is_out_at_once() {
+async fn a_revoked_device_loses_its_session_at_once() {
     let gateway = Gateway::start().await;
     let agent = Agent::connect(&gateway).await;
     Devices::update(&gateway.state, |devices| {
@@ -118,7 +118,7 @@ async fn a_revoked_device_is_out_at_once() {
 }
 
 #[tokio::test]
-async fn shutdown_closes_sessions_politely() {
+async fn shutdown_closes_sessions_as_going_away() {
     let gateway = Gateway::start().await;
     let agent = Agent::connect(&gateway).await;
     gateway.stop().await;
@@ -156,7 +156,7 @@ pub(crate) async fn scrape(gateway: &Gateway, fields: &str) -> String {
 }
 
 #[tokio::test]
-async fn metrics_count_and_are_for_this_machine_only() {
+async fn metrics_count_and_are_served_only_to_this_machine() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     let port = serve(|_| async { Response::new(full("hello")) }).await;

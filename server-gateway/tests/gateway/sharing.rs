@@ -11,7 +11,7 @@ const PUBLIC: &[(&str, &str)] = &[("cache-control", "public, max-age=600")];
 const FROM: (&str, &str) = ("referer", "http://a.test/");
 
 #[tokio::test]
-async fn what_a_request_says_of_itself_goes_to_no_other_device() {
+async fn responses_to_distinguishing_request_fields_are_not_shared() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     for name in [
@@ -48,7 +48,7 @@ async fn what_a_request_says_of_itself_goes_to_no_other_device() {
 }
 
 #[tokio::test]
-async fn equal_browsers_share_and_the_own_pages_do_in_any_case() {
+async fn equal_browsers_share_responses() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     let (url, log) = numbered(PUBLIC).await;
@@ -69,7 +69,7 @@ async fn equal_browsers_share_and_the_own_pages_do_in_any_case() {
 }
 
 #[tokio::test]
-async fn a_confirmation_for_one_changes_nothing_for_others() {
+async fn a_304_for_one_device_changes_nothing_for_others() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     let port = crate::origin::serve(|request: http::Request<hyper::body::Incoming>| async move {

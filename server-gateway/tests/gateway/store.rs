@@ -70,7 +70,7 @@ pub(crate) async fn get(agent: &mut Agent, url: &str, fields: &[(&str, &str)]) -
 }
 
 #[tokio::test]
-async fn what_is_fresh_comes_from_the_cache() {
+async fn fresh_responses_come_from_the_cache() {
     let (gateway, mut agent) = setup().await;
     let mut other = Agent::connect(&gateway).await;
     let (url, log) = numbered(&[
@@ -95,7 +95,7 @@ async fn what_is_fresh_comes_from_the_cache() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_kept_is_asked_for_each_time() {
+async fn no_store_responses_are_fetched_each_time() {
     let (_gateway, mut agent) = setup().await;
     for fields in [
         &[("cache-control", "no-store")][..],
@@ -124,7 +124,7 @@ async fn what_may_not_be_kept_is_asked_for_each_time() {
 }
 
 #[tokio::test]
-async fn what_is_one_persons_stays_there() {
+async fn private_responses_serve_only_their_user() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     for (fields, request) in [
@@ -156,7 +156,7 @@ async fn what_is_one_persons_stays_there() {
 }
 
 #[tokio::test]
-async fn cookies_decide_who_gets_what() {
+async fn stored_responses_match_by_cookie() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     // `public`: a shared response answers requests with cookies, but a response to a request with cookies is
@@ -180,7 +180,7 @@ async fn cookies_decide_who_gets_what() {
 }
 
 #[tokio::test]
-async fn a_cookie_is_set_once() {
+async fn set_cookie_is_not_repeated_from_the_cache() {
     let (_gateway, mut agent) = setup().await;
     let (url, _) = numbered(&[("cache-control", "max-age=600"), ("set-cookie", "id=1")]).await;
     assert_eq!(agent.get(&url, &[]).await.field("set-cookie"), Some("id=1"));
@@ -209,7 +209,7 @@ async fn credentials_are_always_checked_by_the_origin() {
 }
 
 #[tokio::test]
-async fn variants_are_told_apart() {
+async fn variants_are_distinguished() {
     let (_gateway, mut agent) = setup().await;
     let fields = &[
         ("cache-control", "max-age=600"),
@@ -272,7 +272,7 @@ async fn unsafe_requests_make_stored_responses_invalid() {
 }
 
 #[tokio::test]
-async fn heads_are_answered_by_what_a_get_stored() {
+async fn a_head_request_is_answered_from_a_stored_get() {
     let (_gateway, mut agent) = setup().await;
     let page = text(5000);
     let log = Log::default();
@@ -304,7 +304,7 @@ async fn heads_are_answered_by_what_a_get_stored() {
 }
 
 #[tokio::test]
-async fn ranges_pass_the_cache() {
+async fn range_requests_bypass_the_cache() {
     let (_gateway, mut agent) = setup().await;
     let log = Log::default();
     let counted = log.clone();
@@ -334,7 +334,7 @@ async fn ranges_pass_the_cache() {
 }
 
 #[tokio::test]
-async fn an_exchange_of_a_connection_is_not_kept() {
+async fn responses_of_connection_bound_logins_are_not_stored() {
     let (_gateway, mut agent) = setup().await;
     let port = serve(|request: Request<Incoming>| async move {
         let fields = [
@@ -359,7 +359,7 @@ async fn an_exchange_of_a_connection_is_not_kept() {
 }
 
 #[tokio::test]
-async fn metrics_tell_what_the_cache_did() {
+async fn metrics_count_cache_results() {
     let (gateway, mut agent) = setup().await;
     let (url, _) = numbered(&[("cache-control", "max-age=600"), ("etag", "\"1\"")]).await;
     for _ in 0..3 {

@@ -41,7 +41,7 @@ fn coded(coding: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn codings_are_undone_once_and_for_all() {
+async fn content_codings_are_decoded_before_storage() {
     let (_gateway, mut agent) = setup().await;
     let page = text(300_000);
     for coding in ["gzip", "deflate", "br", "zstd"] {
@@ -70,7 +70,7 @@ async fn codings_are_undone_once_and_for_all() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_transformed_is_kept_coded() {
+async fn no_transform_bodies_are_stored_encoded() {
     let (_gateway, mut agent) = setup().await;
     let (page, log) = (text(5000), Log::default());
     let (body, counted) = (coded("gzip", &page), log.clone());
@@ -110,7 +110,7 @@ async fn what_must_not_be_transformed_is_kept_coded() {
 }
 
 #[tokio::test]
-async fn what_is_not_whole_is_not_kept() {
+async fn truncated_bodies_are_not_stored() {
     let (_gateway, mut agent) = setup().await;
     let page = text(200_000);
     let whole = coded("gzip", &page);
@@ -160,7 +160,7 @@ async fn what_is_not_whole_is_not_kept() {
 }
 
 #[tokio::test]
-async fn an_end_that_may_be_an_accident_is_not_kept() {
+async fn bodies_ended_by_connection_close_are_not_stored() {
     let (_gateway, mut agent) = setup().await;
     let log = Log::default();
     let counted = log.clone();
@@ -217,7 +217,7 @@ async fn ask(agent: &mut Agent, url: &str, fields: &[(&str, &str)]) -> u64 {
 }
 
 #[tokio::test]
-async fn equal_requests_share_a_fetch() {
+async fn equal_concurrent_requests_share_a_fetch() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     let (url, mut feeds) = fed_origin(&[FRESH]).await;
@@ -241,7 +241,7 @@ async fn equal_requests_share_a_fetch() {
 }
 
 #[tokio::test]
-async fn what_is_one_persons_is_not_shared_while_it_comes() {
+async fn private_responses_are_not_shared_while_they_arrive() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     let (url, mut feeds) = fed_origin(&[("cache-control", "private, max-age=600")]).await;
@@ -258,7 +258,7 @@ async fn what_is_one_persons_is_not_shared_while_it_comes() {
 }
 
 #[tokio::test]
-async fn one_who_leaves_does_not_stop_the_others() {
+async fn a_cancelled_request_does_not_stop_its_shared_fetch() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     let (url, mut feeds) = fed_origin(&[FRESH]).await;
@@ -277,7 +277,7 @@ async fn one_who_leaves_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_small_body_is_finished_although_nobody_waits() {
+async fn a_small_body_is_completed_without_a_reader() {
     let (_gateway, mut agent) = setup().await;
     let (url, mut feeds) = fed_origin(&[FRESH, ("content-length", "9")]).await;
     let id = ask(&mut agent, &url, &[]).await;
@@ -295,7 +295,7 @@ async fn a_small_body_is_finished_although_nobody_waits() {
 }
 
 #[tokio::test]
-async fn a_large_body_is_not_fetched_for_nobody() {
+async fn a_large_body_without_a_reader_is_aborted() {
     let (_gateway, mut agent) = setup().await;
     let (url, mut feeds) = fed_origin(&[FRESH, ("content-length", "9000000")]).await;
     let id = ask(&mut agent, &url, &[]).await;
@@ -342,7 +342,7 @@ async fn asked_with_held(
 }
 
 #[tokio::test]
-async fn what_the_agent_holds_does_not_travel() {
+async fn a_held_body_is_not_sent() {
     let (_gateway, mut agent) = setup().await;
     let page = text(100_000);
     let body = coded("gzip", &page);
@@ -373,7 +373,7 @@ async fn what_the_agent_holds_does_not_travel() {
 /// If the agent does not hold the body after all, it repeats the request, which the origin has then received
 /// already.
 #[tokio::test]
-async fn only_what_may_be_asked_twice_is_answered_by_a_hash() {
+async fn only_repeatable_requests_are_answered_by_a_hash() {
     let (_gateway, mut agent) = setup().await;
     let port = serve(|_| async { reply(200, &[], full("done")) }).await;
     let url = format!("http://a.test:{port}/");
@@ -390,7 +390,7 @@ async fn only_what_may_be_asked_twice_is_answered_by_a_hash() {
 }
 
 #[tokio::test]
-async fn a_slow_origin_is_not_waited_for_to_save_the_hop_some_bytes() {
+async fn a_slow_origin_is_not_awaited_to_compare_hashes() {
     let (_gateway, mut agent) = setup().await;
     let (url, mut feeds) = fed_origin(&[]).await;
     let fetch = Fetch {
@@ -408,7 +408,7 @@ async fn a_slow_origin_is_not_waited_for_to_save_the_hop_some_bytes() {
 }
 
 #[tokio::test]
-async fn a_hash_is_no_key_to_what_others_got() {
+async fn knowing_a_hash_gives_no_access_to_private_bodies() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
     let port = serve(|request: Request<Incoming>| async move {

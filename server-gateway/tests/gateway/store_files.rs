@@ -22,7 +22,7 @@ fn cache_file(gateway: &Gateway) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_restart_finds_what_was_stored() {
+async fn stored_responses_survive_a_restart() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     let (url, log) = numbered(FRESH).await;
@@ -36,7 +36,7 @@ async fn a_restart_finds_what_was_stored() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_costs_its_contents_only() {
+async fn a_damaged_file_loses_only_its_contents() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     let (url, _) = numbered(FRESH).await;
@@ -51,7 +51,7 @@ async fn a_damaged_file_costs_its_contents_only() {
 }
 
 #[tokio::test]
-async fn a_cache_can_be_elsewhere_or_nowhere() {
+async fn the_cache_directory_is_configurable_or_off() {
     let elsewhere = tempfile::tempdir().unwrap();
     let dir = elsewhere.path().join("c").to_str().unwrap().to_owned();
     let home = tempfile::tempdir().unwrap();

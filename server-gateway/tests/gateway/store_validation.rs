@@ -55,7 +55,7 @@ enum Answer {
 }
 
 #[tokio::test]
-async fn what_is_stale_is_validated() {
+async fn stale_responses_are_validated() {
     let (_gateway, mut agent) = setup().await;
     let (url, log, answer) = versioned("no-cache").await;
     assert_eq!(get(&mut agent, &url, &[]).await, "version 1");
@@ -83,7 +83,7 @@ async fn what_is_stale_is_validated() {
 }
 
 #[tokio::test]
-async fn a_confirmed_response_is_fresh_again() {
+async fn a_validated_response_is_fresh_again() {
     let (_gateway, mut agent) = setup().await;
     let (url, log, _) = versioned("max-age=600").await;
     assert_eq!(get(&mut agent, &url, &[]).await, "version 1");
@@ -106,7 +106,7 @@ async fn a_confirmed_response_is_fresh_again() {
 }
 
 #[tokio::test]
-async fn a_browsers_own_conditions_are_met() {
+async fn conditional_requests_of_browsers_are_answered() {
     let (_gateway, mut agent) = setup().await;
     let (url, log, answer) = versioned("max-age=600").await;
     // Nothing is stored: the origin evaluates the condition.
@@ -140,7 +140,7 @@ async fn a_browsers_own_conditions_are_met() {
 }
 
 #[tokio::test]
-async fn a_failing_origin_is_stood_in_for_where_that_is_allowed() {
+async fn stale_if_error_applies_to_failing_origins_where_allowed() {
     let (_gateway, mut agent) = setup().await;
     let cases = [
         ("max-age=0", 503, Some("version 1")),
@@ -176,7 +176,7 @@ async fn a_failing_origin_is_stood_in_for_where_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn an_origin_that_is_gone_is_stood_in_for() {
+async fn stale_if_error_applies_to_unreachable_origins() {
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpListener,

@@ -38,7 +38,7 @@ async fn refused(agent: &mut Agent, host: &str, port: u16) -> FailureReason {
 }
 
 #[tokio::test]
-async fn bytes_go_both_ways_and_each_end_closes_by_itself() {
+async fn tunnels_pass_bytes_both_ways_and_close_each_direction_separately() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     // Responds only after the agent's end of stream, so that a lost half-close blocks the test.
@@ -72,7 +72,7 @@ async fn bytes_go_both_ways_and_each_end_closes_by_itself() {
 }
 
 #[tokio::test]
-async fn a_host_that_breaks_off_is_no_clean_end() {
+async fn a_reset_by_the_host_is_not_a_clean_end() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     let port = serve_tcp(|connection: TcpStream| async move {
@@ -135,7 +135,7 @@ async fn a_cancelled_tunnel_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn tunnels_go_only_where_they_may() {
+async fn tunnels_to_forbidden_targets_are_refused() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     let open = serve_tcp(|_| async {}).await;

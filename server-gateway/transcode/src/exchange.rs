@@ -330,7 +330,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn jobs_survive_a_round_trip_and_no_part_of_one_is_a_job(
+        fn jobs_round_trip_and_truncated_jobs_are_rejected(
             job in any_job(),
             picture in proptest::collection::vec(any::<u8>(), 0..60),
         ) {
@@ -342,7 +342,7 @@ mod tests {
         }
 
         #[test]
-        fn replies_survive_a_round_trip_and_no_part_of_one_is_a_reply(reply in any_reply()) {
+        fn replies_round_trip_and_truncated_replies_are_rejected(reply in any_reply()) {
             let wire = reply.encode().expect("a small picture");
             prop_assert_eq!(read_reply(&wire), Ok(reply));
             for length in 0..wire.len() {
@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_changed_on_the_way_is_refused_or_another_message_in_its_only_form(
+        fn changed_messages_are_rejected_or_canonical(
             job in any_job(),
             reply in any_reply(),
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn every_single_changed_byte_of_a_number_that_stands_for_something_is_noticed() {
+    fn a_changed_byte_of_an_enumerated_value_is_detected() {
         let job = Job {
             request: Request::default(),
             milliseconds: 1,
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_taken_for_no_more_than_is_allowed() {
+    fn allocations_stay_within_the_allowed_length() {
         assert_eq!(frame_length([5, 0, 0, 0], 5), Ok(5));
         assert_eq!(frame_length([6, 0, 0, 0], 5), Err(ExchangeError::TooLong(6)));
         assert_eq!(

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cameras_picture_fits_and_a_bomb_does_not() {
+    fn a_camera_picture_fits_the_memory_limit_and_a_bomb_does_not() {
         let (file, header) = webp(4000, 3000);
         let medium = estimate(&file, &header, &request(ImageLevel::Medium, Effort::Quick));
         assert!((70..90).contains(&(medium / MIB)), "{medium}");

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hardly_larger_is_not_sampled() {
+    fn images_hardly_larger_than_the_sample_are_not_sampled() {
         assert_eq!(sampled(&numbered(300, 300)), None);
         assert_eq!(sampled(&numbered(1000, 200)), None);
         assert_eq!(sampled(&numbered(1, 1)), None);

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn light_is_averaged_not_code_values() {
+    fn scaling_averages_linear_light() {
         let board = raster(64, 64, Layout::Rgb, |x, y| {
             vec![if (x + y) % 2 == 0 { 255 } else { 0 }; 3]
         });
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_transparent_lends_no_colour() {
+    fn transparent_pixels_do_not_affect_colours() {
         let half = raster(64, 8, Layout::Rgba, |x, _| {
             if x < 32 {
                 vec![255, 0, 0, 255]
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_larger_than_the_screen_is_scaled() {
+    fn only_images_larger_than_the_screen_are_scaled() {
         let screen = Viewport::default();
         let of = |width, height, layout, content| {
             fitted(&raster(width, height, layout, |_, _| Vec::new()), content, screen)

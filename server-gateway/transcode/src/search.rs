@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_met_from_any_start() {
+    fn the_search_reaches_the_score_from_any_start() {
         for start in [5.0, 40.0, 80.0, 98.0] {
             for offset in [-20.0, -5.0, 0.0] {
                 for target in [40.0, 60.0] {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_met_gives_the_best() {
+    fn an_unreachable_score_gives_the_best_quality() {
         let found = search(95.0, 50.0, -20.0);
         assert!(found.setting.quality > 95.0, "{}", found.setting.quality);
     }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_people_apart_tells_devices_apart() {
+    fn keys_of_requests_with_credentials_differ_by_device() {
         for name in ["cookie", "authorization"] {
             let personal = parts("http://a.test/x", &[(name, "secret")]);
             assert_eq!(key(1, &personal), key(1, &personal));

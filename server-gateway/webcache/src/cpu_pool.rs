@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_is_load_and_a_burst_is_none() {
+    fn sustained_work_is_load_and_a_burst_is_not() {
         let begun = Instant::now();
         let mut average = AverageJobs { jobs: 0.0, at: begun };
         average.update(0, begun + WINDOW);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_counted() {
+    async fn waiting_jobs_are_counted() {
         let cpu_pool = CpuPool::new(2);
         let (mut ends, mut running) = (Vec::new(), Vec::new());
         for _ in 0..6 {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_that_nobody_waits_for_is_not_run() {
+    async fn a_cancelled_job_is_not_run() {
         let cpu_pool = CpuPool::new(1);
         let (end, ended) = oneshot::channel::<()>();
         let mut first = Box::pin(cpu_pool.run(None, move |_| {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn devices_compute_in_turn() {
+    async fn jobs_of_devices_run_in_turn() {
         let cpu_pool = CpuPool::new(1);
         let (end, ended) = oneshot::channel::<()>();
         let (ran, order) = std::sync::mpsc::channel();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn quiet_is_when_nothing_has_been_for_a_while() {
+    async fn the_pool_is_idle_after_a_time_without_jobs() {
         const LONG: Duration = Duration::from_secs(3);
         let cpu_pool = CpuPool::new(1);
         let begun = tokio::time::Instant::now();

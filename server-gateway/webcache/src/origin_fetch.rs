@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_own_origin_is_invalidated() {
+    fn only_urls_of_the_same_origin_are_invalidated() {
         let base: http::Uri = "http://a.test:81/form".parse().unwrap();
         let of = |reference| same_origin(&base, reference);
         assert_eq!(of("/list?x#y").as_deref(), Some("http://a.test:81/list?x"));

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_are_undone_and_described() {
+    fn content_codings_are_decoded_and_the_fields_adapted() {
         let response = parts(
             200,
             &[
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bodyless_responses_have_no_body_whatever_they_say() {
+    fn bodyless_responses_have_no_body_despite_their_fields() {
         let fields = [("content-length", "10")];
         for (method, status) in [(Method::HEAD, 200), (Method::GET, 304), (Method::GET, 204)] {
             let head = head(method, parts(status, &fields), true);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_could_be_an_accident_is_doubted() {
+    fn a_body_without_length_or_framing_has_a_doubtful_end() {
         let ends = |fields: &[(&str, &str)]| head(Method::GET, parts(200, fields), false).integrity;
         assert_eq!(ends(&[]), Integrity::Doubtful);
         assert_eq!(ends(&[("transfer-encoding", "chunked")]), Integrity::Certain);

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directives_are_found_however_they_are_written() {
+    fn directives_are_found_in_any_notation() {
         let mut headers = HeaderMap::new();
         for value in ["public, Max-Age = \"60\"", "stale-if-error=5"] {
             headers.append(header::CACHE_CONTROL, HeaderValue::from_static(value));

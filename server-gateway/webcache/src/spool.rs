@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_may_have_more_kept() {
+    fn a_reader_can_raise_the_buffer_limit() {
         let mut spool = Spool::new(Arc::default());
         let _reader = spool.join();
         spool.keep(4 * 1024 * 1024);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_kept_while_memory_is_short() {
+    fn little_is_buffered_while_memory_is_short() {
         let budget = Arc::new(SpoolBudget::default());
         budget.0.store(MAX_TOTAL + 1, Relaxed);
         let mut spool = Spool::new(Arc::clone(&budget));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn tiny_chunks_count_too() {
+    fn small_chunks_count_with_their_overhead() {
         let mut spool = Spool::new(Arc::default());
         let _reader = spool.join();
         let mut pushed = 0;

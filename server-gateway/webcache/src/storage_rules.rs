@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_never_be_used_is_not_kept() {
+    fn responses_that_can_never_be_reused_are_not_stored() {
         let request = parts("http://a.test/", &[("referer", "http://a.test/")]);
         let asker = asker(1, &request);
         let storage_decision = |fields: &[(&'static str, &'static str)]| {

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalidation_is_seen_by_what_began_before() {
+    fn an_invalidation_changes_the_epoch_of_earlier_requests() {
         let writes = Writes::default();
         let (one, other) = (writes.epoch("http://a.test/"), writes.epoch("http://b.test/"));
         writes.invalidate("http://a.test/");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_being_stored_is_waited_for() {
+    async fn lookups_wait_for_responses_being_stored() {
         let writes = Arc::new(Writes::default());
         let (first, second) = (writes.begin("http://a.test/"), writes.begin("http://a.test/"));
         writes.settled("http://b.test/").await;

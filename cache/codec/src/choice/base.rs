@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_base_is_taken_and_a_useless_one_is_not() {
+    fn the_most_similar_base_is_chosen_and_a_useless_base_is_rejected() {
         let body = [words(1, 300), words(2, 40)].concat();
         let (near, nearer, other) = (words(1, 200), words(1, 300), words(9, 300));
         let link = Some(BitRate::kbps(384));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_with_the_beginning_must_help_more_the_longer_a_body_is() {
+    fn a_base_of_the_beginning_must_save_more_for_a_longer_body() {
         let mut based = choose_base(&[offered((0, &&words(1, 300)))], &words(1, 300), None, None).unwrap();
         assert_eq!(based.verdict, Verdict::Sure);
         let pays =
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn dictionaries_are_for_slow_links_and_known_types() {
+    fn dictionaries_are_offered_only_on_slow_links_and_for_known_types() {
         let first = [b"/*! jQuery v3.5.1 */".as_slice(), &[b' '; 300]].concat();
         let count = |set, content_type, kbps| {
             shipped(set, Some(content_type), &first, Some(BitRate::kbps(kbps))).len()

@@ -42,7 +42,7 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn types_and_signatures_of_compressed_formats_are_left_alone() {
+fn bodies_of_compressed_formats_are_not_compressed_again() {
     for content_type in [
         "image/jpeg",
         "IMAGE/PNG; q=1",
@@ -81,7 +81,7 @@ fn types_and_signatures_of_compressed_formats_are_left_alone() {
 }
 
 #[test]
-fn effort_falls_with_the_rate() {
+fn higher_link_rates_get_lower_effort() {
     let at = |kbps| choose(traits("text/css", kbps), b"a {}");
     assert_eq!(at(2_000_000), Coder::Identity);
     assert_eq!(at(100_000).coding(), Coding::Zstd);
@@ -97,7 +97,7 @@ fn effort_falls_with_the_rate() {
 }
 
 #[test]
-fn small_bodies_keep_the_smaller_form() {
+fn small_bodies_are_sent_in_the_smaller_coding() {
     for (body, coding) in [
         (b"".to_vec(), Coding::Identity),
         (b"GIF".to_vec(), Coding::Identity),
@@ -119,7 +119,7 @@ fn small_bodies_keep_the_smaller_form() {
 }
 
 #[test]
-fn the_first_window_decides() {
+fn the_first_window_decides_the_coding() {
     let text: Vec<u8> = b"some words of a page "
         .iter()
         .copied()
@@ -141,7 +141,7 @@ fn the_first_window_decides() {
 }
 
 #[test]
-fn a_flush_decides_and_sends() {
+fn a_flush_decides_the_coding_and_writes_a_window() {
     let mut wire = Vec::new();
     let mut encoder = AdaptiveEncoder::new(KEY, traits("text/event-stream", 40));
     encoder.flush(&mut wire).unwrap();
@@ -180,7 +180,7 @@ fn words(seed: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_fixed_effort_follows_neither_link_nor_load() {
+fn a_fixed_effort_ignores_link_and_load() {
     let text = vec![b'x'; 40_000];
     for (kbps, load) in [(40, Load::NONE), (384, Load::of(40, 2)), (2_000_000, Load::NONE)] {
         let fixed = BodyTraits {
@@ -199,7 +199,7 @@ fn a_fixed_effort_follows_neither_link_nor_load() {
 }
 
 #[test]
-fn a_held_version_makes_the_next_one_small() {
+fn a_new_version_is_small_against_the_held_version() {
     for length in [3_000, 32_768, 100_000, 900_000, 1_900_000] {
         let old = words(1, length);
         let mut new = old.clone();
@@ -229,7 +229,7 @@ fn a_held_version_makes_the_next_one_small() {
 }
 
 #[test]
-fn a_base_that_does_not_help_is_not_named() {
+fn a_base_that_saves_nothing_is_not_used() {
     let body = words(1, 50_000);
     let mut wire = Vec::new();
     let mut encoder =
@@ -242,7 +242,7 @@ fn a_base_that_does_not_help_is_not_named() {
 
 /// Sizes of bodies with and without a guess in common with a base differ by less than the padding.
 #[test]
-fn hidden_sizes_are_steps_and_the_body_is_the_same() {
+fn padded_bodies_have_stepped_sizes_and_decode_to_the_same_bytes() {
     let base = words(1, 40_000);
     let mut sizes = std::collections::BTreeMap::<usize, u32>::new();
     for tail in 0..200 {
@@ -262,7 +262,7 @@ fn hidden_sizes_are_steps_and_the_body_is_the_same() {
 }
 
 #[test]
-fn text_is_mixed_on_slow_links_where_the_peer_takes_it_and_there_is_memory() {
+fn text_is_context_mixed_on_slow_links_if_the_peer_accepts_it_and_memory_is_free() {
     let coded = |content_type: &str, kbps: u64, memory: Option<&MixMemory>, body: &[u8]| {
         let mut encoder = AdaptiveEncoder::new(KEY, traits(content_type, kbps)).with_mixing(memory.cloned());
         let mut wire = Vec::new();
@@ -308,7 +308,7 @@ fn text_is_mixed_on_slow_links_where_the_peer_takes_it_and_there_is_memory() {
 }
 
 #[test]
-fn effort_falls_with_the_load() {
+fn higher_processor_load_gets_lower_effort() {
     let at = |kbps, jobs| {
         let load = Load::of(jobs, 2);
         choose(
@@ -342,7 +342,7 @@ fn effort_falls_with_the_load() {
 }
 
 #[test]
-fn what_was_coded_before_is_sent_again_unless_a_base_pays() {
+fn an_earlier_encoding_is_reused_unless_a_base_is_smaller() {
     const OTHER: [u8; 32] = [4; 32];
     for length in [3_000, 100_000] {
         let body = words(1, length);

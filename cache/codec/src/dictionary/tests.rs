@@ -44,7 +44,7 @@ const FIRST_SET: [(usize, &str); 8] = [
 ];
 
 #[test]
-fn contents_never_change() {
+fn dictionary_contents_match_their_pinned_hashes() {
     let here: Vec<_> = ALL
         .iter()
         .map(|shipped| {
@@ -62,7 +62,7 @@ fn contents_never_change() {
 }
 
 #[test]
-fn names_tell_dictionaries_apart() {
+fn each_dictionary_has_its_own_name() {
     let names: BTreeSet<_> = all().map(|hash| hash.as_bytes()[..6].to_vec()).collect();
     assert_eq!(names.len(), ALL.len());
     assert!(names.iter().all(|name| knows(name)));
@@ -72,7 +72,7 @@ fn names_tell_dictionaries_apart() {
 }
 
 #[test]
-fn what_is_unpacked_does_not_pile_up() {
+fn unpacked_dictionaries_use_bounded_memory() {
     for _ in 0..2 {
         for hash in all() {
             assert!(find(hash.as_bytes()).unwrap().len() <= MAX_BASE, "{hash}");
@@ -82,7 +82,7 @@ fn what_is_unpacked_does_not_pile_up() {
 }
 
 #[test]
-fn libraries_are_known_by_what_they_begin_with() {
+fn libraries_are_recognised_by_their_banner() {
     let fitting = |media, first: &[u8]| {
         fitting(1, media, first)
             .filter(|shipped| shipped.fit != Fit::Any)

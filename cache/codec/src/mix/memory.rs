@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_is_free_again() {
+    fn dropped_models_return_their_memory() {
         let memory = MixMemory::new(ByteCount::new(100));
         let first = memory.take(60);
         assert!(first.is_some() && memory.take(41).is_none());

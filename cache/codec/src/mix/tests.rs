@@ -86,7 +86,7 @@ fn size(windows: &Windows) -> usize {
 }
 
 #[test]
-fn any_bytes_come_back_through_any_windows() {
+fn any_bytes_round_trip_in_any_windows() {
     let fragments = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..80),
         (0u32..6, any::<u32>()).prop_map(|(items, seed)| page(items, seed)),
@@ -120,7 +120,7 @@ fn flushes_and_noise_cost_little() {
 }
 
 #[test]
-fn hostile_windows_end_in_an_error_or_in_as_many_bytes_as_announced() {
+fn malformed_windows_give_an_error_or_the_announced_length() {
     let valid = encode(&page(20, 3), 700);
     let index = any::<prop::sample::Index>();
     let changes = proptest::collection::vec((index.clone(), index, any::<u8>()), 1..4);
@@ -144,7 +144,7 @@ fn hostile_windows_end_in_an_error_or_in_as_many_bytes_as_announced() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_and_a_failed_decoder_stays_failed() {
+fn malformed_windows_are_rejected_and_a_failed_decoder_stays_failed() {
     let body = page(3, 3);
     let valid = encode(&body, MAX_WINDOW);
     let refused = |change: &dyn Fn(&mut Vec<u8>, &mut usize)| {
@@ -171,7 +171,7 @@ fn what_is_malformed_is_refused_and_a_failed_decoder_stays_failed() {
 /// If this test fails, the format has changed, and peers of the other version decode other bytes: raise
 /// `VERSION`.
 #[test]
-fn the_coded_bytes_are_pinned() {
+fn encoded_bytes_match_golden_vectors() {
     let coded: Vec<u8> = encode(&page(600, 3), 20_000)
         .into_iter()
         .flat_map(|(coded, _)| coded)

@@ -77,7 +77,7 @@ fn page(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn each_coding_is_undone_at_any_split() {
+fn each_coding_is_decoded_however_the_input_is_split() {
     let body = page(300_000);
     for coding in ALL {
         let coded = apply(coding, &body);
@@ -183,7 +183,7 @@ fn zstd_frames_follow_each_other_and_windows_are_bounded() {
 }
 
 #[test]
-fn idle_calls_do_no_harm() {
+fn empty_inputs_change_nothing() {
     for coding in ALL {
         let coded = apply(coding, &page(50_000));
         let mut undo = Undo::new(&[coding], UndoLimits::default()).unwrap();
@@ -208,7 +208,7 @@ fn idle_calls_do_no_harm() {
 }
 
 #[test]
-fn stacks_are_undone_in_reverse_order() {
+fn several_codings_are_decoded_in_reverse_order() {
     let body = page(150_000);
     let stack = [OriginCoding::Brotli, OriginCoding::Gzip, OriginCoding::Zstd];
     let coded = stack
@@ -235,7 +235,7 @@ fn an_empty_body_is_empty_in_any_coding() {
 }
 
 #[test]
-fn every_truncation_is_told() {
+fn every_truncation_is_an_error() {
     let body = page(5_000);
     for coding in [
         OriginCoding::Brotli,
@@ -262,7 +262,7 @@ fn every_truncation_is_told() {
 }
 
 #[test]
-fn corrupt_data_is_told_for_good() {
+fn corrupt_data_is_an_error_for_all_later_calls() {
     for (coding, data) in [
         (OriginCoding::Gzip, b"<html>not coded at all</html>".to_vec()),
         (OriginCoding::Zstd, b"<html>not coded at all</html>".to_vec()),
@@ -286,7 +286,7 @@ fn corrupt_data_is_told_for_good() {
 }
 
 #[test]
-fn bombs_are_stopped() {
+fn decompression_bombs_are_stopped_at_the_limit() {
     let zeros = vec![0; 40 << 20];
     let limits = UndoLimits {
         free_output: ByteCount::mib(1),
@@ -323,7 +323,7 @@ fn bombs_are_stopped() {
 }
 
 #[test]
-fn junk_behind_the_end_is_passed_over() {
+fn bytes_after_the_end_are_ignored() {
     for coding in [OriginCoding::Brotli, OriginCoding::Deflate, OriginCoding::Gzip] {
         let coded = [apply(coding, b"abc"), b"<!-- junk -->".to_vec()].concat();
         for size in [1, 1000] {
@@ -362,7 +362,7 @@ fn damaged_data_never_panics() {
 const DAMAGES: usize = 1_000;
 
 #[test]
-fn names_are_read_in_any_case() {
+fn coding_names_ignore_case() {
     assert_eq!("X-GZip".parse(), Ok(OriginCoding::Gzip));
     assert_eq!("BR".parse(), Ok(OriginCoding::Brotli));
     assert_eq!(

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_give_themselves_back() {
+    fn integers_round_trip() {
         for bits in 0..32 {
             for value in [(1_u32 << bits) - 1, 1 << bits, u32::MAX >> bits] {
                 let mut out = Vec::new();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_or_too_large_is_told() {
+    fn truncated_and_too_large_integers_are_rejected() {
         assert_eq!(take(&mut &[0x81, 0x80][..]), Err(IntegerFault::Incomplete));
         assert_eq!(take(&mut &[][..]), Err(IntegerFault::Incomplete));
         assert_eq!(take(&mut &[0xff; 12][..]), Err(IntegerFault::Overflow));

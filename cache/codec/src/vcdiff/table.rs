@@ -127,7 +127,7 @@ mod tests {
 
     /// Entries of the table in RFC 3284 section 5.6.
     #[test]
-    fn entries_are_those_of_the_rfc() {
+    fn table_entries_match_rfc_3284() {
         assert_eq!(DEFAULT[0], (Run, Noop));
         assert_eq!(DEFAULT[1], (Add { size: 0 }, Noop));
         assert_eq!(DEFAULT[18], (Add { size: 17 }, Noop));

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_coded_once_goes_out_under_any_key() {
+    fn an_encoding_is_replayed_under_any_window_key() {
         for coder in [Coder::Brotli { quality: 5 }, Coder::Zstd { level: 3 }] {
             for length in [1, 5_000, MAX_WINDOW, MAX_WINDOW + 1, 3 * MAX_WINDOW, 200_000] {
                 let body = text(length);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn another_body_than_the_one_that_was_coded_is_refused() {
+    fn a_replay_rejects_a_different_body() {
         let body = text(50_000);
         let wire = coded(&body, Coder::Zstd { level: 3 }, 0);
         let (kept, _) = CodedBody::of_windows(KEY, Coding::Zstd, &wire).unwrap();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_and_sound_bodies_are_taken() {
+    fn stored_encodings_require_complete_and_valid_windows() {
         let body = text(70_000);
         let mut wire = coded(&body, Coder::Brotli { quality: 5 }, 0);
         assert!(CodedBody::of_windows(OTHER, Coding::Brotli, &wire).is_none());

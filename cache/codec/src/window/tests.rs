@@ -82,7 +82,7 @@ fn decode(coding: Coding, wire: &[u8]) -> (Vec<u8>, Result<ContentHash, DecodeEr
 }
 
 #[test]
-fn ends_are_send() {
+fn encoders_and_decoders_are_send() {
     fn send<T: Send + 'static>() {}
     send::<BodyEncoder>();
     send::<BodyDecoder>();
@@ -113,7 +113,7 @@ fn every_length_and_coder_round_trips() {
 }
 
 #[test]
-fn a_window_far_beyond_the_coders_window_round_trips() {
+fn a_body_larger_than_the_coders_window_round_trips() {
     let body: Vec<u8> = [noise(40_000), text(2_000_000), noise(40_000)].concat();
     for coder in [Coder::Zstd { level: 19 }, Coder::Brotli { quality: 5 }] {
         let (out, result) = decode(coder.coding(), &encode(coder, &body));
@@ -123,7 +123,7 @@ fn a_window_far_beyond_the_coders_window_round_trips() {
 }
 
 #[test]
-fn flushed_bytes_arrive_without_what_follows() {
+fn flushed_bytes_decode_without_later_windows() {
     for coder in CODERS {
         let mut encoder = BodyEncoder::new(KEY, coder, None).unwrap();
         let mut decoder = BodyDecoder::new(KEY, coder.coding(), BodyLimits::default());
@@ -182,7 +182,7 @@ fn golden_vectors() {
 }
 
 #[test]
-fn a_changed_byte_never_gets_through() {
+fn a_changed_byte_is_never_delivered() {
     for coder in CODERS {
         let body = text(2 * MAX_WINDOW + 500);
         let wire = encode(coder, &body);
@@ -284,7 +284,7 @@ fn swapped_and_repeated_windows_fail() {
 }
 
 #[test]
-fn every_truncation_is_told() {
+fn every_truncation_is_an_error() {
     for coder in CODERS {
         let body = text(MAX_WINDOW + 300);
         let wire = encode(coder, &body);
@@ -354,7 +354,7 @@ fn a_window_that_inflates_beyond_its_length_is_a_mismatch() {
 }
 
 #[test]
-fn coded_bytes_that_are_not_used_up_are_a_mismatch() {
+fn unused_coded_bytes_are_a_mismatch() {
     for coder in [Coder::Zstd { level: 3 }, Coder::Brotli { quality: 5 }] {
         let mut compressor = crate::compress::Compressor::new(coder, None, &[]).unwrap();
         let mut coded = Vec::new();
@@ -391,7 +391,7 @@ fn large_coder_windows_are_refused() {
 }
 
 #[test]
-fn nothing_behind_the_end_is_taken() {
+fn bytes_after_the_last_window_are_rejected() {
     let mut wire = encode(Coder::Brotli { quality: 5 }, b"abc");
     wire.extend_from_slice(b"next");
     let mut rest = wire.as_slice();
@@ -461,7 +461,7 @@ proptest! {
 }
 
 #[test]
-fn a_mixed_body_crosses_windows_and_resumes_behind_a_bad_one() {
+fn a_context_mixed_body_of_several_windows_resumes_after_a_damaged_one() {
     let body = crate::mix::tests::page(900, 3);
     assert!(body.len() > 2 * MAX_WINDOW);
     let length = Some(ByteCount::new(body.len() as u64));

@@ -37,7 +37,7 @@ fn copied(mode: u8, addresses: &[u8]) -> Window {
 }
 
 #[test]
-fn headers_that_are_not_supported() {
+fn unsupported_headers_are_rejected() {
     assert_eq!(failure(b"PK\x03\x04 no delta"), DecodeError::NotVcdiff);
     assert_eq!(failure(&[0xd6, 0xc3, 0xc4, b'S', 0]), DecodeError::Version(b'S'));
     assert_eq!(
@@ -56,7 +56,7 @@ fn headers_that_are_not_supported() {
 }
 
 #[test]
-fn windows_that_are_not_supported() {
+fn unsupported_windows_are_rejected() {
     let window = |bytes: &[u8]| failure(&[&HEADER, bytes].concat());
     assert_eq!(window(&[8]), DecodeError::UnknownWindowBits(8));
     assert_eq!(window(&[3, 1, 0]), DecodeError::TwoSegments);
@@ -69,7 +69,7 @@ fn windows_that_are_not_supported() {
 }
 
 #[test]
-fn instructions_beyond_their_sections() {
+fn instructions_beyond_their_sections_are_rejected() {
     let mut window = added();
     window.data.pop();
     assert_eq!(failure(&window.delta()), DecodeError::SectionShort(Section::Data));
@@ -122,7 +122,7 @@ fn instructions_beyond_their_sections() {
 }
 
 #[test]
-fn addresses_beyond_the_position() {
+fn addresses_beyond_the_position_are_rejected() {
     for (mode, address) in [
         (0, &[16][..]),
         (1, &[17]),
@@ -140,7 +140,7 @@ fn addresses_beyond_the_position() {
 }
 
 #[test]
-fn windows_of_another_length_than_they_claim() {
+fn windows_with_a_wrong_length_are_rejected() {
     let short = Window { length: 5, ..added() };
     assert_eq!(
         failure(&short.delta()),
@@ -159,7 +159,7 @@ fn windows_of_another_length_than_they_claim() {
 }
 
 #[test]
-fn segments_outside_of_the_source() {
+fn segments_outside_the_source_are_rejected() {
     for (length, start) in [(17, 0), (1, 16), (16, 1), (u32::MAX, u32::MAX)] {
         let window = Window {
             segment: Some((length, start)),
@@ -184,7 +184,7 @@ fn segments_outside_of_the_source() {
 }
 
 #[test]
-fn a_wrong_checksum() {
+fn a_wrong_checksum_is_rejected() {
     let window = Window {
         checksum: Some(0x1234_5678),
         ..added()
@@ -298,7 +298,7 @@ fn limits_hold() {
 }
 
 #[test]
-fn a_claimed_length_takes_no_memory() {
+fn a_claimed_length_allocates_no_memory() {
     // A window of 16 MiB without contents, and sections beyond all limits.
     let mut delta = HEADER.to_vec();
     delta.extend_from_slice(&[
@@ -312,7 +312,7 @@ fn a_claimed_length_takes_no_memory() {
 }
 
 #[test]
-fn an_error_stays() {
+fn a_failed_decoder_stays_failed() {
     let mut decoder = Decoder::new(SOURCE, Limits::default()).unwrap();
     assert_eq!(decoder.next(&mut &b"no delta"[..]), Err(DecodeError::NotVcdiff));
     assert_eq!(decoder.next(&mut &HEADER[..]), Err(DecodeError::NotVcdiff));

@@ -54,7 +54,7 @@ fn xdelta3_verifies_our_checksums() {
 }
 
 #[test]
-fn we_decode_what_xdelta3_writes() {
+fn our_decoder_decodes_deltas_of_xdelta3() {
     let xdelta = Xdelta::new();
     // With checksum and file names (the default), without either, with an application header, and at several
     // levels.
@@ -79,7 +79,7 @@ fn we_decode_what_xdelta3_writes() {
 }
 
 #[test]
-fn we_decode_what_xdelta3_writes_in_many_windows() {
+fn our_decoder_decodes_deltas_of_xdelta3_in_many_windows() {
     let xdelta = Xdelta::new();
     for (old, new) in texts() {
         // The smallest window that xdelta3 accepts.

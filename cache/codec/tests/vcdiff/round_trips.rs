@@ -46,7 +46,7 @@ fn targets(old: Vec<u8>) -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn random_texts_come_back() {
+fn random_texts_round_trip() {
     const SEED: u64 = 0x5eed_3284;
     println!("seed {SEED:#x}");
     let mut runner = TestRunner::new(Config {
@@ -72,7 +72,7 @@ fn random_texts_come_back() {
 }
 
 #[test]
-fn extreme_texts_come_back() {
+fn extreme_texts_round_trip() {
     let zeros = vec![0; 100_000];
     let periodic: Vec<u8> = (0..=255).cycle().take(50_000).collect();
     let texts: [&[u8]; 6] = [b"", b"a", b"abc", b"abcd", &zeros, &periodic];
@@ -86,14 +86,14 @@ fn extreme_texts_come_back() {
 }
 
 #[test]
-fn texts_of_a_megabyte_come_back() {
+fn texts_of_a_megabyte_round_trip() {
     for pair in pairs::large(pairs::SEED, 1) {
         check(&pair.old, &pair.new, Effort::Fast, Checksum::Adler32).unwrap();
     }
 }
 
 #[test]
-fn another_source_is_noticed_by_the_checksum() {
+fn a_wrong_source_fails_the_checksum() {
     for pair in pairs::generated(7, 2) {
         let delta = encode_with(&pair.old, &pair.new, Effort::Fast, Checksum::Adler32);
         let mut other = pair.old.clone();

@@ -41,7 +41,7 @@ fn the_example_of_section_3() {
 }
 
 #[test]
-fn every_mode_of_an_address() {
+fn every_address_mode_is_decoded() {
     // Copies of 4 bytes: SELF 8; HERE with distance 8 (address 12); near slot 0 + 1 = 9; same slot of 12.
     let window = Window {
         segment: Some((16, 0)),
@@ -72,7 +72,7 @@ fn a_segment_may_be_any_part_of_the_source() {
 }
 
 #[test]
-fn caches_start_anew_with_every_window() {
+fn address_caches_are_reset_in_every_window() {
     // The near cache is all 0 at the start of each window.
     let mut delta = HEADER.to_vec();
     for _ in 0..2 {
@@ -156,7 +156,7 @@ fn a_delta_without_windows_is_empty() {
 }
 
 #[test]
-fn pieces_decode_like_the_whole() {
+fn a_delta_in_pieces_decodes_like_the_whole() {
     let pair = pairs::generated(9, 1).swap_remove(0);
     let mut delta = encode(&pair.old, &pair.new, Effort::Best);
     // A second delta's windows after the first, with the same source.

@@ -28,7 +28,7 @@ const NAVIGATE: (&str, &str) = ("sec-fetch-mode", "navigate");
 const NO_CORS: (&str, &str) = ("sec-fetch-mode", "no-cors");
 
 #[test]
-fn documents_of_tabs_belong_to_their_own_site() {
+fn top_level_documents_are_in_the_partition_of_their_site() {
     let fields = [
         NAVIGATE,
         ("sec-fetch-dest", "document"),
@@ -43,7 +43,7 @@ fn documents_of_tabs_belong_to_their_own_site() {
 }
 
 #[test]
-fn documents_of_frames_belong_to_both_sites() {
+fn frame_documents_are_in_the_partition_of_both_sites() {
     let frame = |referrer| {
         let fields = [NAVIGATE, ("sec-fetch-dest", "iframe"), ("referer", referrer)];
         partition_of("https://frame.test/", &fields)
@@ -60,7 +60,7 @@ fn documents_of_frames_belong_to_both_sites() {
 }
 
 #[test]
-fn sub_resources_belong_to_the_site_that_asks() {
+fn subresources_are_in_the_partition_of_the_requesting_site() {
     let url = "https://cdn.test/lib.js";
     let from = |fields: &[(&'static str, &str)]| partition_of(url, fields);
     let (cross, same) = (
@@ -88,7 +88,7 @@ fn sub_resources_belong_to_the_site_that_asks() {
 }
 
 #[test]
-fn a_style_sheet_of_another_site_does_not_say_who_asks() {
+fn a_request_from_another_sites_style_sheet_has_no_partition() {
     let cross = ("sec-fetch-site", "cross-site");
     let of_sheet = [NO_CORS, cross, ("referer", "https://cdn.test/style.css")];
     let context = of("https://cdn.test/picture.png", &of_sheet);
@@ -98,7 +98,7 @@ fn a_style_sheet_of_another_site_does_not_say_who_asks() {
 }
 
 #[test]
-fn plain_http_tells_by_other_fields() {
+fn without_fetch_metadata_the_context_follows_from_other_fields() {
     let url = "http://a.test/page";
     let upgrade = ("upgrade-insecure-requests", "1");
     let accept = ("accept", "text/html,application/xhtml+xml");
@@ -121,7 +121,7 @@ fn plain_http_tells_by_other_fields() {
 }
 
 #[test]
-fn repeated_fields_say_nothing() {
+fn repeated_fields_are_ignored() {
     let url = "https://victim.test/x";
     let mut fields = headers(&[("sec-fetch-mode", "no-cors"), ("sec-fetch-site", "same-origin")]);
     fields.append("sec-fetch-site", HeaderValue::from_static("cross-site"));
@@ -136,7 +136,7 @@ fn repeated_fields_say_nothing() {
 }
 
 #[test]
-fn documents_are_for_the_same_credentials_always() {
+fn stored_documents_require_equal_credentials() {
     let url = "https://bank.test/account";
     let document = |fields: &[(&'static str, &str)]| of(url, &[&[NAVIGATE], fields].concat());
     let (ada, bob) = (("cookie", "sid=ada"), ("cookie", "sid=bob"));
@@ -149,7 +149,7 @@ fn documents_are_for_the_same_credentials_always() {
 }
 
 #[test]
-fn objects_are_for_others_if_no_credentials_made_them() {
+fn objects_fetched_without_credentials_may_serve_others() {
     let url = "https://bank.test/app.js";
     let object = |fields: &[(&'static str, &str)]| of(url, fields);
     let (ada, bob) = (("cookie", "sid=ada"), ("cookie", "sid=bob"));
@@ -187,7 +187,7 @@ fn credentials_are_cookies_and_authorization() {
 }
 
 #[test]
-fn strangers_are_told() {
+fn cross_site_requests_with_credentials_are_recognised() {
     let by = |fields: &[(&'static str, &str)]| {
         let fields = [&[NAVIGATE], fields].concat();
         of("https://a.test/", &fields).is_credentialed_by_stranger(&headers(&fields))
@@ -201,7 +201,7 @@ fn strangers_are_told() {
 }
 
 #[test]
-fn shapes_tell_requests_apart() {
+fn different_requests_have_different_shapes() {
     let url = "https://a.test/x";
     let shape = |fields: &[(&'static str, &str)]| of(url, fields).shape();
     let (script, image) = (("sec-fetch-dest", "script"), ("sec-fetch-dest", "image"));
@@ -227,7 +227,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn a_partition_is_never_that_of_somebody_who_did_not_ask(host in "[a-c]", from in "[a-c]") {
+    fn the_partition_is_that_of_the_requesting_site(host in "[a-c]", from in "[a-c]") {
         let url = format!("http://{host}.test/x");
         let context = of(&url, &[("referer", &format!("http://{from}.test/"))]);
         proptest::prop_assert_eq!(context.partition().unwrap().to_string(), format!("http://{from}.test"));

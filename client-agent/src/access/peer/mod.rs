@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn our_own_connections_are_ours_in_every_family() {
+    async fn own_connections_are_recognised_in_every_address_family() {
         let own = UserId::own();
         for (listen, dial) in [
             ("127.0.0.1:0", "127.0.0.1:PORT"),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_has_gone_is_not_root() {
+    async fn a_socket_of_an_ended_program_is_not_roots() {
         let (client, served) = connect("127.0.0.1:0", "127.0.0.1:PORT").unwrap();
         let (local, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
         drop(client);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sockets_that_belong_to_somebody_count() {
+    fn only_sockets_with_an_owner_have_a_user() {
         let row = |state, inode| {
             Row {
                 state,
@@ -258,7 +258,7 @@ mod tests {
 
     /// Prints the cost of finding the user with thousands of connections; no assertion on the time.
     #[tokio::test]
-    async fn the_cost_of_finding_users_is_told() {
+    async fn the_cost_of_a_user_lookup_is_printed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut held = Vec::new();

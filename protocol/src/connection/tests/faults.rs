@@ -145,7 +145,7 @@ fn a_new_address_is_followed_and_challenged() {
 }
 
 #[test]
-fn an_unread_stream_bounds_memory_and_goes_on_when_read() {
+fn an_unread_stream_bounds_memory_and_continues_when_read() {
     for loss in [0.0, 0.1] {
         let config = TransportConfig {
             receive_buffer: ByteCount::kib(64),
@@ -204,7 +204,7 @@ fn an_unread_stream_bounds_memory_and_goes_on_when_read() {
 }
 
 #[test]
-fn chaos_of_cancelled_and_stopped_streams_leaves_nothing_behind() {
+fn randomly_cancelled_and_stopped_streams_leave_no_state() {
     let seeds = std::env::var("LONGHAUL_SEEDS")
         .ok()
         .and_then(|n| n.parse().ok())
@@ -368,7 +368,7 @@ fn an_idle_session_sends_one_packet_each_way_in_25_seconds() {
 }
 
 #[test]
-fn urgent_data_waits_for_one_packet_and_the_queue() {
+fn urgent_data_waits_at_most_for_one_packet_and_the_queue() {
     let (up, down) = hop("umts-384");
     let mut pair = Pair::new(Some("umts-384"), up, down, 1);
     let mut server = User::default();
@@ -408,7 +408,7 @@ fn an_agent_keeps_to_the_address_that_it_dialled() {
 }
 
 #[test]
-fn an_idle_session_is_silent_although_packets_overtook_each_other() {
+fn an_idle_session_stays_silent_after_reordering() {
     for seed in 0..20 {
         let (mut up, mut down) = hop("lte");
         (up.reorder, down.reorder) = (0.3, 0.3);
@@ -430,7 +430,7 @@ fn an_idle_session_is_silent_although_packets_overtook_each_other() {
 }
 
 #[test]
-fn the_first_packet_from_another_network_holds_three_times_data() {
+fn the_first_packet_from_a_new_address_is_padded_to_allow_a_reply() {
     let (up, down) = hop("gprs-3+1");
     let mut pair = Pair::new(Some("gprs-3+1"), up, down, 1);
     let mut users = (User::default(), User::default());
@@ -447,7 +447,7 @@ fn the_first_packet_from_another_network_holds_three_times_data() {
 }
 
 #[test]
-fn who_was_closed_stays_to_meet_late_packets() {
+fn a_closed_connection_drains_late_packets() {
     let (up, down) = hop("umts-384");
     let mut pair = Pair::new(Some("umts-384"), up, down, 1);
     pair.agent.close(pair.now, 0, "done");

@@ -6,7 +6,7 @@ fn load(pair: &mut Pair, users: &mut (User, User), bytes: usize) -> Duration {
 }
 
 #[test]
-fn bulk_finds_what_the_path_takes_and_small_messages_try_nothing() {
+fn bulk_data_searches_the_path_mtu_and_small_messages_do_not() {
     for (mtu, payload) in [(1500, 1472), (1492, 1464), (1420, 1392), (1280, 1252)] {
         let (mut up, mut down) = hop("umts-384");
         (up.mtu, down.mtu) = (mtu, mtu);
@@ -30,7 +30,7 @@ fn bulk_finds_what_the_path_takes_and_small_messages_try_nothing() {
 }
 
 #[test]
-fn a_page_on_an_ordinary_path_gains_at_once() {
+fn a_page_on_an_ethernet_path_uses_full_datagrams_at_once() {
     let (up, down) = hop("gprs-3+1");
     let mut pair = Pair::new(Some("gprs-3+1"), up, down, 3);
     let mut users = (User::default(), User::default());
@@ -40,7 +40,7 @@ fn a_page_on_an_ordinary_path_gains_at_once() {
 }
 
 #[test]
-fn a_path_that_becomes_narrow_costs_seconds_and_nothing_else() {
+fn a_path_whose_mtu_falls_costs_only_seconds() {
     let (up, down) = hop("umts-384");
     let mut pair = Pair::new(Some("umts-384"), up, down, 3);
     let mut users = (User::default(), User::default());
@@ -60,7 +60,7 @@ fn a_path_that_becomes_narrow_costs_seconds_and_nothing_else() {
 }
 
 #[test]
-fn a_peer_that_takes_less_is_sent_less() {
+fn datagrams_stay_within_the_peers_limit() {
     let (up, down) = hop("umts-384");
     let small = TransportConfig {
         max_udp_payload: 1300,

@@ -131,7 +131,7 @@ fn the_same_seed_gives_the_same_packets() {
 }
 
 #[test]
-fn random_loss_costs_little_more_than_what_is_lost() {
+fn random_loss_costs_little_more_than_the_lost_packets() {
     for (name, size) in [("umts-384", 1_000_000), ("wlan-lossy", 20_000_000)] {
         let mut clean = 0.0;
         for (loss, least) in [(0.0, 0.9), (0.01, 0.95), (0.05, 0.93), (0.10, 0.88)] {

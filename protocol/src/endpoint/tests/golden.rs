@@ -29,7 +29,7 @@ fn transport() -> TransportConfig {
 }
 
 #[test]
-fn init_and_resp_are_these() {
+fn init_and_resp_match_golden_vectors() {
     let now = Timestamp::from_nanos(1_234_567_890);
     let agent = AgentEndpointConfig {
         secret: AGENT_KEY,

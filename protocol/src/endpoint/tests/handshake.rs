@@ -31,7 +31,7 @@ fn a_request_in_the_first_datagram_is_answered_after_one_round_trip() {
 }
 
 #[test]
-fn what_does_not_fit_the_init_follows_at_once() {
+fn early_data_beyond_the_init_follows_at_once() {
     let mut pair = Pair::new();
     pair.response = 0;
     let begin = pair.now;
@@ -107,7 +107,7 @@ fn a_lost_resp_is_sent_again_and_early_data_counts_once() {
 }
 
 #[test]
-fn what_came_before_a_lost_resp_is_not_sent_again() {
+fn data_received_before_a_lost_resp_is_not_sent_again() {
     let mut pair = Pair::new();
     let begin = pair.now;
     pair.response = 8000;
@@ -129,7 +129,7 @@ fn what_came_before_a_lost_resp_is_not_sent_again() {
 }
 
 #[test]
-fn packets_that_overtake_the_resp_are_taken_when_it_is_there() {
+fn packets_that_overtake_the_resp_are_processed_after_it() {
     let mut pair = Pair::new();
     let begin = pair.now;
     pair.response = 8000;
@@ -159,7 +159,7 @@ fn packets_that_overtake_the_resp_are_taken_when_it_is_there() {
 /// A window that is larger than the buffer: the rest is dropped locally and must not reduce the session's
 /// window.
 #[test]
-fn what_does_not_fit_before_the_resp_is_no_loss_of_the_link() {
+fn packets_beyond_the_early_buffer_do_not_count_as_loss() {
     let mut pair = Pair::new();
     pair.response = 8_000_000;
     pair.loses = first_lost(PacketKind::Resp, 1);
@@ -243,7 +243,7 @@ fn after_a_restart_early_data_is_refused_and_sent_again() {
 }
 
 #[test]
-fn after_a_restart_the_gateway_resets_what_it_does_not_know() {
+fn after_a_restart_the_gateway_resets_unknown_sessions() {
     let mut pair = Pair::new();
     let token = pair.token();
     let handle = pair.open(token, b"GET /");

@@ -58,7 +58,7 @@ fn replays_are_never_accepted() {
 }
 
 #[test]
-fn packets_forged_before_the_resp_do_no_harm() {
+fn packets_forged_before_the_resp_are_ignored() {
     let mut pair = Pair::new();
     let token = pair.token();
     let handle = pair.open(token, b"GET /");
@@ -184,7 +184,7 @@ fn a_flood_without_token_is_limited_and_those_with_a_token_get_through() {
 }
 
 #[test]
-fn somebody_elses_token_gives_no_early_data() {
+fn the_token_of_another_device_gives_no_early_data() {
     let mut pair = Pair::new();
     let token = pair.gateway.mint_token(pair.now, device(9));
     pair.open(token, b"GET /");

@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn nonsense_under_the_right_keys_harms_nobody_else(
+    fn malformed_packets_under_valid_keys_affect_only_their_session(
         early in proptest::collection::vec(any_frame(), 0..6),
         packets in proptest::collection::vec((proptest::collection::vec(any_frame(), 0..8), 1_u64..40, 0_u64..2000), 0..40),
     ) {

@@ -16,7 +16,7 @@ fn refused_with(devices: BTreeMap<PublicKey, DeviceStatus>) -> Vec<CloseReason> 
 }
 
 #[test]
-fn unknown_and_revoked_devices_are_told_so() {
+fn unknown_and_revoked_devices_get_their_refusal() {
     let unknown = refused_with(BTreeMap::from([(device(9), DeviceStatus::Admitted)]));
     assert_eq!(unknown, [CloseReason::Refused(Refusal::UnknownDevice)]);
     let revoked = refused_with(BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Revoked)]));
@@ -103,7 +103,7 @@ fn another_version_is_answered_with_the_versions_spoken() {
 }
 
 #[test]
-fn half_open_sessions_are_given_up() {
+fn half_open_sessions_time_out() {
     let mut pair = Pair::new();
     // The agent gets no answer and its user drops the session.
     pair.loses = Box::new(|sent| sent.from == Side::Gateway);

@@ -28,7 +28,7 @@ fn a_session_follows_its_agent_to_another_address() {
 }
 
 #[test]
-fn a_close_reaches_the_other_side_and_nothing_stays() {
+fn a_close_reaches_the_peer_and_leaves_no_state() {
     let (mut pair, handle) = opened();
     let now = pair.now;
     pair.agent.connection(handle).unwrap().close(now, 1, "going away");
@@ -119,7 +119,7 @@ fn over_ipv6_datagrams_are_20_bytes_shorter() {
 /// Loss of 30 % in both directions, duplicates, and held datagrams: with every seed, each request is answered
 /// exactly once.
 #[test]
-fn sessions_open_over_a_bad_wire() {
+fn sessions_open_over_a_lossy_link() {
     for seed in 0..60_u8 {
         let mut pair = Pair::new();
         let mut rng = ChaCha20Rng::from_seed([seed; 32]);

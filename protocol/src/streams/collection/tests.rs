@@ -90,7 +90,7 @@ fn stop_is_answered_by_cancel_and_both_sides_forget() {
 }
 
 #[test]
-fn buffers_are_bounded_and_say_when_there_is_room() {
+fn buffers_are_bounded_and_report_free_space() {
     let mut s = Streams::new(Role::Agent, LIMITS);
     s.set_peer(1 << 20, 4);
     let id = s.open(Priority::NORMAL).expect("open");

@@ -24,7 +24,7 @@ fn parameters() -> Parameters {
 }
 
 #[test]
-fn frames_are_those_of_the_contract() {
+fn frames_match_the_specification() {
     let data = Data {
         stream: StreamId(4),
         offset: 1000,
@@ -101,7 +101,7 @@ fn frames_are_those_of_the_contract() {
 }
 
 #[test]
-fn datagrams_are_those_of_the_contract() {
+fn datagrams_match_the_specification() {
     let header = ShortHeader {
         keys: KeySpace::Early,
         phase: KeyPhase::Even,
@@ -150,7 +150,7 @@ fn datagrams_are_those_of_the_contract() {
 }
 
 #[test]
-fn handshake_payloads_are_those_of_the_contract() {
+fn handshake_payloads_match_the_specification() {
     let init = InitPayload {
         wall: UnixTime::new(Duration::new(0x6500_0000, 0x0102_0304)),
         parameters: parameters(),

@@ -182,7 +182,7 @@ mod tests {
     ];
 
     #[test]
-    fn versions_of_a_file_and_pages_of_a_kind_have_a_template_in_common() {
+    fn versions_of_a_file_and_similar_pages_share_a_template() {
         let same = |one: &str, other: &str| {
             let of = |path: &str| template(&Url::parse("http://a.test").unwrap().join(path).unwrap());
             of(one) == of(other)
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_sites_ask_for_with_cookies_is_left_alone() {
+    fn cross_site_requests_with_cookies_get_no_base() {
         let says_upgrade = ("upgrade-insecure-requests", "1");
         let from = |fields: &[(&'static str, &str)], cookie: &str| {
             let request = [fields, &[("cookie", cookie)]].concat();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_is_of_the_same_site_that_asks() {
+    fn bases_come_from_the_same_requesting_site() {
         let from = |referrer: &str| {
             subject("http://cdn.test/x.html", &[("referer", referrer)])
                 .unwrap()
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_text_that_the_agent_stores_counts() {
+    fn only_text_that_the_agent_stores_becomes_a_base() {
         let of = |status: u16, response: &[(&'static str, &str)]| {
             let status = StatusCode::from_u16(status).unwrap();
             let url = Url::parse("http://a.test/x").unwrap();

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_likeliest_come_first_and_the_oldest_leave() {
+    fn the_most_similar_bodies_come_first_and_the_oldest_are_removed() {
         let mut bodies = HeldBodies::default();
         for (n, url, template) in [(1, 10, 5), (2, 11, 5), (3, 12, 6)] {
             bodies.add(held(n, url, template, None));

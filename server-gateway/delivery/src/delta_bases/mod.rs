@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bases_stay_with_device_origin_and_user_and_outlive_the_session() {
+    async fn bases_are_per_device_origin_and_user_and_outlive_the_session() {
         let home = tempfile::tempdir().unwrap();
         let config = CacheConfig {
             dir: home.path().to_owned(),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_any_more_is_forgotten() {
+    fn bodies_without_recent_requests_are_forgotten() {
         let mut popular = PopularBodies::default();
         for n in 0..3 * MAX_COUNTED {
             popular.requested(chk(n), &ONE, None);

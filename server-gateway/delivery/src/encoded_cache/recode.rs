@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_given_up_between_windows() {
+    fn recoding_can_be_aborted_between_windows() {
         let body = Bytes::from(b"some words of a page ".repeat(10_000));
         let chk = ContentHash::of(&body);
         let asked = Cell::new(0);

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_come_back_and_others_are_refused() {
+    fn stored_encodings_round_trip_and_other_records_are_rejected() {
         let record = Record {
             coding: StoredCoding::Brotli { quality: 10 },
             length: 70_000,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn more_effort_serves_less() {
+    fn stored_encodings_of_higher_effort_serve_lower_ones() {
         let brotli = |quality| StoredCoding::Brotli { quality };
         assert!(StoredCoding::Mix.serves(Coder::Brotli { quality: 11 }));
         assert!(brotli(11).serves(Coder::Brotli { quality: 5 }));

@@ -142,7 +142,7 @@ impl Home {
 }
 
 #[tokio::test]
-async fn a_body_is_coded_once_for_all() {
+async fn a_body_is_encoded_once_for_all_devices() {
     let home = home();
     let body = page(1);
     let (size, was_kept) = home.send(1, &body, 384, Audience::Everybody).await;
@@ -170,7 +170,7 @@ async fn a_body_is_coded_once_for_all() {
 }
 
 #[tokio::test]
-async fn what_is_one_devices_is_neither_kept_nor_served_from_what_is_kept() {
+async fn private_bodies_are_neither_stored_nor_served_encoded() {
     let home = home();
     let body = page(1);
     assert!(!home.send(1, &body, 384, Audience::Asker).await.1);
@@ -181,7 +181,7 @@ async fn what_is_one_devices_is_neither_kept_nor_served_from_what_is_kept() {
 }
 
 #[tokio::test]
-async fn small_and_incompressible_bodies_are_not_kept() {
+async fn small_and_incompressible_bodies_are_not_stored_encoded() {
     let home = home();
     let mut noise = vec![0; 50_000];
     blake3::Hasher::new().finalize_xof().fill(&mut noise);
@@ -194,7 +194,7 @@ async fn small_and_incompressible_bodies_are_not_kept() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_gone_or_wrong_is_made_anew() {
+async fn a_missing_or_wrong_stored_encoding_is_replaced() {
     let home = home();
     let (body, other) = (page(1), page(2));
     home.send(1, &body, 384, Audience::Everybody).await;
@@ -237,7 +237,7 @@ async fn a_result_that_is_gone_or_wrong_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_body_is_mixed_once_for_all_who_take_that() {
+async fn a_body_is_context_mixed_once_for_all_agents_that_accept_it() {
     let home = home();
     let body = page(1);
     let everybody = Audience::Everybody;
@@ -264,7 +264,7 @@ async fn a_body_is_mixed_once_for_all_who_take_that() {
 }
 
 #[tokio::test]
-async fn memory_comes_back() {
+async fn encoding_memory_is_released() {
     let home = home();
     let body = page(1);
     for _ in 0..2 {
@@ -275,7 +275,7 @@ async fn memory_comes_back() {
 
 /// The clock is stopped except for explicit steps; otherwise nothing would be idle long enough.
 #[tokio::test(start_paused = true)]
-async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
+async fn bodies_of_two_devices_are_recoded_when_the_processor_is_idle() {
     let home = home();
     let body = page(1);
     home.store(&body).await;
@@ -306,7 +306,7 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_arrives_stops_the_recoding() {
+async fn new_work_aborts_background_recoding() {
     let home = home();
     let body = page(1);
     home.store(&body).await;

@@ -65,7 +65,7 @@ fn each_destination_has_its_directive() {
 }
 
 #[test]
-fn source_expressions() {
+fn source_expressions_match_as_specified() {
     for (source, target, expected) in [
         ("'self'", "https://a.test/x", true),
         ("'self'", "https://a.test:444/x", false),
@@ -114,7 +114,7 @@ fn source_expressions() {
 }
 
 #[test]
-fn paths_do_not_count_behind_redirections() {
+fn csp_paths_are_ignored_after_redirects() {
     let page = "https://a.test/";
     let policies = policies(page, &["img-src https://b.test/dir/"]);
     let image = Reference::new(url("https://b.test/other"), Destination::Image);
@@ -123,7 +123,7 @@ fn paths_do_not_count_behind_redirections() {
 }
 
 #[test]
-fn all_policies_hold() {
+fn all_policies_must_admit_a_request() {
     let image = |fields: &[&'static str]| allows(fields, Destination::Image, "https://b.test/x");
     assert!(image(&["img-src b.test"]));
     assert!(!image(&["img-src b.test", "img-src 'self'"]));
@@ -202,7 +202,7 @@ fn media_have_a_directive_of_their_own() {
 
 /// Under a policy that is not understood, no cross-origin object is planned.
 #[test]
-fn policies_that_are_not_understood() {
+fn policies_that_cannot_be_parsed_admit_only_the_own_origin() {
     let image = |fields: &[&'static str], target| allows(fields, Destination::Image, target);
     let long: &'static str = format!("img-src *{}", " x.test".repeat(20_000)).leak();
     let many: Vec<&'static str> = vec!["img-src *"; 50];
@@ -229,7 +229,7 @@ fn policies_that_are_not_understood() {
 }
 
 #[test]
-fn markup_does_not_sandbox() {
+fn sandbox_and_frame_ancestors_are_ignored_in_markup() {
     let page = url("https://a.test/");
     let mut policies = Policies::default();
     policies.add(
@@ -252,7 +252,7 @@ fn markup_does_not_sandbox() {
 
 proptest::proptest! {
     #[test]
-    fn any_policy_is_read(text in "[ -~]{0,200}") {
+    fn parsing_any_policy_does_not_panic(text in "[ -~]{0,200}") {
         let page = url("https://a.test/");
         let mut policies = Policies::default();
         policies.add(&page, &text, Place::Header);

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_judged_as_by_a_present_browser() {
+    fn supports_conditions_evaluate_as_in_current_browsers() {
         for yes in [
             "(display: grid)",
             "(display: grid) and  (not (-ms-flow: a))  and (gap: 1px)",

@@ -63,7 +63,7 @@ fn properties_that_load() {
 }
 
 #[test]
-fn one_image_of_a_set() {
+fn one_image_of_an_image_set_is_chosen() {
     let css = ".x { background: image-set('one.png' 1x, 'two.png' 2x) }
         .y { background: -webkit-image-set(url(big.png) 2x, url(small.png) 1x) }
         .z { background: image-set('no.jxl' type('image/jxl'), 'yes.webp' type('image/webp') 1x, 'no.png' 1x) }
@@ -83,7 +83,7 @@ fn one_image_of_a_set() {
 }
 
 #[test]
-fn one_file_a_font() {
+fn one_file_per_font_is_chosen() {
     let css = "@font-face { font-family: x; src: url(x.eot); src: url(x.eot?#iefix) format('embedded-opentype'),
           local('x'), url(x.woff2) format('woff2'), url(x.ttf) format('truetype'); src: url(x.eot) \\9; }
         @font-face { src: url(cyrillic.woff2) format('woff2'); unicode-range: U+0400-045F, U+4?? }
@@ -128,7 +128,7 @@ fn sheets_in_other_encodings() {
 }
 
 #[test]
-fn broken_sheets_end_quietly() {
+fn malformed_style_sheets_end_without_error() {
     for css in [
         "@import",
         "@import;",

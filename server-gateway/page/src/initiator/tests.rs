@@ -23,7 +23,7 @@ fn admits(initiator: &Initiator, target: &str, destination: Destination) -> Opti
 }
 
 #[test]
-fn frames_of_other_sites_make_no_requests_that_are_planned() {
+fn requests_of_cross_site_frames_are_not_planned() {
     let top = page("https://www.a.test/");
     let frame = |parent: &Initiator, at: &str| parent.frame(&url(at), &HeaderMap::new(), Sandbox::default());
     for other in ["https://evil.test/", "http://www.a.test/", "https://b.github.io/"] {
@@ -72,7 +72,7 @@ fn frames_that_may_not_be_displayed() {
 }
 
 #[test]
-fn what_is_not_fetched_is_not_admitted() {
+fn mixed_content_blocked_ports_and_other_schemes_are_not_admitted() {
     use Destination::{Document, Image, Script};
     let secure = page("https://a.test/");
     assert_eq!(admits(&secure, "http://a.test/x", Image), None, "mixed content");
@@ -110,7 +110,7 @@ fn what_is_not_fetched_is_not_admitted() {
 }
 
 #[test]
-fn sandboxes_take_origin_and_scripts() {
+fn a_sandbox_removes_origin_and_scripts() {
     let sandbox = |text: &str| Sandbox::of_tokens(text.split_ascii_whitespace());
     assert_eq!(sandbox("allow-scripts ALLOW-SAME-ORIGIN"), Sandbox::default());
     assert!(sandbox("").opaque && sandbox("").scriptless);
@@ -191,7 +191,7 @@ mod properties {
         /// sandbox, never follows a cross-site redirect, and never has a path that the cookie's path does not
         /// match.
         #[test]
-        fn no_cookie_crosses_sites(
+        fn cookies_are_not_sent_across_sites(
             top in any_url(),
             frames in proptest::collection::vec((any_url(), any_sandbox()), 0..3),
             redirects in proptest::collection::vec(any_url(), 0..3),

@@ -73,7 +73,7 @@ impl Load {
 }
 
 #[test]
-fn the_pages_cookies_go_to_its_host_in_their_order() {
+fn the_pages_cookies_are_sent_to_its_host_in_order() {
     let load = Load::new("http://www.a.test:8080/", CHROMIUM, "z=1; a=2; flag; q=\"x y\"");
     let same = Some("z=1; a=2; flag; q=\"x y\"".to_owned());
     assert_eq!(load.sent("/x"), same);
@@ -134,7 +134,7 @@ fn only_chromium_moves_a_changed_cookie_to_the_end() {
 }
 
 #[test]
-fn cookies_end() {
+fn cookies_expire() {
     let mut load = Load::new("http://a.test/", FIREFOX, "gone=1; stays=1");
     load.set(
         "/",
@@ -263,7 +263,7 @@ fn the_jar_is_bounded() {
 
 /// For a cookie of the page's request only an upper bound of its path is known.
 #[test]
-fn the_pages_cookies_go_where_every_path_lets_them() {
+fn the_pages_cookies_are_sent_where_every_possible_path_allows() {
     let load = Load::new("http://host.test/~alice/", CHROMIUM, "session=1");
     for (target, expected) in [
         ("/~alice/", Some("session=1")),
@@ -290,7 +290,7 @@ fn the_pages_cookies_go_where_every_path_lets_them() {
 
 /// Requests to other URLs and `Set-Cookie` fields narrow the paths of the cookies of a page's request.
 #[test]
-fn what_was_seen_before_tells_of_paths() {
+fn earlier_requests_reveal_cookie_paths() {
     let request = |cookie: &str| -> HeaderMap {
         let fields = [
             (header::COOKIE, HeaderValue::from_str(cookie).unwrap()),
@@ -344,7 +344,7 @@ fn what_was_seen_before_tells_of_paths() {
 }
 
 #[test]
-fn strict_cookies_are_not_for_navigations_from_elsewhere() {
+fn strict_cookies_are_not_sent_with_cross_site_navigations() {
     let mut load = Load::new("https://a.test/", FIREFOX, "");
     load.set(
         "/",
@@ -359,7 +359,7 @@ fn strict_cookies_are_not_for_navigations_from_elsewhere() {
 }
 
 #[test]
-fn few_sightings_are_kept() {
+fn cookie_sightings_are_bounded() {
     let mut sightings = Sightings::new();
     let page: Url = "http://a.test/".parse().unwrap();
     for number in 0..5000 {
@@ -387,7 +387,7 @@ mod properties {
         }
 
         #[test]
-        fn any_field_is_taken_or_dropped(field in proptest::collection::vec(0x20_u8..=0xff, 0..100)) {
+        fn any_set_cookie_field_is_stored_or_ignored(field in proptest::collection::vec(0x20_u8..=0xff, 0..100)) {
             let mut load = Load::new("http://a.test/p", FIREFOX, "a=1");
             if let Ok(value) = HeaderValue::from_bytes(&field) {
                 let response: HeaderMap = [(header::SET_COOKIE, value)].into_iter().collect();

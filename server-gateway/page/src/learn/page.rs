@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_one_page_lead_to_those_of_another() {
+    fn urls_of_one_page_predict_those_of_a_similar_page() {
         let one = url("http://a.test/article/1234/first-of-all-things?ref=home");
         let two = url("http://a.test/article/98765/the-second-big-thing?ref=news");
         for (of_one, of_two) in [

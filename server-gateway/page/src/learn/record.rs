@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen() {
+    fn damaged_records_are_detected() {
         let bytes = full().encode();
         for length in 0..bytes.len() {
             assert_eq!(Record::decode(&bytes[..length]), Err(RecordError::Damaged));

@@ -74,7 +74,7 @@ fn asked<'a>(unplanned: &'a [&'a str]) -> Seen<'a> {
 }
 
 #[test]
-fn what_scripts_load_is_planned_at_the_next_visit_of_the_page() {
+fn objects_loaded_by_scripts_are_planned_at_the_next_visit() {
     let mut memory = Memory::default();
     assert!(memory.extras("/p", START).is_empty());
     memory.visit(
@@ -92,7 +92,7 @@ fn what_scripts_load_is_planned_at_the_next_visit_of_the_page() {
 }
 
 #[test]
-fn other_pages_of_the_pattern_profit_once_two_have_shown_it() {
+fn objects_of_two_pages_are_planned_for_all_pages_of_the_pattern() {
     let mut memory = Memory::default();
     memory.visit(
         "/article/1001",
@@ -112,7 +112,7 @@ fn other_pages_of_the_pattern_profit_once_two_have_shown_it() {
 }
 
 #[test]
-fn documents_and_what_is_no_http_are_not_learned() {
+fn documents_and_other_schemes_are_not_learned() {
     let mut learned = Learned::new(&url("/p"));
     let unplanned = [
         (url("/next"), Destination::Document),
@@ -130,7 +130,7 @@ fn documents_and_what_is_no_http_are_not_learned() {
 }
 
 #[test]
-fn cache_busters_are_seen_at_once_or_when_two_visits_differ() {
+fn cache_busters_are_detected_at_once_or_when_two_visits_differ() {
     let mut memory = Memory::default();
     let first = [
         "/t.js?_=1760000000123",
@@ -151,7 +151,7 @@ fn cache_busters_are_seen_at_once_or_when_two_visits_differ() {
 }
 
 #[test]
-fn several_urls_of_one_shape_are_stable_if_they_come_again() {
+fn urls_of_one_shape_are_stable_if_they_are_requested_again() {
     let mut memory = Memory::default();
     let pages = ["/api?page=1", "/api?page=2"];
     memory.visit("/p", &asked(&pages), START);
@@ -175,7 +175,7 @@ fn several_urls_of_one_shape_are_stable_if_they_come_again() {
 }
 
 #[test]
-fn extras_that_are_not_asked_for_any_more_go() {
+fn learned_objects_without_requests_are_removed() {
     let mut memory = Memory::default();
     memory.visit("/p", &asked(&["/a.js"]), START);
     memory.visit("/p", &Seen::default(), START);
@@ -189,7 +189,7 @@ fn extras_that_are_not_asked_for_any_more_go() {
 }
 
 #[test]
-fn useless_pushes_leave_the_plan_for_ever_longer_times() {
+fn unused_pushes_are_suppressed_for_growing_times() {
     let mut memory = Memory::default();
     let unused = Seen {
         unused: &["/print.css"],
@@ -213,7 +213,7 @@ fn useless_pushes_leave_the_plan_for_ever_longer_times() {
 }
 
 #[test]
-fn what_the_browser_may_hold_fresh_stays_in_the_plan() {
+fn objects_that_the_browser_may_hold_fresh_stay_planned() {
     let mut memory = Memory::default();
     let seen = Seen {
         unused_but_fresh: &["/app.js"],
@@ -224,7 +224,7 @@ fn what_the_browser_may_hold_fresh_stays_in_the_plan() {
 }
 
 #[test]
-fn two_pages_suppress_for_the_pattern() {
+fn unused_pushes_of_two_pages_are_suppressed_for_the_pattern() {
     let mut memory = Memory::default();
     let unused = Seen {
         unused: &["/hidden.png"],
@@ -237,7 +237,7 @@ fn two_pages_suppress_for_the_pattern() {
 }
 
 #[test]
-fn a_useless_extra_is_suppressed_as_well() {
+fn an_unused_learned_object_is_suppressed_as_well() {
     let mut memory = Memory::default();
     memory.visit("/p", &asked(&["/a.js"]), START);
     memory.visit(
@@ -252,7 +252,7 @@ fn a_useless_extra_is_suppressed_as_well() {
 }
 
 #[test]
-fn new_extras_replace_missed_ones_only() {
+fn new_learned_objects_replace_only_missed_ones() {
     let mut memory = Memory::default();
     let names: Vec<String> = (0..70).map(|index| format!("/s{index}.js")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_at_the_moment_is_seen() {
+    fn urls_with_timestamps_or_random_numbers_are_volatile() {
         let now = UnixTime::new(Duration::from_secs(1_760_000_000));
         for url in [
             "/x?_=1760000000123",

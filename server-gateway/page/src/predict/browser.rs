@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn engines_are_told_apart() {
+    fn browser_engines_are_distinguished() {
         let cases = [
             (
                 "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36",

@@ -75,7 +75,7 @@ fn chromium() -> HeaderMap {
 
 /// Header sections that Chromium 156 sent while loading such a page, without `Host` and `Connection`.
 #[test]
-fn as_chromium_does_on_http() {
+fn requests_match_chromium_on_http() {
     let load = Load::new("http://a.test:8931/", &chromium());
     let rest = [
         ("referer", "http://a.test:8931/"),
@@ -129,7 +129,7 @@ fn as_chromium_does_on_http() {
 }
 
 #[test]
-fn as_chromium_does_on_loopback() {
+fn requests_match_chromium_on_loopback() {
     let mut request = chromium();
     for (name, value) in [
         ("sec-ch-ua", "\"Chromium\";v=\"156\""),
@@ -171,7 +171,7 @@ fn as_chromium_does_on_loopback() {
 }
 
 #[test]
-fn firefox_tells_its_origin_to_others_only() {
+fn firefox_sends_origin_only_to_other_origins() {
     let request = map(&[
         (
             "user-agent",
@@ -252,7 +252,7 @@ fn policies_of_page_sheet_and_element() {
 
 /// The document that contains a reference makes the request, not the containing page.
 #[test]
-fn requests_are_those_of_their_documents() {
+fn requests_are_predicted_for_their_document() {
     let mut request = chromium();
     request.insert("sec-fetch-dest", HeaderValue::from_static("document"));
     let load = Load::new("https://www.a.test/", &request);
@@ -301,7 +301,7 @@ fn requests_are_those_of_their_documents() {
 
 /// The target receives nothing that a URL in the redirect chain may not receive.
 #[test]
-fn redirections_tell_the_worst() {
+fn the_strictest_relation_of_a_redirect_chain_applies() {
     let mut request = chromium();
     request.insert("sec-fetch-dest", HeaderValue::from_static("document"));
     let load = Load::new("https://www.a.test/dir/page", &request);
@@ -349,7 +349,7 @@ fn redirections_tell_the_worst() {
 
 /// Requests for objects that other users reported never carry this user's cookies.
 #[test]
-fn what_others_taught_goes_without_cookies() {
+fn objects_learned_from_others_are_fetched_without_cookies() {
     let load = Load::new("http://a.test:8931/", &chromium());
     let mut extra = reference("http://a.test:8931/x", Destination::Other);
     let cause = Cause::document(load.page.clone());
@@ -378,7 +378,7 @@ fn a_reload_without_caches_extends_to_objects() {
 }
 
 #[test]
-fn templates_replace_what_is_known_of_the_engine() {
+fn observed_requests_replace_the_engines_defaults() {
     let mut load = Load::new("http://a.test:8931/", &chromium());
     let seen = map(&[
         ("host", "a.test:8931"),
@@ -432,7 +432,7 @@ fn a_range_does_not_teach_its_coding() {
 }
 
 #[test]
-fn other_sites_are_told_of_storage_access() {
+fn cross_site_requests_contain_storage_access() {
     let mut request = chromium();
     request.insert("sec-fetch-dest", HeaderValue::from_static("document"));
     let load = Load::new("https://shop.test/", &request);

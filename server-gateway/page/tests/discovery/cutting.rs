@@ -69,7 +69,7 @@ fn streamed(html: &[u8], sizes: &[usize], charset: Option<&str>) -> Vec<Referenc
 
 proptest! {
     #[test]
-    fn cutting_changes_nothing(
+    fn splitting_the_input_changes_nothing(
         pieces in prop::collection::vec(prop::sample::select(PIECES.as_slice()), 0..20),
         sizes in prop::collection::vec(1..40_usize, 1..20),
         charset in prop::option::of(prop::sample::select(vec!["utf-8", "gbk", "utf-16le", "iso-2022-jp"])),
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_found_alike(
+    fn arbitrary_bytes_give_the_same_references_however_split(
         bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'<'), Just(b'>'), Just(b'"'), Just(b's')], 0..200),
         sizes in prop::collection::vec(1..20_usize, 1..10),
     ) {

@@ -62,7 +62,7 @@ fn queries_are_written_in_the_documents_encoding() {
 }
 
 #[test]
-fn marks_are_no_text() {
+fn byte_order_marks_are_not_text() {
     let html = b"\xef\xbb\xbf<img src='\xc3\xa4.png?\xc3\xa4'>";
     assert_eq!(
         urls(html, Some("windows-1252")),
@@ -73,7 +73,7 @@ fn marks_are_no_text() {
 }
 
 #[test]
-fn encodings_in_which_markup_is_no_ascii() {
+fn markup_in_non_ascii_encodings_is_found() {
     let html = b"<img src='\x1b$BF|\x1b(B.png'>";
     assert_eq!(
         urls(html, Some("iso-2022-jp")),

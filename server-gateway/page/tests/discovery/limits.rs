@@ -18,7 +18,7 @@ fn a_page_of_three_thousand_images() {
 }
 
 #[test]
-fn references_beyond_the_limit_are_not_taken() {
+fn references_beyond_the_limit_are_ignored() {
     let html: String = (0..2 * MAX_REFERENCES)
         .map(|number| format!("<img src={number}>"))
         .collect();
@@ -45,7 +45,7 @@ fn a_large_document_costs_no_memory() {
 }
 
 #[test]
-fn an_endless_tag_ends_discovery_quietly() {
+fn an_endless_tag_ends_discovery_without_error() {
     for start in [
         "<img src=",
         "<img src='",
@@ -81,7 +81,7 @@ fn an_attribute_of_fifty_mebibytes() {
 }
 
 #[test]
-fn inline_images_of_some_mebibytes_are_passed_over() {
+fn inline_images_of_several_mebibytes_are_skipped() {
     let mut html = b"<img src='data:image/png;base64,".to_vec();
     html.resize(4 * MIB, b'A');
     html.extend_from_slice(b"'><img src=behind.png>");
@@ -117,7 +117,7 @@ fn deep_nesting_keeps_what_was_found() {
 }
 
 #[test]
-fn elements_that_are_never_closed_are_no_depth_that_hurts() {
+fn unclosed_elements_do_not_end_discovery() {
     let mut html: String = (0..50_000)
         .map(|number| format!("<li class=c{number}>text<p>more"))
         .collect();
@@ -168,7 +168,7 @@ fn hostile_values_take_no_quadratic_time() {
 }
 
 #[test]
-fn broken_markup_ends_quietly() {
+fn malformed_markup_ends_without_error() {
     for html in [
         "",
         "<",

@@ -133,7 +133,7 @@ fn importance_certainty_and_mode() {
 }
 
 #[test]
-fn what_is_not_loaded() {
+fn references_that_browsers_do_not_load_are_ignored() {
     for html in [
         "<link rel=preload href=x>",
         "<link rel=preload as=audio href=x>",
@@ -175,7 +175,7 @@ fn manifests_are_read_in_secure_contexts_only() {
 }
 
 #[test]
-fn base_counts_once_and_from_where_it_stands() {
+fn the_first_base_element_applies_to_later_references() {
     let html = "<img src=1><base href=/other/><img src=2><base href=/no/><img src=3>";
     let expected = ["1", "http://a.test/other/2", "http://a.test/other/3"];
     assert_eq!(paths(html), expected);
@@ -243,7 +243,7 @@ fn referrer_policies_of_elements_count_before_the_documents() {
 }
 
 #[test]
-fn an_address_comes_out_again_only_when_it_matters_more() {
+fn a_url_is_reported_again_only_with_higher_importance() {
     let html =
         "<img src=x><img src=x#y><link rel=preload as=script href=x><script src=x></script><img src=x>";
     let found = references(html);
@@ -256,7 +256,7 @@ fn an_address_comes_out_again_only_when_it_matters_more() {
 }
 
 #[test]
-fn the_usual_icon_is_asked_for_if_none_is_named() {
+fn the_default_icon_is_requested_if_none_is_named() {
     let icon = |html: &[u8]| {
         let mut discovery = Discovery::new(&page(), None, Viewport::default());
         discovery.write(html);
@@ -268,7 +268,7 @@ fn the_usual_icon_is_asked_for_if_none_is_named() {
 }
 
 #[test]
-fn addresses_as_people_write_them() {
+fn urls_with_unusual_syntax_are_read() {
     let html = "<img src=' a.png\n'><img src='\\\\b.test\\c.png'><img src=\"d\ne.png\"><img src='f g.png'>
         <img src=h.png?a=1&amp;b=2&copy=3><IMG SRC=i.png><img src = j.png / ><img/src=k.png><img src=l.png src=no.png>";
     let expected = [

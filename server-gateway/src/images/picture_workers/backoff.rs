@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_to_a_bound() {
+    async fn backoff_pauses_grow_to_a_bound() {
         let mut backoff = Backoff::default();
         for _ in 0..FREE {
             backoff.failed(Instant::now());
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_suspect_suspends_nobody_else() {
+    async fn a_failing_image_suspends_no_other_image() {
         let mut suspects = Suspects::default();
         for _ in 0..5 {
             suspects.failed('a', Instant::now());

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fate_has_its_line() {
+    fn every_outcome_has_its_metric() {
         let counters = Counters::default();
         for fate in Fate::ALL {
             counters.picture(fate);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_longer_than_the_bound() {
+    async fn no_job_waits_longer_than_the_bound() {
         let places = places();
         let first = places.enter('a', LARGE, PATIENCE).await.unwrap();
         let begun = Instant::now();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn places_go_on_when_they_come_free_and_when_others_go_away() {
+    async fn waiters_get_slots_when_others_finish_or_leave() {
         let places = places();
         let first = places.enter('a', LARGE, PATIENCE).await.unwrap();
         let mut second = Box::pin(places.enter('b', LARGE, PATIENCE));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_cannot_wait_is_told_at_once() {
+    async fn jobs_that_can_never_run_are_refused_at_once() {
         let places = places();
         let huge = Demand {
             memory: 101,

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_take_turns_whatever_they_ask_for() {
+    fn devices_take_turns_whatever_their_jobs() {
         let mut queue = Queue::new(CAPACITY);
         for _ in 0..6 {
             queue.push('a', small(1)).unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_alone_has_all_workers_but_one() {
+    fn a_single_device_uses_all_workers_but_one() {
         let mut queue = Queue::new(CAPACITY);
         for _ in 0..5 {
             queue.push('a', small(1)).unwrap();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn small_pictures_do_not_keep_a_large_one_waiting_for_ever() {
+    fn small_pictures_do_not_starve_a_large_one() {
         let mut queue = Queue::new(Capacity {
             memory: 256 * MIB,
             workers: 40,
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_no_more_frees_the_place() {
+    fn a_cancelled_waiter_frees_its_place() {
         let mut queue = Queue::new(CAPACITY);
         let tickets: Vec<_> = (0..MOST_WAITING)
             .map(|_| queue.push('a', large(90)).unwrap())

@@ -163,7 +163,7 @@ fn entries_and_depth_are_bounded() {
 }
 
 #[test]
-fn what_blocks_goes_first_and_what_is_asked_for_before_that() {
+fn blocking_objects_are_sent_first_and_requested_ones_before_them() {
     let mut plan = plan_of(&[
         ("http://a.test/1.png", Destination::Image),
         ("http://a.test/2.png", Destination::Image),
@@ -202,7 +202,7 @@ fn a_second_reference_can_make_an_entry_urgent() {
 }
 
 #[test]
-fn held_bodies_and_doubles_do_not_travel() {
+fn held_bodies_and_duplicates_are_not_sent() {
     let held = ContentHash::of(b"held");
     let before = [("/1", ContentHash::of(b"held")), ("/2", ContentHash::of(b"old"))];
     let before = before.map(|(url, hash)| (url.to_owned(), hash)).into();
@@ -246,7 +246,7 @@ fn held_bodies_and_doubles_do_not_travel() {
 }
 
 #[test]
-fn doubles_do_not_travel_in_whatever_order_origins_answer() {
+fn duplicates_are_not_sent_in_any_order_of_responses() {
     let urls: Vec<String> = (0..3).map(|n| format!("http://a.test/{n}")).collect();
     let references: Vec<_> = urls
         .iter()
@@ -273,7 +273,7 @@ fn doubles_do_not_travel_in_whatever_order_origins_answer() {
 }
 
 #[test]
-fn what_was_fetched_for_one_site_is_no_alias_for_another() {
+fn a_body_fetched_for_one_site_is_no_alias_for_another() {
     let mut plan = plan_of(&[
         ("http://a.test/1", Destination::Image),
         ("http://a.test/2", Destination::Image),
@@ -298,7 +298,7 @@ fn what_was_fetched_for_one_site_is_no_alias_for_another() {
 }
 
 #[test]
-fn a_head_that_is_written_stays_as_it_is() {
+fn a_written_head_does_not_change() {
     let mut plan = plan_of(&[
         ("http://a.test/1", Destination::Image),
         ("http://a.test/2", Destination::Image),
@@ -313,7 +313,7 @@ fn a_head_that_is_written_stays_as_it_is() {
 }
 
 #[test]
-fn a_body_that_broke_is_no_alias() {
+fn an_interrupted_body_is_no_alias() {
     let mut plan = plan_of(&[
         ("http://a.test/1", Destination::Image),
         ("http://a.test/2", Destination::Image),
@@ -329,7 +329,7 @@ fn a_body_that_broke_is_no_alias() {
 }
 
 #[test]
-fn what_is_too_large_is_withdrawn() {
+fn too_large_entries_are_withdrawn() {
     let limits = PlanLimits {
         bytes: 100,
         body: 60,
@@ -376,7 +376,7 @@ fn what_is_too_large_is_withdrawn() {
 }
 
 #[test]
-fn the_plan_is_complete_when_all_was_looked_through() {
+fn the_plan_is_complete_when_all_documents_were_scanned() {
     let mut plan = plan_of(&[
         ("http://a.test/1.css", Destination::Style),
         ("http://a.test/2.html", Destination::Frame),
@@ -404,7 +404,7 @@ fn the_plan_is_complete_when_all_was_looked_through() {
 }
 
 #[test]
-fn requests_are_promised_what_was_fetched_for_them() {
+fn requests_are_promised_their_own_entries() {
     let mut plan = plan_of(&[
         ("http://a.test/1", Destination::Image),
         ("http://a.test/2", Destination::Image),
@@ -441,7 +441,7 @@ fn requests_are_promised_what_was_fetched_for_them() {
 }
 
 #[test]
-fn others_are_not_promised_what_was_fetched_for_the_page() {
+fn other_requesters_are_not_promised_the_pages_entries() {
     let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
     let asked = headers(&[
         ("sec-fetch-site", "same-origin"),
@@ -468,7 +468,7 @@ fn others_are_not_promised_what_was_fetched_for_the_page() {
 }
 
 #[test]
-fn wanted_bodies_are_pushed_again_but_not_for_ever() {
+fn requested_bodies_are_pushed_again_a_bounded_number_of_times() {
     let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
     plan.want(0, source());
     assert_eq!(next_push(&mut plan), None, "nothing is promised yet");

@@ -158,7 +158,7 @@ fn limits_hold_for_animations() {
 }
 
 #[test]
-fn the_caller_may_stop_it() {
+fn the_caller_can_stop_an_animation() {
     let file = gif(None, &colours());
     let stopped = transcode_until(&file, &request(ImageLevel::Low, Effort::Quick), &|| true);
     assert!(matches!(stopped, Err(TranscodeError::Encode(_))), "{stopped:?}");

@@ -9,7 +9,7 @@ use crate::pictures::{
 };
 
 #[test]
-fn every_orientation_comes_upright() {
+fn every_exif_orientation_is_turned_upright() {
     let picture = corners(160, 96);
     let [red, green, blue, white] = [[220, 40, 40], [40, 220, 40], [40, 40, 220], [230, 230, 230]];
     // The displayed corners: top left, top right, bottom left, bottom right (Exif 2.3, tag 274).
@@ -87,7 +87,7 @@ fn a_broken_profile_is_ignored() {
 }
 
 #[test]
-fn inks_become_light() {
+fn cmyk_images_become_rgb() {
     // Cyan, magenta, yellow, black; then paper.
     let paint = |x: u32| match x / 40 {
         0 => [255, 0, 0, 0],

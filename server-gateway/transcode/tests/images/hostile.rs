@@ -73,7 +73,7 @@ fn bombs_are_refused_by_their_header() {
 }
 
 #[test]
-fn large_files_are_not_even_inspected() {
+fn too_large_files_are_not_inspected() {
     let mut request = request(ImageLevel::Low, Effort::Quick);
     request.limits.input_bytes = 10;
     let outcome = transcode(&[0; 11], &request);
@@ -84,7 +84,7 @@ fn large_files_are_not_even_inspected() {
 }
 
 #[test]
-fn what_is_no_image_is_named_so() {
+fn other_files_are_reported_as_no_image() {
     for input in [
         &b""[..],
         b"<svg xmlns='http://www.w3.org/2000/svg'/>",
@@ -109,7 +109,7 @@ fn many_scans_are_refused() {
 }
 
 #[test]
-fn a_still_picture_may_be_stopped() {
+fn the_caller_can_stop_a_still_image() {
     let file = jpeg(&photo(300, 200), 90, Scans::One);
     let request = request(ImageLevel::Low, Effort::Standard);
     assert!(matches!(
@@ -135,13 +135,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_are_survived(kind in 0_usize..5, bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_do_not_panic(kind in 0_usize..5, bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let signatures = [&b""[..], b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF\x50\0\0\0WEBP"];
         survives(&[signatures[kind], &bytes].concat());
     }
 
     #[test]
-    fn mutated_files_are_survived(
+    fn mutated_files_do_not_panic(
         file in 0_usize..8,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {

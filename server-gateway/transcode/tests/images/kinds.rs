@@ -8,7 +8,7 @@ use crate::pictures::{
 };
 
 #[test]
-fn jpegs_of_every_process_show_the_same() {
+fn jpegs_of_every_process_decode_to_the_same_image() {
     let picture = photo(200, 150);
     for scans in [Scans::One, Scans::Several, Scans::Progressive] {
         let file = jpeg(&picture, 92, scans);
@@ -51,7 +51,7 @@ fn gray_jpegs_stay_gray() {
 }
 
 #[test]
-fn pngs_of_every_depth_show_the_same() {
+fn pngs_of_every_depth_decode_to_the_same_image() {
     let picture = photo(160, 120);
     let deep = ImageBuffer::from_fn(160, 120, |x, y| {
         Rgb(picture.get_pixel(x, y).0.map(|channel| u16::from(channel) * 257))
@@ -115,7 +115,7 @@ fn drawings_are_coded_without_loss() {
 }
 
 #[test]
-fn webp_is_read_too() {
+fn webp_images_are_decoded() {
     let picture = photo(160, 120);
     let mut lossless = std::io::Cursor::new(Vec::new());
     DynamicImage::ImageRgb8(picture.clone())
@@ -131,7 +131,7 @@ fn webp_is_read_too() {
 }
 
 #[test]
-fn the_smallest_pictures_are_kept_or_right() {
+fn the_smallest_images_keep_their_size() {
     for (width, height) in [(1, 1), (1, 40), (40, 1), (7, 7), (8, 8)] {
         for effort in [Effort::Quick, Effort::Standard, Effort::Checked] {
             let picture = photo(width, height);
@@ -159,7 +159,7 @@ fn levels_without_transcoding_keep_the_original() {
 }
 
 #[test]
-fn what_is_small_already_is_kept() {
+fn small_images_are_kept() {
     let original = jpeg(&photo(300, 200), 90, Scans::One);
     let file = transcoded(&original, ImageLevel::Low).webp;
     let outcome = transcode(&file, &request(ImageLevel::High, Effort::Checked)).unwrap();
@@ -220,7 +220,7 @@ fn large_pictures_come_near_their_level_by_a_sample() {
 }
 
 #[test]
-fn a_png_that_is_turned_by_exif_comes_upright() {
+fn a_png_with_exif_orientation_is_turned_upright() {
     let picture = photo(160, 90);
     let file = tagged_png(&picture, None, Some(exif(6)));
     let variant = transcoded(&file, ImageLevel::High);

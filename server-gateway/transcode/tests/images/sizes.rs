@@ -13,7 +13,7 @@ fn size(file: &[u8], level: ImageLevel, viewport: Viewport) -> (u32, u32) {
 }
 
 #[test]
-fn photographs_fit_the_screen_from_medium_down() {
+fn photographs_are_scaled_to_the_screen_at_level_medium_and_below() {
     let file = jpeg(&photo(800, 600), 90, Scans::One);
     let small = Viewport {
         width: 400,
@@ -32,7 +32,7 @@ fn photographs_fit_the_screen_from_medium_down() {
 }
 
 #[test]
-fn a_scaled_picture_shows_the_same() {
+fn a_scaled_image_shows_the_same_picture() {
     let file = jpeg(&photo(800, 600), 95, Scans::One);
     let mut request = request(ImageLevel::Medium, Effort::Checked);
     request.viewport.width = 400;
@@ -44,7 +44,7 @@ fn a_scaled_picture_shows_the_same() {
 }
 
 #[test]
-fn a_screen_of_no_size_does_no_harm() {
+fn a_screen_of_size_zero_is_ignored() {
     let file = jpeg(&photo(80, 60), 95, Scans::One);
     let none = Viewport {
         width: 0,

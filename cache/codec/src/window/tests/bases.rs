@@ -33,7 +33,7 @@ fn from_base(coding: Coding, base: &[u8], mut wire: &[u8]) -> Result<Vec<u8>, De
 }
 
 #[test]
-fn a_base_makes_what_it_has_in_common_cheap() {
+fn text_in_common_with_the_base_takes_few_bytes() {
     let mut rng = 7_u64;
     let mut noise = |length: usize| -> Vec<u8> {
         let next = |_| {
@@ -105,7 +105,7 @@ fn a_length_is_a_hint_also_with_a_base() {
 }
 
 #[test]
-fn padding_hides_what_a_body_has_in_common_with_its_base_and_is_nothing_but_zeros() {
+fn padding_hides_the_similarity_to_the_base_and_consists_of_zeros() {
     let base = text(20_000);
     for coder in [Coder::Zstd { level: 9 }, Coder::Brotli { quality: 5 }] {
         let sizes: BTreeSet<usize> = (0..40)

@@ -117,7 +117,7 @@ fn an_expiry_counts_from_the_origins_clock() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_makes_stale() {
+fn a_clock_that_was_set_back_makes_responses_stale() {
     let response = map(&[("cache-control", "max-age=1000"), ("etag", "\"a\"")]);
     assert_eq!(private(&response).fresh_for(before(30)).as_secs(), 1000);
     assert_eq!(private(&response).fresh_for(before(3600)), Duration::ZERO);

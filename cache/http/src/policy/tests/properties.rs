@@ -64,7 +64,7 @@ proptest! {
 
     /// No input and no clock makes a decision panic, and decisions are consistent.
     #[test]
-    fn decisions_hold_together(
+    fn policy_decisions_are_consistent_for_any_input(
         request in headers(),
         response in headers(),
         status in 100_u16..=599,

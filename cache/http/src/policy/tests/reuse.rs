@@ -89,7 +89,7 @@ fn immutable_responses_are_not_validated_while_they_are_fresh() {
 }
 
 #[test]
-fn fields_of_a_fresh_answer() {
+fn a_fresh_response_has_the_stored_fields_and_age() {
     let response = map(&[
         ("cache-control", "max-age=100"),
         ("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
@@ -142,7 +142,7 @@ fn methods_ranges_and_preconditions() {
 }
 
 #[test]
-fn credentials_ask_the_origin() {
+fn requests_with_credentials_are_sent_to_the_origin() {
     let request = [("authorization", "Basic eA==")];
     assert_eq!(reuse(&private(&lasting(&[])), &request), "stale");
     assert_eq!(reuse(&shared(&lasting(&[])), &request), "no");
@@ -150,7 +150,7 @@ fn credentials_ask_the_origin() {
 
 /// The permission of one origin does not apply to another.
 #[test]
-fn permissions_of_origins() {
+fn cors_permission_of_one_origin_does_not_apply_to_another() {
     let named = private(&lasting(&[("access-control-allow-origin", "http://a.test")]));
     let all = private(&lasting(&[("access-control-allow-origin", "*")]));
     let none = private(&lasting(&[]));

@@ -6,7 +6,7 @@ fn key(request: &[(&'static str, &'static str)]) -> SharingKey {
 
 /// Every request field is keyed, canonical, or prevents sharing of the response.
 #[test]
-fn nothing_that_is_sent_is_forgotten() {
+fn every_request_field_is_keyed_canonical_or_prevents_sharing() {
     for name in [
         "accept",
         "accept-charset",
@@ -46,7 +46,7 @@ fn nothing_that_is_sent_is_forgotten() {
 }
 
 #[test]
-fn equal_browsers_share() {
+fn requests_of_equal_browsers_share_a_response() {
     let browser = [
         ("user-agent", "x"),
         ("accept", "*/*"),
@@ -72,7 +72,7 @@ fn equal_browsers_share() {
 }
 
 #[test]
-fn keys_tell_values_names_and_their_order_within_a_name_apart() {
+fn keys_differ_by_names_values_and_the_order_of_repeated_fields() {
     let all = [
         &[("accept", "ab")][..],
         &[("accept", "a"), ("accept", "b")],

@@ -5,7 +5,7 @@ fn of(request: &[(&'static str, &'static str)], response: &[(&'static str, &'sta
 }
 
 #[test]
-fn responses_by_what_they_say() {
+fn storage_follows_response_fields() {
     use Storage::{No, Private, Shared};
     for (response, expected) in [
         (&[][..], Private),
@@ -43,7 +43,7 @@ fn responses_by_what_they_say() {
 }
 
 #[test]
-fn responses_by_how_they_were_asked_for() {
+fn storage_follows_request_fields() {
     use Storage::{No, Private, Shared};
     let lasting = ("cache-control", "max-age=60");
     let public = ("cache-control", "public, max-age=60");
@@ -79,7 +79,7 @@ fn responses_by_how_they_were_asked_for() {
 }
 
 #[test]
-fn permissions_of_one_origin_are_not_shared() {
+fn responses_with_cors_permission_for_one_origin_are_private() {
     let public = ("cache-control", "public, max-age=60");
     let request = [("origin", "http://a.test")];
     let with = |fields: &[(&'static str, &'static str)]| of(&request, &[&[public], fields].concat());
@@ -118,7 +118,7 @@ fn methods_and_statuses() {
 }
 
 #[test]
-fn what_agents_keep() {
+fn agents_store_these_responses() {
     let stores = |status: u16, fields: &[(&'static str, &'static str)]| {
         agent_stores(StatusCode::from_u16(status).unwrap(), &map(fields))
     };

@@ -8,7 +8,7 @@ fn conditional(response: &HeaderMap, request: &HeaderMap) -> Option<HeaderMap> {
 }
 
 #[test]
-fn the_stored_version_is_asked_about() {
+fn validation_requests_name_the_stored_version() {
     let response = map(&[
         ("cache-control", "no-cache"),
         ("etag", "W/\"ours\""),
@@ -116,7 +116,7 @@ fn a_304_without_date_is_dated() {
 
 /// RFC 9111 section 4.3.4.
 #[test]
-fn a_304_must_be_about_the_stored_version() {
+fn a_304_must_match_the_stored_validators() {
     let one = ("last-modified", "Sat, 05 Nov 1994 08:49:37 GMT");
     let two = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
     for (stored, not_modified, fits) in [
