@@ -188,7 +188,7 @@ async fn an_unknown_device_gets_an_explanation() {
 }
 
 #[tokio::test]
-async fn a_truncation_is_no_clean_end_even_for_a_client_that_reads_to_the_end() {
+async fn a_truncated_response_to_an_http_1_0_client_ends_with_a_reset() {
     let (_gateway, agent) = pair().await;
     let mut client = agent.connect().await;
     client

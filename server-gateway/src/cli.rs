@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_begin_with_a_hyphen_are_keys() {
+    fn arguments_of_keys_may_begin_with_a_hyphen() {
         let key = format!("-H{}", "A".repeat(41));
         for words in [
             ["add", "--name=x", &key],

@@ -72,7 +72,7 @@ impl Drop for Running {
 
 #[cfg(unix)]
 #[test]
-fn run_says_ready_once_and_stops_on_sigterm() {
+fn run_reports_readiness_once_and_stops_on_sigterm() {
     let home = tempfile::tempdir().unwrap();
     let (mut running, address, mut out) = Running::start(home.path());
     assert_ne!(address.port(), 0);

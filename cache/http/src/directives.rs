@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds() {
+    fn delta_seconds_are_parsed() {
         for (text, expected) in [
             ("max-age=0", 0),
             ("max-age = 5", 5),

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registrable_domains() {
+    fn registrable_domains_follow_the_public_suffix_list() {
         for (host, expected) in [
             ("site.test", "site.test"),
             ("a.site.test", "site.test"),

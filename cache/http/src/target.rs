@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn absolute_forms() {
+    fn absolute_form_targets_are_parsed() {
         let target = parse("HTTP://Www.Example.TEST:80/a/../b?q=%20x").unwrap();
         assert_eq!(target.host, "www.example.test");
         assert_eq!((target.scheme, target.port), (Scheme::Http, 80));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_targets() {
+    fn invalid_targets_are_rejected() {
         assert_eq!(parse("/index.html"), Err(TargetError::NotAbsolute));
         assert_eq!(parse("*"), Err(TargetError::NotAbsolute));
         assert_eq!(parse("a.test:443"), Err(TargetError::NotAbsolute));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn connect_targets() {
+    fn connect_targets_are_parsed() {
         let connect = |text: &str| authority(&text.parse().unwrap());
         assert_eq!(connect("A.test:443"), Ok(("a.test".to_owned(), 443)));
         assert_eq!(connect("[::1]:8443"), Ok(("::1".to_owned(), 8443)));

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_vary() {
+    fn field_names_of_vary_are_parsed() {
         let vary = |value| of(&map(&[("vary", value)]));
         assert_eq!(of(&map(&[])), Vary::None);
         assert_eq!(vary(""), Vary::None);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_keys() {
+    fn cookie_keys_depend_on_names_values_and_order() {
         assert_eq!(cookie_key(&map(&[])), None);
         assert_eq!(
             cookie_key(&map(&[("cookie", "a=1"), ("cookie", "b=2")])),

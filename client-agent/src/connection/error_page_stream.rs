@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_refusals_without_a_body_get_an_error_page() {
+    fn bare_refusals_get_an_error_page_and_relayed_responses_do_not() {
         let bare = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n";
         let page = String::from_utf8(explanation(bare).unwrap()).unwrap();
         assert!(

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_repetition_goes_on_where_the_first_attempt_broke_off() {
+    async fn a_second_push_attempt_continues_where_the_first_ended() {
         let body = PushedBody::new(PushMemory::default());
         let mut first = body.writer();
         first.push(bytes("abc")).unwrap();

@@ -23,7 +23,7 @@ fn wanted(message: Message) -> Option<u32> {
 }
 
 #[tokio::test]
-async fn a_damaged_push_is_pushed_again() {
+async fn a_damaged_push_is_requested_again() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
@@ -46,7 +46,7 @@ async fn a_damaged_push_is_pushed_again() {
 }
 
 #[tokio::test]
-async fn a_push_that_stays_damaged_is_fetched() {
+async fn a_push_that_is_damaged_twice_is_fetched() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_replaced_by_number_and_by_time_once_the_peer_has_shown_them() {
+    fn key_updates_follow_packet_count_and_time_after_confirmation_by_the_peer() {
         let [mut a, mut b] = Side::pair();
         for _ in 0..9 {
             a.seal(seconds(0));

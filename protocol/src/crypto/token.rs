@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_the_previous_epoch_is_valid_and_recognised() {
+    fn a_token_of_the_previous_epoch_is_valid_and_reports_its_epoch() {
         let token = keys().mint(&DEVICE, [1; 4], at(100));
         let restarted = EpochKeys {
             epoch: 4,

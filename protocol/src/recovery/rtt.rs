@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn smooths_and_remembers_the_minimum() {
+    fn the_estimator_smooths_samples_and_keeps_the_minimum() {
         let mut rtt = RttEstimator::new(Some(Duration::from_millis(660)));
         assert_eq!(rtt.min_or_expected(), Duration::from_millis(660));
         let ms = Duration::from_millis;

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledges_outside_the_gaps_and_loses_declared_ones_once() {
+    fn packets_outside_gaps_are_acknowledged_and_declared_gaps_are_lost_once() {
         let mut book = book(10);
         let told = gaps(7, &[(GapKind::Declared, 2..4), (GapKind::Pending, 5..6)]);
         let report = book.on_feedback(7, &told).expect("valid");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn uncounted_packets_take_no_memory_in_front() {
+    fn uncounted_packets_at_the_front_take_no_memory() {
         let mut book = SentPackets::default();
         for _ in 0..1000 {
             book.on_sent(Timestamp::ZERO, 0, Vec::new());

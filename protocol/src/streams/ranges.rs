@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_from_the_low_end() {
+    fn ranges_are_taken_from_the_low_end() {
         let mut set = RangeSet::new();
         set.insert(10..20);
         set.insert(30..31);

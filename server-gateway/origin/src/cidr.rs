@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn contains_exactly_its_range() {
+    fn a_range_contains_exactly_its_addresses() {
         let ten = parse("10.0.0.0/8");
         assert!(ten.contains(address("10.255.255.255")));
         assert!(!ten.contains(address("11.0.0.0")));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_range() {
+    fn invalid_address_ranges_are_rejected() {
         for text in ["", "/8", "ten/8", "10/8", "10.0.0.0.0/8", "1.2.3.4:80/8"] {
             assert_eq!(
                 text.parse::<Cidr>(),

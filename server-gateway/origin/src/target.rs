@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_localhost() {
+    fn localhost_names_are_recognised() {
         for text in ["localhost", "LOCALHOST.", "a.localhost"] {
             assert!(Host::parse(text).unwrap().is_localhost(), "{text}");
         }

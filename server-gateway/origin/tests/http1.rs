@@ -96,7 +96,7 @@ async fn host_comes_from_the_url_alone() {
 }
 
 #[tokio::test]
-async fn keeps_connections_for_later_requests() {
+async fn connections_are_reused_for_later_requests() {
     let origin = Origin::start(|_, mut stream| async move {
         while read_head(&mut stream).await.is_some() {
             stream

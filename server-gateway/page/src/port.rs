@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocked_ports() {
+    fn ports_of_the_fetch_standards_block_list_are_blocked() {
         assert!(BLOCKED.is_sorted());
         let blocked = |url: &str| is_blocked(&url.parse().unwrap());
         for url in ["http://a.test:25/", "https://a.test:6667/x", "http://a.test:0/"] {

@@ -58,7 +58,7 @@ async fn responses_fetched_for_one_site_serve_no_other() {
 }
 
 #[tokio::test]
-async fn clients_of_a_device_are_kept_apart() {
+async fn clients_of_a_device_have_separate_private_responses() {
     let (_gateway, mut agent) = setup().await;
     let (origin, _) = numbered(PRIVATE).await;
     let url = object(&origin);
@@ -69,7 +69,7 @@ async fn clients_of_a_device_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn stored_responses_with_credentials_serve_only_the_same_credentials() {
+async fn objects_with_credentials_are_shared_only_if_public_and_documents_never() {
     let (_gateway, mut agent) = setup().await;
     let (ann, amy) = ([("cookie", "id=ann")], [("cookie", "id=amy")]);
     // Regression: the second requester once got the first one's response.

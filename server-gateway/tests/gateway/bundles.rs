@@ -206,7 +206,7 @@ async fn a_page_load_pushes_all_its_objects() {
 }
 
 #[tokio::test]
-async fn a_page_without_sub_resources_has_no_manifest() {
+async fn a_page_without_subresources_has_no_manifest() {
     let (_gateway, mut agent) = setup().await;
     let site = Site::start([("/", resource("text/html", "<p>text</p>"))]).await;
     let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);

@@ -188,7 +188,7 @@ async fn gzip_of_the_origin_is_decoded_by_the_gateway() {
 }
 
 #[tokio::test]
-async fn a_download_comes_whole_whatever_its_class() {
+async fn a_download_is_complete_in_every_priority_class() {
     let (_gateway, mut agent) = setup().await;
     let mut file = vec![0; 3_000_000];
     blake3::Hasher::new().finalize_xof().fill(&mut file);

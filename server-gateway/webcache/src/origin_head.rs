@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_and_no_transform_stay_as_they_are() {
+    fn range_and_no_transform_responses_are_not_changed() {
         for (status, control, integrity) in [
             (206, "public", Integrity::Doubtful),
             (200, "no-transform", Integrity::Certain),

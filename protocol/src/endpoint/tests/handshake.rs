@@ -48,7 +48,7 @@ fn early_data_beyond_the_init_follows_at_once() {
 }
 
 #[test]
-fn without_a_token_there_is_no_early_data_and_little_is_sent_before_the_address_is_known() {
+fn without_a_token_early_data_is_refused_and_replies_are_limited_until_address_validation() {
     let mut pair = Pair::new();
     pair.response = 100_000;
     let begin = pair.now;
@@ -208,7 +208,7 @@ fn responses(pair: &Pair) -> usize {
 }
 
 #[test]
-fn the_token_of_a_session_gives_early_data_to_the_next_and_replaces_it() {
+fn a_token_allows_early_data_in_the_next_session_which_replaces_the_token() {
     let mut pair = Pair::new();
     pair.open(None, b"first");
     pair.run_for(Duration::from_secs(1));

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_kept_apart_and_visit_counters_do_not_matter() {
+    fn users_have_separate_bases_and_visit_counters_are_ignored() {
         let of = |name: &'static str, value: &str| {
             let typed = [&TYPED[..], &[(name, value)]].concat();
             subject("http://a.test/", &typed).unwrap()

@@ -162,7 +162,7 @@ fn scripts_by_nonce_hash_and_trust() {
 }
 
 #[test]
-fn inline_styles() {
+fn inline_styles_follow_the_policy() {
     for (policy, element, with_nonce, attribute) in [
         ("style-src 'self'", false, false, false),
         ("style-src 'unsafe-inline'", true, true, true),

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_of_dates() {
+    fn cookie_dates_are_parsed_in_all_forms() {
         let seconds = |text: &str| parse(text.as_bytes()).map(|time| time.since_epoch().as_secs());
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs() {
+    fn cookie_names_and_values_are_parsed() {
         for (field, expected) in [
             ("a=1", Some(("a", "1"))),
             (" a = 1 ; Path=/", Some(("a", "1"))),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes() {
+    fn cookie_attributes_are_parsed() {
         let cookie = parse(b"a=1; DOMAIN=.A.test; path=/x; secure; HttpOnly; SameSite=none").unwrap();
         assert_eq!(cookie.domain.as_deref(), Some("a.test"));
         assert_eq!(cookie.path, Some(&b"/x"[..]));

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn common_paths() {
+    fn the_common_path_of_two_paths_ends_at_a_segment() {
         for (one, other, expected) in [
             ("/", "/", "/"),
             ("/~alice/", "/~mallory/", "/"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn shorter_paths() {
+    fn a_shortened_path_ends_at_a_segment() {
         for (path, length, expected) in [
             ("/a/b/c", 5, "/a/b/"),
             ("/a/b/c", 4, "/a/b"),

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sites() {
+    fn same_site_follows_scheme_and_registrable_domain() {
         let same = |one: &str, other: &str| is_same_site(&one.parse().unwrap(), &other.parse().unwrap());
         assert!(same("http://www.a.test/", "http://static.a.test:8080/x"));
         assert!(!same("http://a.test/", "https://a.test/"));
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn trustworthy_urls() {
+    fn https_and_loopback_urls_are_trustworthy() {
         let trustworthy = |url: &str| is_trustworthy(&url.parse().unwrap());
         for url in [
             "https://a.test/",

@@ -150,7 +150,7 @@ fn cookies_expire() {
 }
 
 #[test]
-fn paths() {
+fn cookie_paths_must_match_the_request_path() {
     let mut load = Load::new("http://a.test/a/b/page", FIREFOX, "");
     load.set("/a/b/page", &["default=1", "a=1; Path=/a", "odd=1; Path=x"]);
     assert_eq!(load.sent("/a/b/c").unwrap(), "default=1; odd=1; a=1");
@@ -172,7 +172,7 @@ fn a_cookie_of_the_page_that_is_set_with_its_default_path_is_the_same_one() {
 }
 
 #[test]
-fn domains() {
+fn cookie_domains_must_cover_the_host_and_be_no_public_suffix() {
     let mut load = Load::new("http://www.a.co.uk/", FIREFOX, "");
     load.set(
         "/",

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns() {
+    fn urls_of_similar_pages_have_the_same_pattern() {
         for (page, expected) in [
             ("http://a.test/", "http://a.test/"),
             ("http://a.test/news/2026/11/21/", "http://a.test/news/*/*/*/"),

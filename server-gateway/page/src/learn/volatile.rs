@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes() {
+    fn urls_with_equal_parameter_names_have_the_same_shape() {
         assert_eq!(shape("/x?b=1&a=2"), shape("/x?a=3&b=4"));
         assert_eq!(shape("/x?123"), shape("/x?456"));
         assert_ne!(shape("/x?a=1"), shape("/x?b=1"));

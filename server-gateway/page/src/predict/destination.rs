@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn destinations() {
+    fn destinations_are_inferred_from_request_and_url() {
         for (path, name, value, expected) in [
             ("/x", "sec-fetch-dest", "script", Destination::Script),
             ("/x.css", "sec-fetch-dest", "empty", Destination::Other),

@@ -540,7 +540,7 @@ fn a_class_that_rises_reaches_the_open_push() {
 }
 
 #[test]
-fn taken_and_wasted_bytes_are_told_apart() {
+fn taken_and_wasted_bytes_are_distinguished() {
     let mut plan = plan_of(&[
         ("http://a.test/1", Destination::Image),
         ("http://a.test/2", Destination::Image),

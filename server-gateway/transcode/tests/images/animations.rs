@@ -75,7 +75,7 @@ fn tint(picture: &RgbaImage, x: u32, y: u32) -> [bool; 3] {
 }
 
 #[test]
-fn frames_times_and_loops_are_kept() {
+fn frames_times_and_loops_are_preserved() {
     let repeats = [
         (None, Plays::Times(1)),
         (Some(Repeat::Infinite), Plays::Forever),

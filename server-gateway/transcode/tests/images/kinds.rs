@@ -86,7 +86,7 @@ fn deep_gray_and_single_bits_are_read() {
 }
 
 #[test]
-fn alpha_is_kept_exactly() {
+fn alpha_is_preserved_exactly() {
     let picture = photo(160, 120);
     let soft = RgbaImage::from_fn(160, 120, |x, y| {
         let [red, green, blue] = picture.get_pixel(x, y).0;

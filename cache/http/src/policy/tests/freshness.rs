@@ -2,7 +2,7 @@ use super::*;
 
 /// RFC 9111 section 4.2.1.
 #[test]
-fn lifetimes() {
+fn freshness_lifetimes_follow_rfc_9111() {
     let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
     let tomorrow = ("expires", "Mon, 07 Nov 1994 08:49:37 GMT");
     let day = 86_400;
@@ -72,7 +72,7 @@ fn heuristics_are_bounded() {
 
 /// RFC 9111 section 4.2.3.
 #[test]
-fn ages() {
+fn ages_follow_rfc_9111() {
     let lasting = || map(&[("cache-control", "max-age=1000")]);
     let left = |response: &HeaderMap, requested: UnixTime, now: UnixTime| {
         Freshness::of(

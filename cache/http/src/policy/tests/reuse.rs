@@ -15,7 +15,7 @@ fn reuse(freshness: &Freshness, request: &[(&'static str, &'static str)]) -> &'s
 
 /// RFC 9111 section 5.2.1.
 #[test]
-fn directives_of_requests() {
+fn reuse_follows_request_directives() {
     let fresh = private(&lasting(&[]));
     let old = private(&map(&[("cache-control", "max-age=5"), ("etag", "\"a\"")]));
     for (directive, of_fresh, of_old) in [
@@ -51,7 +51,7 @@ fn directives_of_requests() {
 }
 
 #[test]
-fn reloads() {
+fn reloads_are_recognised_by_request_directives() {
     for (fields, expected) in [
         (&[][..], Reload::None),
         (&[("cache-control", "max-age=0")], Reload::Revalidate),
@@ -110,7 +110,7 @@ fn a_fresh_response_has_the_stored_fields_and_age() {
 }
 
 #[test]
-fn variants() {
+fn stored_variants_match_by_vary() {
     let response = lasting(&[("vary", "Accept, Accept-Encoding")]);
     let stored = map(&[("accept", "image/webp,*/*"), ("accept-encoding", "br")]);
     let freshness = Freshness::of(&stored, OK, &response, NOW, NOW, CacheKind::Private);
@@ -121,7 +121,7 @@ fn variants() {
 }
 
 #[test]
-fn methods_ranges_and_preconditions() {
+fn reuse_follows_method_range_and_preconditions() {
     let freshness = private(&lasting(&[]));
     let request = map(&[]);
     assert!(matches!(

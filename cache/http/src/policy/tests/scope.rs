@@ -11,7 +11,7 @@ fn of(status: u16, fields: &[(&'static str, &'static str)]) -> Option<Scope> {
 }
 
 #[test]
-fn scopes() {
+fn scopes_follow_status_and_fields() {
     let lasting = ("cache-control", "max-age=60");
     let old = ("last-modified", "Sat, 05 Nov 1994 08:49:37 GMT");
     for (status, fields, expected) in [
@@ -41,7 +41,7 @@ fn scopes() {
 }
 
 #[test]
-fn unusable_responses() {
+fn responses_that_no_request_may_use_have_no_scope() {
     for status in [100, 101, 103, 206, 304, 401, 407, 408, 421, 425, 426] {
         assert_eq!(of(status, &[("cache-control", "max-age=60")]), None, "{status}");
     }

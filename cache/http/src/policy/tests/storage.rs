@@ -91,7 +91,7 @@ fn responses_with_cors_permission_for_one_origin_are_private() {
 }
 
 #[test]
-fn methods_and_statuses() {
+fn storage_follows_method_and_status() {
     let public = map(&[("cache-control", "public, max-age=60")]);
     for method in [Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
         assert_eq!(storage(&method, &map(&[]), OK, &public), Storage::No, "{method}");
