@@ -228,7 +228,9 @@ impl Server {
                         info!(devices = devices.iter().count(), "the list of devices changed");
                         admission.set_devices(devices.statuses()).await;
                     }
-                    Some(Err(error)) => warn!(%error, "the list of devices cannot be read; the previous list stays in force"),
+                    Some(Err(error)) => {
+                        warn!(%error, "the list of devices cannot be used; the previous list stays in force");
+                    }
                 },
                 Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
             }

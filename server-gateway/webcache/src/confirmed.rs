@@ -1,4 +1,4 @@
-//! CacheRequest of the stored response that the browser's condition refers to.
+//! Finds the stored response to which the condition of the browser's request refers.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::{Partition, StoredResponse};
 use longhaul_http::{
