@@ -11,7 +11,7 @@ use std::{
 
 use bytes::BytesMut;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_origin::{ConnectionOwner, Place};
+use longhaul_origin::{ConnectionOwner, Slot};
 use longhaul_session::{
     FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, class, encode,
 };
@@ -139,7 +139,7 @@ async fn connect(
     owner: ConnectionOwner,
     open: &TunnelOpen,
     incoming: &Incoming,
-) -> Result<(HostStream, Place<ConnectionOwner>), Failure> {
+) -> Result<(HostStream, Slot<ConnectionOwner>), Failure> {
     if incoming.was_early() {
         return Err(Failure::new(
             FailureReason::TooEarly,
@@ -150,14 +150,14 @@ async fn connect(
         let detail = format!("this gateway opens no tunnels to port {}", open.port);
         return Err(Failure::new(FailureReason::TargetRefused, detail));
     }
-    let (host, place) = match open.security {
+    let (host, slot) = match open.security {
         TunnelSecurity::Untouched => {
             let tunnel = gateway.origin.connect_tcp(&open.host, open.port, owner).await?;
-            (HostStream::Untouched(tunnel.stream), tunnel.place)
+            (HostStream::Untouched(tunnel.stream), tunnel.slot)
         }
         TunnelSecurity::Tls => {
             let tunnel = gateway.origin.connect_tls(&open.host, open.port, owner).await?;
-            (HostStream::Tls(Box::new(tunnel.stream)), tunnel.place)
+            (HostStream::Tls(Box::new(tunnel.stream)), tunnel.slot)
         }
     };
     // Applies even if the operator allowed loopback addresses for origins.
@@ -173,7 +173,7 @@ async fn connect(
             "the address is the gateway's own",
         ));
     }
-    Ok((host, place))
+    Ok((host, slot))
 }
 
 fn reaches(own: SocketAddr, peer: SocketAddr) -> bool {

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Sleep, sleep};
 
-use crate::{classify::body_failure, error::Fault, gate::Turn, pool::StreamGuard};
+use crate::{classify::body_failure, error::Fault, host_scheduler::Turn, pool::StreamGuard};
 
 /// Premature end of a response body. The data received before the error is valid, but the response is
 /// incomplete: a proxy must not end the relayed body cleanly.

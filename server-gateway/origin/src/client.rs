@@ -20,13 +20,13 @@ use crate::{
     body::{InUse, OriginBody},
     classify::request_failure,
     config::{Limits, OriginConfig, OriginConfigError, Timeouts},
-    connection::{Connection, Opened, SendError, greet},
+    connection::{Connection, Opened, SendError, open_http},
     connector::Connector,
     error::{BadUrl, FetchError},
-    gate::{Gates, Turn},
-    owner::{ConnectionOwner, Usage},
+    host_scheduler::{HostSchedulers, Turn},
+    owner::{ConnectionOwner, RequestProperties},
     pool::{Pool, PoolRules, Sharing},
-    shares::Place,
+    shares::Slot,
     stats::OriginStats,
     target::{Host, Target},
     upload::Upload,
@@ -40,7 +40,7 @@ pub struct OriginClient(Inner);
 
 #[derive(Clone)]
 struct Inner {
-    gates: Arc<Gates>,
+    schedulers: Arc<HostSchedulers>,
     pool: Arc<Pool>,
     connector: Arc<Connector>,
     limits: Limits,
@@ -56,7 +56,7 @@ pub struct Tunnel<S> {
     /// The byte stream to the host.
     pub stream: S,
     /// The connection's slot in the owner's share; keep it as long as the stream.
-    pub place: Place<ConnectionOwner>,
+    pub slot: Slot<ConnectionOwner>,
 }
 
 impl OriginClient {
@@ -68,7 +68,7 @@ impl OriginClient {
     /// [`OriginConfigError`] if a certificate of `extra_ca` is unusable.
     pub fn new(config: OriginConfig) -> Result<Self, OriginConfigError> {
         let stats = Arc::new(OriginStats::default());
-        let gates = Arc::new(Gates::new(config.limits, &config.timeouts));
+        let schedulers = Arc::new(HostSchedulers::new(config.limits, &config.timeouts));
         let connector = Arc::new(Connector::new(&config, Arc::clone(&stats))?);
         let rules = PoolRules {
             sharing: Sharing::ByOwnership,
@@ -77,8 +77,8 @@ impl OriginClient {
             streams: config.limits.streams_per_host,
         };
         Ok(Self(Inner {
-            pool: Pool::new(rules, Arc::clone(&gates), Arc::clone(connector.places())),
-            gates,
+            pool: Pool::new(rules, Arc::clone(&schedulers), Arc::clone(connector.slots())),
+            schedulers,
             connector,
             limits: config.limits,
             timeouts: config.timeouts,
@@ -100,10 +100,10 @@ impl OriginClient {
             idle: inner.timeouts.pool_idle,
             streams: inner.limits.streams_per_host,
         };
-        let (gates, places) = (Arc::clone(&inner.gates), Arc::clone(inner.connector.places()));
+        let (schedulers, slots) = (Arc::clone(&inner.schedulers), Arc::clone(inner.connector.slots()));
         Self(Inner {
-            pool: Pool::new(rules, gates, places),
-            gates: Arc::clone(&inner.gates),
+            pool: Pool::new(rules, schedulers, slots),
+            schedulers: Arc::clone(&inner.schedulers),
             connector: Arc::clone(&inner.connector),
             limits: inner.limits,
             timeouts: inner.timeouts,
@@ -146,12 +146,12 @@ impl OriginClient {
         let (parts, body) = request.into_parts();
         let target = Target::of(&parts.uri)?;
         let parts = outgoing(&target, parts)?;
-        let usage = Usage::of(owner, &target, &parts, !body.is_end_stream(), &inner.secret);
-        let mut turn = inner.gates.enter(&target, owner).await?;
+        let properties = RequestProperties::of(owner, &target, &parts, !body.is_end_stream(), &inner.secret);
+        let mut turn = inner.schedulers.enter(&target, owner).await?;
 
         let replay = (parts.method.is_idempotent() && body.is_end_stream()).then(|| parts.clone());
         let request = Request::from_parts(parts, Upload::new(body));
-        let failure = match inner.send(&target, &usage, request, &mut turn).await {
+        let failure = match inner.send(&target, &properties, request, &mut turn).await {
             Ok(answer) => return inner.receive(answer, &target, turn),
             Err(failure) => failure,
         };
@@ -162,7 +162,7 @@ impl OriginClient {
         inner.stats.retry();
         let request = Request::from_parts(parts, Upload::new(Empty::new()));
         // Not a pooled connection: the pool may have lost all its connections at once.
-        let connection = inner.fresh(&target, &usage).await?;
+        let connection = inner.fresh(&target, &properties).await?;
         let answer = inner
             .send_on(connection, &target, request, &mut turn)
             .await
@@ -188,9 +188,9 @@ impl OriginClient {
             return Err(BadUrl::Port.into());
         }
         let host = Host::parse(host)?;
-        let place = self.0.place(owner).await?;
+        let slot = self.0.slot(owner).await?;
         let stream = self.0.connector.tcp(&host, port, owner).await?;
-        Ok(Tunnel { stream, place })
+        Ok(Tunnel { stream, slot })
     }
 
     /// Opens a TLS connection for a tunnel over a connection of [`Self::connect_tcp`], with the certificate
@@ -204,9 +204,9 @@ impl OriginClient {
         port: u16,
         owner: ConnectionOwner,
     ) -> Result<Tunnel<TlsStream<TcpStream>>, FetchError> {
-        let Tunnel { stream, place } = self.connect_tcp(host, port, owner).await?;
+        let Tunnel { stream, slot } = self.connect_tcp(host, port, owner).await?;
         let stream = self.0.connector.secure(&Host::parse(host)?, stream).await?;
-        Ok(Tunnel { stream, place })
+        Ok(Tunnel { stream, slot })
     }
 
     /// The counters of the client and its clones.
@@ -255,12 +255,12 @@ impl Inner {
     async fn send(
         &self,
         target: &Target,
-        usage: &Usage,
+        properties: &RequestProperties,
         mut request: Request<Upload>,
         turn: &mut Turn,
     ) -> Result<Answer, SendFailure> {
         loop {
-            let connection = self.connection(target, usage).await?;
+            let connection = self.connection(target, properties).await?;
             let was_reused = connection.is_reused();
             match self.send_on(connection, target, request, turn).await {
                 Ok(answer) => return Ok(answer),
@@ -272,46 +272,52 @@ impl Inner {
 
     /// Returns a pooled connection, or else the first to become available of a new connection and a
     /// connection that becomes idle.
-    async fn connection(&self, target: &Target, usage: &Usage) -> Result<Connection, FetchError> {
-        if let Some(found) = self.pool.take(target, usage) {
+    async fn connection(
+        &self,
+        target: &Target,
+        properties: &RequestProperties,
+    ) -> Result<Connection, FetchError> {
+        if let Some(found) = self.pool.take(target, properties) {
             return Ok(found);
         }
-        let mut freed = self.pool.wait(target, *usage);
+        let mut freed = self.pool.wait(target, *properties);
         // A request that has just ended is about to return its connection.
         yield_now().await;
         if let Ok(found) = freed.try_recv() {
             return Ok(found);
         }
-        let mut opening = Box::pin(self.clone().open(target.clone(), usage.owner));
+        let mut opening = Box::pin(self.clone().open(target.clone(), properties.owner));
         tokio::select! {
             biased;
             Ok(found) = &mut freed => {
                 // The connection that is being opened serves the next request.
-                let (this, target, owner) = (self.clone(), target.clone(), usage.owner);
+                let (this, target, owner) = (self.clone(), target.clone(), properties.owner);
                 tokio::spawn(async move {
-                    if let Ok((opened, place)) = opening.await {
-                        this.pool.opened(&target, opened, place, owner, None);
+                    if let Ok((opened, slot)) = opening.await {
+                        this.pool.opened(&target, opened, slot, owner, None);
                     }
                 });
                 Ok(found)
             }
-            opened = &mut opening => self.use_for(target, opened?, usage),
+            opened = &mut opening => self.use_for(target, opened?, properties),
         }
     }
 
     /// Opens a new connection for a request.
-    async fn fresh(&self, target: &Target, usage: &Usage) -> Result<Connection, FetchError> {
-        let opened = self.clone().open(target.clone(), usage.owner).await?;
-        self.use_for(target, opened, usage)
+    async fn fresh(&self, target: &Target, properties: &RequestProperties) -> Result<Connection, FetchError> {
+        let opened = self.clone().open(target.clone(), properties.owner).await?;
+        self.use_for(target, opened, properties)
     }
 
     fn use_for(
         &self,
         target: &Target,
-        (opened, place): (Opened, Arc<Place<ConnectionOwner>>),
-        usage: &Usage,
+        (opened, slot): (Opened, Arc<Slot<ConnectionOwner>>),
+        properties: &RequestProperties,
     ) -> Result<Connection, FetchError> {
-        let connection = self.pool.opened(target, opened, place, usage.owner, Some(usage));
+        let connection = self
+            .pool
+            .opened(target, opened, slot, properties.owner, Some(properties));
         connection.ok_or(FetchError::Cancelled)
     }
 
@@ -319,19 +325,19 @@ impl Inner {
         self,
         target: Target,
         owner: ConnectionOwner,
-    ) -> Result<(Opened, Arc<Place<ConnectionOwner>>), FetchError> {
-        let place = Arc::new(self.place(owner).await?);
-        let stream = self.connector.connect(&target, owner, Arc::clone(&place)).await?;
-        Ok((greet(stream, &self.limits).await?, place))
+    ) -> Result<(Opened, Arc<Slot<ConnectionOwner>>), FetchError> {
+        let slot = Arc::new(self.slot(owner).await?);
+        let stream = self.connector.connect(&target, owner, Arc::clone(&slot)).await?;
+        Ok((open_http(stream, &self.limits).await?, slot))
     }
 
     /// Returns a connection slot; if none is free, closes an idle connection first.
-    async fn place(&self, owner: ConnectionOwner) -> Result<Place<ConnectionOwner>, FetchError> {
-        if let Some(place) = self.connector.places().try_acquire(owner) {
-            return Ok(place);
+    async fn slot(&self, owner: ConnectionOwner) -> Result<Slot<ConnectionOwner>, FetchError> {
+        if let Some(slot) = self.connector.slots().try_acquire(owner) {
+            return Ok(slot);
         }
         self.pool.make_room(owner);
-        self.connector.place(owner).await
+        self.connector.slot(owner).await
     }
 
     async fn send_on(
@@ -388,7 +394,7 @@ impl Inner {
             return Err(FetchError::HeaderTooLarge);
         }
         if is_event_stream(headers) {
-            turn.lasts();
+            turn.mark_long_lived();
         }
         let in_use = match connection {
             Connection::Http1(connection) => {

@@ -20,7 +20,7 @@ use crate::{
     error::FetchError,
     owner::{ConnectionOwner, Ownership},
     pool::StreamGuard,
-    shares::Place,
+    shares::Slot,
     stream::OriginStream,
     target::Target,
     upload::Upload,
@@ -46,7 +46,7 @@ pub(crate) struct Http1 {
     /// True if the origin has answered on this connection.
     pub(crate) has_answered: bool,
     /// The connection's slot among all connections.
-    pub(crate) place: Arc<Place<ConnectionOwner>>,
+    pub(crate) slot: Arc<Slot<ConnectionOwner>>,
 }
 
 /// Share of one request in an HTTP/2 connection.
@@ -124,7 +124,7 @@ impl Connection {
 }
 
 /// Starts HTTP on a connection.
-pub(crate) async fn greet(stream: OriginStream, limits: &Limits) -> Result<Opened, FetchError> {
+pub(crate) async fn open_http(stream: OriginStream, limits: &Limits) -> Result<Opened, FetchError> {
     let failed = |error: hyper::Error| request_failure(&error);
     if stream.is_h2() {
         let (sender, connection) = http2_builder(limits)

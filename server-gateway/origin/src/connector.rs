@@ -9,12 +9,12 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    asked::{self, Certificate},
+    client_certificate_request::{self, CertificateRequest},
     config::{OriginConfig, OriginConfigError},
     dial::Dialer,
     error::{BadUrl, FetchError, Limit, TlsDefect},
     owner::ConnectionOwner,
-    shares::{FairShares, Place, Shares},
+    shares::{FairShares, Shares, Slot},
     stats::OriginStats,
     stream::{OriginStream, Socket},
     target::{Host, Scheme, Target},
@@ -25,8 +25,8 @@ use crate::{
 pub(crate) struct Connector {
     dialer: Dialer,
     /// Slots of the connections of fetches, idle ones included, and of tunnels.
-    places: Arc<FairShares<ConnectionOwner>>,
-    place_timeout: Duration,
+    slots: Arc<FairShares<ConnectionOwner>>,
+    slot_timeout: Duration,
     tls: TlsConnector,
     /// Offers only HTTP/1.1.
     tls_http1: TlsConnector,
@@ -42,14 +42,14 @@ impl Connector {
         let [tls, tls_http1] = [both, http1].map(|config| TlsConnector::from(Arc::new(config)));
         Ok(Self {
             dialer: Dialer::new(config, Arc::clone(&stats)),
-            places: FairShares::new(Shares {
+            slots: FairShares::new(Shares {
                 total: config.limits.connections,
                 per_owner: config.limits.connections_per_device,
                 reserved: 0,
                 // Equal to the waiting limit per host, so that a request never reaches this limit first.
                 waiting: config.limits.waiting_per_host,
             }),
-            place_timeout: config.timeouts.connect,
+            slot_timeout: config.timeouts.connect,
             tls,
             tls_http1,
             tls_timeout: config.timeouts.tls,
@@ -57,16 +57,14 @@ impl Connector {
         })
     }
 
-    pub(crate) fn places(&self) -> &Arc<FairShares<ConnectionOwner>> {
-        &self.places
+    pub(crate) fn slots(&self) -> &Arc<FairShares<ConnectionOwner>> {
+        &self.slots
     }
 
     /// Waits for a connection slot.
-    pub(crate) async fn place(&self, owner: ConnectionOwner) -> Result<Place<ConnectionOwner>, FetchError> {
-        let place = self.places.acquire_within(owner, self.place_timeout, None);
-        place
-            .await
-            .map_err(|_| FetchError::Overloaded(Limit::Connections))
+    pub(crate) async fn slot(&self, owner: ConnectionOwner) -> Result<Slot<ConnectionOwner>, FetchError> {
+        let slot = self.slots.acquire_within(owner, self.slot_timeout, None);
+        slot.await.map_err(|_| FetchError::Overloaded(Limit::Connections))
     }
 
     /// Opens a TCP connection for a tunnel.
@@ -85,7 +83,7 @@ impl Connector {
         host: &Host,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, FetchError> {
-        self.greet(&self.tls_http1, host, stream).await
+        self.handshake(&self.tls_http1, host, stream).await
     }
 
     /// Opens a connection for fetches.
@@ -93,36 +91,42 @@ impl Connector {
         &self,
         target: &Target,
         owner: ConnectionOwner,
-        place: Arc<Place<ConnectionOwner>>,
+        slot: Arc<Slot<ConnectionOwner>>,
     ) -> Result<OriginStream, FetchError> {
         let tcp = self.dialer.dial(&target.host, target.port, owner).await?;
-        let socket = Socket::new(tcp, Arc::clone(&self.stats), place);
+        let socket = Socket::new(tcp, Arc::clone(&self.stats), slot);
         match target.scheme {
             Scheme::Http => Ok(OriginStream::Plain(socket)),
             Scheme::Https => {
-                let stream = self.greet(&self.tls, &target.host, socket).await?;
+                let stream = self.handshake(&self.tls, &target.host, socket).await?;
                 Ok(OriginStream::Tls(Box::new(stream)))
             }
         }
     }
 
-    async fn greet<S>(&self, tls: &TlsConnector, host: &Host, stream: S) -> Result<TlsStream<S>, FetchError>
+    async fn handshake<S>(
+        &self,
+        tls: &TlsConnector,
+        host: &Host,
+        stream: S,
+    ) -> Result<TlsStream<S>, FetchError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let name = tls::server_name(host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
-        let (greeted, certificate) = asked::noted(timeout(self.tls_timeout, tls.connect(name, stream))).await;
-        let greeted = greeted.map_err(|_| FetchError::Tls(TlsDefect::Timeout))?;
-        let failed = greeted.as_ref().err().map(tls::defect_of);
+        let (connected, certificate) =
+            client_certificate_request::observe(timeout(self.tls_timeout, tls.connect(name, stream))).await;
+        let connected = connected.map_err(|_| FetchError::Tls(TlsDefect::Timeout))?;
+        let failed = connected.as_ref().err().map(tls::defect_of);
         match (failed, certificate) {
             // A defect of the origin's certificate takes precedence: the browser must not offer a client
             // certificate to an origin that the defect shows to be an impostor.
-            (Some(Some(defect)), Certificate::NotAsked) => Err(FetchError::Tls(defect)),
-            (Some(Some(defect)), Certificate::Asked) if defect.is_of_certificate() => {
+            (Some(Some(defect)), CertificateRequest::None) => Err(FetchError::Tls(defect)),
+            (Some(Some(defect)), CertificateRequest::Received) if defect.is_of_certificate() => {
                 Err(FetchError::Tls(defect))
             }
-            (_, Certificate::Asked) => Err(FetchError::Tls(TlsDefect::ClientCertificate)),
-            (_, Certificate::NotAsked) => greeted.map_err(|_| FetchError::Reset),
+            (_, CertificateRequest::Received) => Err(FetchError::Tls(TlsDefect::ClientCertificate)),
+            (_, CertificateRequest::None) => connected.map_err(|_| FetchError::Reset),
         }
     }
 }

@@ -16,7 +16,7 @@ use tracing::debug;
 
 use crate::{
     config::OriginConfig,
-    dns::Names,
+    dns::DnsResolver,
     error::FetchError,
     guard::{Destination, Guard},
     owner::ConnectionOwner,
@@ -32,7 +32,7 @@ const MAX_ATTEMPTS: usize = 8;
 
 /// Opens TCP connections to hosts.
 pub(crate) struct Dialer {
-    names: Names,
+    dns: DnsResolver,
     guard: Guard,
     resolve: ResolveMap,
     timeout: Duration,
@@ -42,7 +42,7 @@ pub(crate) struct Dialer {
 impl Dialer {
     pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Self {
         Self {
-            names: Names::new(config, Arc::clone(&stats)),
+            dns: DnsResolver::new(config, Arc::clone(&stats)),
             guard: config.guard.clone(),
             resolve: config.resolve.clone(),
             timeout: config.timeouts.connect,
@@ -83,7 +83,7 @@ impl Dialer {
             Host::Name(_) if host.is_localhost() => {
                 vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]
             }
-            Host::Name(name) => self.names.lookup(name, owner).await?,
+            Host::Name(name) => self.dns.lookup(name, owner).await?,
         };
         let mut permitted = Vec::with_capacity(found.len());
         let mut refusal = None;

@@ -49,7 +49,7 @@ const MAX_WAITING: usize = 1024;
 type Answer = Result<Vec<IpAddr>, FetchError>;
 
 /// Resolver of names, with a cache that respects the TTL.
-pub(crate) struct Names {
+pub(crate) struct DnsResolver {
     resolver: Option<TokioResolver>,
     timeout: Duration,
     stats: Arc<OriginStats>,
@@ -57,13 +57,13 @@ pub(crate) struct Names {
     /// by the number of connections being opened. Each device has its own lookups, so that no device waits in
     /// another device's queue.
     under_way: Mutex<HashMap<Subject, Arc<OnceCell<Answer>>>>,
-    places: Arc<FairShares<ConnectionOwner>>,
+    slots: Arc<FairShares<ConnectionOwner>>,
 }
 
 /// A name, and the owner of its lookup.
 type Subject = (ConnectionOwner, String);
 
-impl Names {
+impl DnsResolver {
     pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Self {
         let resolver = match resolver(&config.dns, config.limits.dns_cache_entries) {
             Ok(resolver) => Some(resolver),
@@ -77,7 +77,7 @@ impl Names {
             timeout: config.timeouts.dns,
             stats,
             under_way: Mutex::default(),
-            places: FairShares::new(Shares {
+            slots: FairShares::new(Shares {
                 total: MAX_LOOKUPS,
                 per_owner: MAX_LOOKUPS_PER_DEVICE,
                 reserved: 0,
@@ -91,7 +91,7 @@ impl Names {
         let subject = (owner, name.to_owned());
         let answer = Arc::clone(self.under_way().entry(subject.clone()).or_default());
         let question = Question {
-            names: self,
+            resolver: self,
             subject,
             answer,
         };
@@ -111,8 +111,8 @@ impl Names {
             .resolver
             .as_ref()
             .ok_or(FetchError::DnsFailed(DnsFailure::NoServers))?;
-        let _place = self
-            .places
+        let _slot = self
+            .slots
             .acquire_within(owner, self.timeout, None)
             .await
             .map_err(|_| FetchError::Overloaded(Limit::Lookups))?;
@@ -131,14 +131,14 @@ impl Names {
 /// One caller's share in a lookup in progress. The lookup is removed from the list with its answer or with
 /// its last caller.
 struct Question<'a> {
-    names: &'a Names,
+    resolver: &'a DnsResolver,
     subject: Subject,
     answer: Arc<OnceCell<Answer>>,
 }
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        let mut under_way = self.names.under_way();
+        let mut under_way = self.resolver.under_way();
         let is_listed = under_way
             .get(&self.subject)
             .is_some_and(|listed| Arc::ptr_eq(listed, &self.answer));

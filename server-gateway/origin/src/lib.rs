@@ -1,6 +1,6 @@
 //! Origin side of Longhaul: fetches from web servers, for the gateway and for the agent's direct fallback.
 //!
-//! [`OriginClient::fetch`] checks the URL ([`Target`]), waits for the request's turn at the host's gate, and
+//! [`OriginClient::fetch`] checks the URL ([`Target`]), waits for the request's turn at the host's scheduler, and
 //! sends the request on a pooled connection that its [`ConnectionOwner`] may use. Opening a connection takes
 //! name resolution ([`ResolveMap`], then DNS), the address [`Guard`], Happy Eyeballs (RFC 8305) and TLS. The
 //! body of the response is an [`OriginBody`]. Owners share hosts, connections and lookups fairly
@@ -11,11 +11,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod asked;
 mod body;
 mod cidr;
 mod classify;
 mod client;
+mod client_certificate_request;
 mod config;
 mod connection;
 mod connector;
@@ -23,8 +23,8 @@ mod deny;
 mod dial;
 mod dns;
 mod error;
-mod gate;
 mod guard;
+mod host_scheduler;
 mod owner;
 mod pool;
 mod resolve;
@@ -44,6 +44,6 @@ pub use error::{BadUrl, DnsFailure, Fault, FetchError, Limit, TlsDefect};
 pub use guard::{AddressClass, Destination, Guard, GuardRefusal};
 pub use owner::ConnectionOwner;
 pub use resolve::{Override, ResolveMap, ResolveMapError};
-pub use shares::{Crowded, FairShares, Lasting, Place, Shares};
+pub use shares::{FairShares, LongLivedSlots, Shares, Slot, SlotUnavailable};
 pub use stats::{OriginStats, StatsSnapshot};
 pub use target::{Host, Scheme, Target};

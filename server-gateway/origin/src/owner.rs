@@ -60,7 +60,7 @@ pub enum ConnectionOwner {
 
 /// Effect of a request on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trace {
+pub(crate) enum ConnectionEffect {
     /// None: the connection may serve other devices afterwards.
     None,
     /// The request had credentials or other private fields of its device.
@@ -71,18 +71,18 @@ pub(crate) enum Trace {
 
 /// Properties of a request that the pool uses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usage {
+pub(crate) struct RequestProperties {
     pub(crate) owner: ConnectionOwner,
     /// Hash of the requester's origin and the credentials. Browsers keep the connections of sites and
     /// profiles apart; after a request with a body, this value does the same.
     scope: u64,
     /// True if the requesting document is same-origin with the target.
     is_same_origin: bool,
-    trace: Trace,
+    effect: ConnectionEffect,
 }
 
-impl Usage {
-    /// Derives the usage of a request to `target` from `parts`. `secret` is the key of the credentials' hash.
+impl RequestProperties {
+    /// Derives the properties of a request to `target` from `parts`. `secret` is the key of the credentials' hash.
     pub(crate) fn of(
         owner: ConnectionOwner,
         target: &Target,
@@ -94,7 +94,7 @@ impl Usage {
             owner,
             scope: scope(&parts.headers, secret),
             is_same_origin: requester(&parts.headers) == target.origin().as_bytes(),
-            trace: trace(parts, has_body),
+            effect: effect(parts, has_body),
         }
     }
 }
@@ -126,31 +126,32 @@ impl Ownership {
     /// Returns the suitability of a connection for a request, higher is better; `None` if the connection must
     /// not carry the request. A device's own connections are preferred, so that unowned ones stay available
     /// to others.
-    pub(crate) fn suits(self, usage: &Usage) -> Option<u8> {
+    pub(crate) fn suits(self, properties: &RequestProperties) -> Option<u8> {
         match self {
             Self::Unclaimed => Some(0),
-            Self::Device(owner) => (owner == usage.owner).then_some(1),
-            Self::Scope(owner, scope) => (owner == usage.owner && scope == usage.scope).then_some(2),
+            Self::Device(owner) => (owner == properties.owner).then_some(1),
+            Self::Scope(owner, scope) => {
+                (owner == properties.owner && scope == properties.scope).then_some(2)
+            }
             Self::Nobody => None,
         }
     }
 
     /// Returns the ownership after the request.
-    pub(crate) fn after(self, usage: &Usage, protocol: Multiplexing) -> Self {
-        match (usage.trace, self, protocol) {
-            (Trace::None, ..)
-            | (Trace::Private, Self::Device(_) | Self::Scope(..), _)
+    pub(crate) fn after(self, properties: &RequestProperties, protocol: Multiplexing) -> Self {
+        match (properties.effect, self, protocol) {
+            (ConnectionEffect::None, ..)
+            | (ConnectionEffect::Private, Self::Device(_) | Self::Scope(..), _)
             | (_, Self::Nobody, _) => self,
-            (Trace::Body, _, Multiplexing::No) if usage.is_same_origin => {
-                Self::Scope(usage.owner, usage.scope)
+            (ConnectionEffect::Body, _, Multiplexing::No) if properties.is_same_origin => {
+                Self::Scope(properties.owner, properties.scope)
             }
-            (Trace::Body, _, Multiplexing::No) => Self::Nobody,
+            (ConnectionEffect::Body, _, Multiplexing::No) => Self::Nobody,
             // Stream numbers separate HTTP/2 messages. Only a proxy between origin and application may
             // confuse them; for such a proxy the device's other streams are equivalent to those of another
             // connection of the device.
-            (Trace::Body, _, Multiplexing::Streams) | (Trace::Private, Self::Unclaimed, _) => {
-                Self::Device(usage.owner)
-            }
+            (ConnectionEffect::Body, _, Multiplexing::Streams)
+            | (ConnectionEffect::Private, Self::Unclaimed, _) => Self::Device(properties.owner),
         }
     }
 }
@@ -164,13 +165,13 @@ pub(crate) enum Multiplexing {
     Streams,
 }
 
-fn trace(parts: &Parts, has_body: bool) -> Trace {
+fn effect(parts: &Parts, has_body: bool) -> ConnectionEffect {
     if has_body {
-        return Trace::Body;
+        return ConnectionEffect::Body;
     }
     // An origin may answer HEAD with a body, and may treat other methods unexpectedly.
     if parts.method != Method::GET {
-        return Trace::Private;
+        return ConnectionEffect::Private;
     }
     let size: usize = parts
         .headers
@@ -183,7 +184,11 @@ fn trace(parts: &Parts, has_body: bool) -> Trace {
             .headers
             .iter()
             .all(|(name, value)| is_canonical(name) && is_plain(value));
-    if is_shareable { Trace::None } else { Trace::Private }
+    if is_shareable {
+        ConnectionEffect::None
+    } else {
+        ConnectionEffect::Private
+    }
 }
 
 fn is_canonical(name: &HeaderName) -> bool {
@@ -233,14 +238,19 @@ mod tests {
     const ANNA: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([1; 32]));
     const BERT: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([2; 32]));
 
-    fn usage(secret: &RandomState, owner: ConnectionOwner, method: &str, fields: &[(&str, &str)]) -> Usage {
+    fn properties(
+        secret: &RandomState,
+        owner: ConnectionOwner,
+        method: &str,
+        fields: &[(&str, &str)],
+    ) -> RequestProperties {
         let mut request = Request::builder().method(method).uri("http://site.test/");
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let target = Target::of(&parts.uri).unwrap();
-        Usage::of(owner, &target, &parts, method == "POST", secret)
+        RequestProperties::of(owner, &target, &parts, method == "POST", secret)
     }
 
     #[test]
@@ -253,13 +263,13 @@ mod tests {
             ("sec-fetch-mode", "no-cors"),
             ("sec-ch-ua-platform", "\"Linux\""),
         ];
-        let plain = usage(&secret, ANNA, "GET", &browser);
-        assert_eq!(plain.trace, Trace::None);
+        let plain = properties(&secret, ANNA, "GET", &browser);
+        assert_eq!(plain.effect, ConnectionEffect::None);
         let after = Ownership::Unclaimed.after(&plain, Multiplexing::No);
         assert_eq!(after, Ownership::Unclaimed);
         assert!(
             after
-                .suits(&usage(&secret, BERT, "GET", &[("cookie", "a=1")]))
+                .suits(&properties(&secret, BERT, "GET", &[("cookie", "a=1")]))
                 .is_some()
         );
     }
@@ -277,12 +287,12 @@ mod tests {
             ("user-agent", "\u{e9}"),
             ("referer", &long),
         ] {
-            let private = usage(&secret, ANNA, "GET", &[field]);
+            let private = properties(&secret, ANNA, "GET", &[field]);
             for protocol in [Multiplexing::No, Multiplexing::Streams] {
                 let after = Ownership::Unclaimed.after(&private, protocol);
                 assert_eq!(after, Ownership::Device(ANNA), "{field:?}");
-                assert!(after.suits(&usage(&secret, ANNA, "GET", &[])).is_some());
-                assert_eq!(after.suits(&usage(&secret, BERT, "GET", &[])), None);
+                assert!(after.suits(&properties(&secret, ANNA, "GET", &[])).is_some());
+                assert_eq!(after.suits(&properties(&secret, BERT, "GET", &[])), None);
             }
         }
     }
@@ -291,11 +301,11 @@ mod tests {
     fn after_a_request_body_a_connection_serves_one_site_and_user() {
         let secret = RandomState::new();
         let of = |site: &'static str, cookie: &'static str| [("referer", site), ("cookie", cookie)];
-        let post = usage(&secret, ANNA, "POST", &of("http://site.test/x", "u=1"));
+        let post = properties(&secret, ANNA, "POST", &of("http://site.test/x", "u=1"));
         let after = Ownership::Device(ANNA).after(&post, Multiplexing::No);
         let suits = |owner, site, cookie| {
             after
-                .suits(&usage(&secret, owner, "GET", &of(site, cookie)))
+                .suits(&properties(&secret, owner, "GET", &of(site, cookie)))
                 .is_some()
         };
         assert!(suits(ANNA, "http://site.test/y", "u=1"));
@@ -316,13 +326,13 @@ mod tests {
             &[("referer", "http://evil.test/x"), ("cookie", "u=1")],
             &[],
         ] {
-            let post = usage(&secret, ANNA, "POST", fields);
+            let post = properties(&secret, ANNA, "POST", fields);
             let after = Ownership::Unclaimed.after(&post, Multiplexing::No);
             assert_eq!(after, Ownership::Nobody);
             assert_eq!(after.suits(&post), None);
         }
         for method in ["HEAD", "DELETE", "OPTIONS"] {
-            let after = Ownership::Unclaimed.after(&usage(&secret, ANNA, method, &[]), Multiplexing::No);
+            let after = Ownership::Unclaimed.after(&properties(&secret, ANNA, method, &[]), Multiplexing::No);
             assert_eq!(after, Ownership::Device(ANNA), "{method}");
         }
     }

@@ -18,9 +18,9 @@ use tokio::{
 
 use crate::{
     connection::{Connection, Http1, Http2Stream, Opened},
-    gate::{Gates, LiveH2, Turn},
-    owner::{ConnectionOwner, Multiplexing, Ownership, Usage},
-    shares::{FairShares, Place},
+    host_scheduler::{HostSchedulers, LiveH2, Turn},
+    owner::{ConnectionOwner, Multiplexing, Ownership, RequestProperties},
+    shares::{FairShares, Slot},
     target::Target,
     upload::Upload,
 };
@@ -53,8 +53,8 @@ pub(crate) struct PoolRules {
 /// Idle connections, and all HTTP/2 connections.
 pub(crate) struct Pool {
     rules: PoolRules,
-    gates: Arc<Gates>,
-    places: Arc<FairShares<ConnectionOwner>>,
+    schedulers: Arc<HostSchedulers>,
+    slots: Arc<FairShares<ConnectionOwner>>,
     state: Mutex<State>,
 }
 
@@ -75,7 +75,7 @@ struct HostConnections {
 }
 
 struct Waiting {
-    usage: Usage,
+    properties: RequestProperties,
     found: oneshot::Sender<Connection>,
 }
 
@@ -84,10 +84,10 @@ struct Http2 {
     sender: http2::SendRequest<Upload>,
     ownership: Ownership,
     user: ConnectionOwner,
-    /// Tells the user's gate that its requests need no new connections.
+    /// Tells the user's scheduler that its requests need no new connections.
     live: LiveH2,
     has_answered: Arc<AtomicBool>,
-    place: Arc<Place<ConnectionOwner>>,
+    slot: Arc<Slot<ConnectionOwner>>,
     streams: usize,
     idle_since: Instant,
 }
@@ -102,43 +102,51 @@ pub(crate) struct StreamGuard {
 impl Pool {
     pub(crate) fn new(
         rules: PoolRules,
-        gates: Arc<Gates>,
-        places: Arc<FairShares<ConnectionOwner>>,
+        schedulers: Arc<HostSchedulers>,
+        slots: Arc<FairShares<ConnectionOwner>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             rules,
-            gates,
-            places,
+            schedulers,
+            slots,
             state: Mutex::default(),
         })
     }
 
     /// Returns a pooled connection for a request, if any.
-    pub(crate) fn take(self: &Arc<Self>, target: &Target, usage: &Usage) -> Option<Connection> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        target: &Target,
+        properties: &RequestProperties,
+    ) -> Option<Connection> {
         let mut state = self.state();
         let host = state.hosts.get_mut(target)?;
-        self.pick(host, target, usage)
+        self.pick(host, target, properties)
     }
 
     /// Registers a request for the next connection that becomes available.
-    pub(crate) fn wait(self: &Arc<Self>, target: &Target, usage: Usage) -> oneshot::Receiver<Connection> {
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        target: &Target,
+        properties: RequestProperties,
+    ) -> oneshot::Receiver<Connection> {
         let (found, waiting) = oneshot::channel();
         let mut state = self.state();
         self.sweep(&mut state);
         let host = state.hosts.entry(target.clone()).or_default();
         host.waiting.retain(|waiting| !waiting.found.is_closed());
-        host.waiting.push(Waiting { usage, found });
+        host.waiting.push(Waiting { properties, found });
         waiting
     }
 
-    /// Adds a new connection to the pool, and returns it to the request that opened it, if `usage` is set.
+    /// Adds a new connection to the pool, and returns it to the request that opened it, if `properties` is set.
     pub(crate) fn opened(
         self: &Arc<Self>,
         target: &Target,
         opened: Opened,
-        place: Arc<Place<ConnectionOwner>>,
+        slot: Arc<Slot<ConnectionOwner>>,
         owner: ConnectionOwner,
-        usage: Option<&Usage>,
+        properties: Option<&RequestProperties>,
     ) -> Option<Connection> {
         match opened {
             Opened::Http1(sender) => {
@@ -147,16 +155,16 @@ impl Pool {
                     ownership: Ownership::Unclaimed,
                     user: owner,
                     has_answered: false,
-                    place,
+                    slot,
                 };
-                let Some(usage) = usage else {
+                let Some(properties) = properties else {
                     self.put(target, connection);
                     return None;
                 };
-                connection.ownership = connection.ownership.after(usage, Multiplexing::No);
+                connection.ownership = connection.ownership.after(properties, Multiplexing::No);
                 Some(Connection::Http1(connection))
             }
-            Opened::Http2(sender, task) => self.opened_http2(target, sender, task, place, owner, usage),
+            Opened::Http2(sender, task) => self.opened_http2(target, sender, task, slot, owner, properties),
         }
     }
 
@@ -165,11 +173,11 @@ impl Pool {
         target: &Target,
         sender: http2::SendRequest<Upload>,
         task: tokio::task::JoinHandle<()>,
-        place: Arc<Place<ConnectionOwner>>,
+        slot: Arc<Slot<ConnectionOwner>>,
         owner: ConnectionOwner,
-        usage: Option<&Usage>,
+        properties: Option<&RequestProperties>,
     ) -> Option<Connection> {
-        let live = self.gates.h2_opened(target, owner);
+        let live = self.schedulers.h2_opened(target, owner);
         let mut served = Vec::new();
         let mut state = self.state();
         self.sweep(&mut state);
@@ -183,12 +191,12 @@ impl Pool {
             user: owner,
             live,
             has_answered: Arc::default(),
-            place,
+            slot,
             streams: 0,
             idle_since: Instant::now(),
         });
         let entry = host.http2.last_mut();
-        let own = usage.and_then(|usage| entry.map(|entry| self.stream(entry, target, usage)));
+        let own = properties.and_then(|properties| entry.map(|entry| self.stream(entry, target, properties)));
         self.serve(host, target, &mut served);
         drop(state);
         drop(served);
@@ -224,7 +232,7 @@ impl Pool {
     /// Closes the connection that has been idle longest; only among the owner's connections if the owner has
     /// used up its share.
     pub(crate) fn make_room(&self, owner: ConnectionOwner) {
-        let only = self.places.is_full_for(owner).then_some(owner);
+        let only = self.slots.is_full_for(owner).then_some(owner);
         let is_meant = |user: ConnectionOwner| only.is_none_or(|only| only == user);
         let mut state = self.state();
         let mut oldest: Option<(Instant, &mut HostConnections)> = None;
@@ -265,7 +273,7 @@ impl Pool {
         let is_alike = |idle: &Http1| idle.ownership.owner() == owner;
         let alike = host.idle.iter().filter(|(_, idle)| is_alike(idle)).count();
         // A request that waits for a slot takes precedence over possible future requests.
-        let most = if self.places.is_wanted_from(user) {
+        let most = if self.slots.is_wanted_from(user) {
             0
         } else {
             self.rules.idle_per_host
@@ -287,7 +295,7 @@ impl Pool {
             if waiting.found.is_closed() {
                 continue;
             }
-            match self.pick(host, target, &waiting.usage) {
+            match self.pick(host, target, &waiting.properties) {
                 None => host.waiting.push(waiting),
                 Some(connection) => gone.extend(waiting.found.send(connection).err()),
             }
@@ -298,45 +306,51 @@ impl Pool {
         self: &Arc<Self>,
         host: &mut HostConnections,
         target: &Target,
-        usage: &Usage,
+        properties: &RequestProperties,
     ) -> Option<Connection> {
         let found = host.http2.iter_mut().filter_map(|entry| {
-            let suits = self.suits(entry.ownership, usage)?;
+            let suits = self.suits(entry.ownership, properties)?;
             let is_free =
-                entry.streams == 0 || entry.user == usage.owner && entry.streams < self.rules.streams;
+                entry.streams == 0 || entry.user == properties.owner && entry.streams < self.rules.streams;
             // The owner's own connections first: taking another owner's would make that owner open a new one.
-            (is_free && entry.sender.is_ready()).then_some(((entry.user == usage.owner, suits), entry))
+            (is_free && entry.sender.is_ready()).then_some(((entry.user == properties.owner, suits), entry))
         });
         if let Some((_, entry)) = found.max_by_key(|(rank, _)| *rank) {
-            return Some(Connection::Http2(self.stream(entry, target, usage)));
+            return Some(Connection::Http2(self.stream(entry, target, properties)));
         }
         let now = Instant::now();
         host.idle.retain(|(since, idle)| {
             now.saturating_duration_since(*since) < self.rules.idle && idle.sender.is_ready()
         });
         let found = host.idle.iter().enumerate();
-        let found = found.filter_map(|(index, (_, idle))| Some((self.suits(idle.ownership, usage)?, index)));
+        let found =
+            found.filter_map(|(index, (_, idle))| Some((self.suits(idle.ownership, properties)?, index)));
         let (_, index) = found.max()?;
         let (_, mut connection) = host.idle.remove(index)?;
-        connection.ownership = connection.ownership.after(usage, Multiplexing::No);
-        connection.user = usage.owner;
-        connection.place.transfer(usage.owner);
+        connection.ownership = connection.ownership.after(properties, Multiplexing::No);
+        connection.user = properties.owner;
+        connection.slot.transfer(properties.owner);
         Some(Connection::Http1(connection))
     }
 
-    fn suits(&self, ownership: Ownership, usage: &Usage) -> Option<u8> {
+    fn suits(&self, ownership: Ownership, properties: &RequestProperties) -> Option<u8> {
         match self.rules.sharing {
-            Sharing::ByOwnership => ownership.suits(usage),
+            Sharing::ByOwnership => ownership.suits(properties),
             Sharing::OneUser => Some(0),
         }
     }
 
-    fn stream(self: &Arc<Self>, entry: &mut Http2, target: &Target, usage: &Usage) -> Http2Stream {
-        entry.ownership = entry.ownership.after(usage, Multiplexing::Streams);
-        if entry.user != usage.owner {
-            entry.user = usage.owner;
-            entry.live = self.gates.h2_opened(target, usage.owner);
-            entry.place.transfer(usage.owner);
+    fn stream(
+        self: &Arc<Self>,
+        entry: &mut Http2,
+        target: &Target,
+        properties: &RequestProperties,
+    ) -> Http2Stream {
+        entry.ownership = entry.ownership.after(properties, Multiplexing::Streams);
+        if entry.user != properties.owner {
+            entry.user = properties.owner;
+            entry.live = self.schedulers.h2_opened(target, properties.owner);
+            entry.slot.transfer(properties.owner);
         }
         entry.streams += 1;
         Http2Stream {
@@ -363,7 +377,7 @@ impl Pool {
                 self.serve(host, target, &mut served);
             }
             let entry = &host.http2[index];
-            if entry.streams == 0 && self.places.is_wanted_from(entry.user) {
+            if entry.streams == 0 && self.slots.is_wanted_from(entry.user) {
                 host.http2.remove(index);
             }
         }

@@ -35,11 +35,11 @@ pub struct FairShares<K: Ord + Copy> {
 /// No slot is available: too many requests of the owner already wait, or this request waited too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no slot is available")]
-pub struct Crowded;
+pub struct SlotUnavailable;
 
 /// A slot, released on drop.
 #[derive(Debug)]
-pub struct Place<K: Ord + Copy> {
+pub struct Slot<K: Ord + Copy> {
     shares: Arc<FairShares<K>>,
     id: u64,
 }
@@ -65,15 +65,15 @@ struct OwnerState<K: Ord + Copy> {
 #[derive(Debug)]
 struct Waiting<K: Ord + Copy> {
     id: u64,
-    granted: oneshot::Sender<Place<K>>,
+    granted: oneshot::Sender<Slot<K>>,
 }
 
 #[derive(Debug)]
 struct Taken<K: Ord + Copy> {
     owner: K,
     since: Instant,
-    /// The slot of `Lasting::places` that is counted instead.
-    moved: Option<Place<K>>,
+    /// The slot of `LongLivedSlots::slots` that is counted instead.
+    moved: Option<Slot<K>>,
 }
 
 impl<K: Ord + Copy> State<K> {
@@ -120,7 +120,7 @@ impl<K: Ord + Copy> FairShares<K> {
     }
 
     /// Returns a slot if one is free now and no other request of this owner waits.
-    pub fn try_acquire(self: &Arc<Self>, owner: K) -> Option<Place<K>> {
+    pub fn try_acquire(self: &Arc<Self>, owner: K) -> Option<Slot<K>> {
         let mut state = self.state();
         let is_first = state
             .owners
@@ -133,39 +133,39 @@ impl<K: Ord + Copy> FairShares<K> {
     /// Waits for a slot. Dropping the future removes the request from the queue.
     ///
     /// # Errors
-    /// `Crowded` if the maximum number of this owner's requests already waits.
-    pub async fn acquire(self: &Arc<Self>, owner: K) -> Result<Place<K>, Crowded> {
-        if let Some(place) = self.try_acquire(owner) {
-            return Ok(place);
+    /// `SlotUnavailable` if the maximum number of this owner's requests already waits.
+    pub async fn acquire(self: &Arc<Self>, owner: K) -> Result<Slot<K>, SlotUnavailable> {
+        if let Some(slot) = self.try_acquire(owner) {
+            return Ok(slot);
         }
-        let (granted, place) = oneshot::channel();
+        let (granted, slot) = oneshot::channel();
         let queued = self.queue(owner, granted)?;
         // A slot may have been released between the check and the entry into the queue.
         self.serve();
-        let place = place.await.map_err(|_| Crowded);
+        let slot = slot.await.map_err(|_| SlotUnavailable);
         drop(queued);
-        place
+        slot
     }
 
-    /// Waits for a slot, for at most `limit`. Meanwhile slots older than `lasting.age` move to
-    /// `lasting.places`.
+    /// Waits for a slot, for at most `limit`. Meanwhile slots older than `long_lived.age` move to
+    /// `long_lived.slots`.
     ///
     /// # Errors
-    /// `Crowded` if the maximum number of this owner's requests already waits, or the time limit is over.
+    /// `SlotUnavailable` if the maximum number of this owner's requests already waits, or the time limit is over.
     pub async fn acquire_within(
         self: &Arc<Self>,
         owner: K,
         limit: Duration,
-        lasting: Option<&Lasting<K>>,
-    ) -> Result<Place<K>, Crowded> {
-        let mut place = pin!(self.acquire(owner));
+        long_lived: Option<&LongLivedSlots<K>>,
+    ) -> Result<Slot<K>, SlotUnavailable> {
+        let mut slot = pin!(self.acquire(owner));
         let mut over = pin!(sleep(limit));
         loop {
             tokio::select! {
                 biased;
-                place = &mut place => return place,
-                () = &mut over => return Err(Crowded),
-                () = self.lasts(lasting) => self.move_lasting(lasting),
+                slot = &mut slot => return slot,
+                () = &mut over => return Err(SlotUnavailable),
+                () = self.oldest_ages(long_lived) => self.move_long_lived(long_lived),
             }
         }
     }
@@ -190,7 +190,7 @@ impl<K: Ord + Copy> FairShares<K> {
             .is_some_and(|found| found.used >= self.shares.per_owner)
     }
 
-    fn take(self: &Arc<Self>, state: &mut State<K>, owner: K) -> Place<K> {
+    fn take(self: &Arc<Self>, state: &mut State<K>, owner: K) -> Slot<K> {
         let id = state.next;
         state.next += 1;
         state.count(owner);
@@ -200,7 +200,7 @@ impl<K: Ord + Copy> FairShares<K> {
             moved: None,
         };
         state.taken.insert(id, taken);
-        Place {
+        Slot {
             shares: Arc::clone(self),
             id,
         }
@@ -209,15 +209,15 @@ impl<K: Ord + Copy> FairShares<K> {
     fn queue(
         self: &Arc<Self>,
         owner: K,
-        granted: oneshot::Sender<Place<K>>,
-    ) -> Result<Queued<'_, K>, Crowded> {
+        granted: oneshot::Sender<Slot<K>>,
+    ) -> Result<Queued<'_, K>, SlotUnavailable> {
         let mut state = self.state();
         let id = state.next;
         state.next += 1;
         let limit = self.shares.waiting;
         let found = state.owner(owner);
         if found.waiting.len() >= limit {
-            return Err(Crowded);
+            return Err(SlotUnavailable);
         }
         let is_first = found.waiting.is_empty();
         found.waiting.push_back(Waiting { id, granted });
@@ -235,12 +235,12 @@ impl<K: Ord + Copy> FairShares<K> {
     fn serve(self: &Arc<Self>) {
         // Sent without the lock: a slot whose receiver is gone is dropped at once, and the drop takes the
         // lock.
-        while let Some((granted, place)) = self.next() {
-            let _gone = granted.send(place);
+        while let Some((granted, slot)) = self.next() {
+            let _gone = granted.send(slot);
         }
     }
 
-    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Place<K>>, Place<K>)> {
+    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Slot<K>>, Slot<K>)> {
         let mut guard = self.state();
         let state = &mut *guard;
         for _ in 0..state.turns.len() {
@@ -256,15 +256,15 @@ impl<K: Ord + Copy> FairShares<K> {
             if !found.waiting.is_empty() {
                 state.turns.push_back(owner);
             }
-            let place = self.take(state, owner);
-            return Some((waiting.granted, place));
+            let slot = self.take(state, owner);
+            return Some((waiting.granted, slot));
         }
         None
     }
 
     /// Returns when the oldest slot counted here is old enough to move.
-    async fn lasts(&self, lasting: Option<&Lasting<K>>) {
-        let Some(lasting) = lasting else {
+    async fn oldest_ages(&self, long_lived: Option<&LongLivedSlots<K>>) {
+        let Some(long_lived) = long_lived else {
             return std::future::pending().await;
         };
         let oldest = {
@@ -273,36 +273,36 @@ impl<K: Ord + Copy> FairShares<K> {
             counted.map(|taken| taken.since).min()
         };
         match oldest {
-            Some(since) => sleep_until(since + lasting.age).await,
+            Some(since) => sleep_until(since + long_lived.age).await,
             None => std::future::pending().await,
         }
     }
 
     /// Moves all slots that are old enough.
-    fn move_lasting(self: &Arc<Self>, lasting: Option<&Lasting<K>>) {
-        let Some(lasting) = lasting else { return };
+    fn move_long_lived(self: &Arc<Self>, long_lived: Option<&LongLivedSlots<K>>) {
+        let Some(long_lived) = long_lived else { return };
         let now = Instant::now();
         let old: Vec<u64> = {
             let state = self.state();
             let taken = state.taken.iter();
-            let old = taken.filter(|(_, taken)| taken.moved.is_none() && taken.since + lasting.age <= now);
+            let old = taken.filter(|(_, taken)| taken.moved.is_none() && taken.since + long_lived.age <= now);
             old.map(|(id, _)| *id).collect()
         };
         for id in old {
-            self.move_one(id, lasting);
+            self.move_one(id, long_lived);
         }
         self.serve();
     }
 
-    fn move_one(self: &Arc<Self>, id: u64, lasting: &Lasting<K>) {
+    fn move_one(self: &Arc<Self>, id: u64, long_lived: &LongLivedSlots<K>) {
         let mut state = self.state();
         let Some(taken) = state.taken.get_mut(&id).filter(|taken| taken.moved.is_none()) else {
             return;
         };
         let owner = taken.owner;
-        match lasting.places.try_acquire(owner) {
-            Some(place) => {
-                taken.moved = Some(place);
+        match long_lived.slots.try_acquire(owner) {
+            Some(slot) => {
+                taken.moved = Some(slot);
                 state.uncount(owner);
             }
             // Retried after another `age`.
@@ -318,17 +318,17 @@ impl<K: Ord + Copy> FairShares<K> {
 
 /// Rule for slots of long-lived requests.
 #[derive(Clone, Debug)]
-pub struct Lasting<K: Ord + Copy> {
+pub struct LongLivedSlots<K: Ord + Copy> {
     /// Age from which a slot moves.
     pub age: Duration,
     /// The scheduler that counts moved slots.
-    pub places: Arc<FairShares<K>>,
+    pub slots: Arc<FairShares<K>>,
 }
 
-impl<K: Ord + Copy> Place<K> {
+impl<K: Ord + Copy> Slot<K> {
     /// Moves this slot at once, without regard to its age.
-    pub fn lasts(&self, lasting: &Lasting<K>) {
-        self.shares.move_one(self.id, lasting);
+    pub fn mark_long_lived(&self, long_lived: &LongLivedSlots<K>) {
+        self.shares.move_one(self.id, long_lived);
         self.shares.serve();
     }
 
@@ -352,7 +352,7 @@ impl<K: Ord + Copy> Place<K> {
     }
 }
 
-impl<K: Ord + Copy> Drop for Place<K> {
+impl<K: Ord + Copy> Drop for Slot<K> {
     fn drop(&mut self) {
         let taken = {
             let mut state = self.shares.state();

@@ -17,7 +17,7 @@ fn shares(total: usize, per_owner: usize, reserved: usize) -> Arc<FairShares<u8>
 }
 
 /// Starts to wait; the order of calls is the order in the queue.
-fn waiting(shares: &Arc<FairShares<u8>>, owner: u8) -> tokio::task::JoinHandle<Place<u8>> {
+fn waiting(shares: &Arc<FairShares<u8>>, owner: u8) -> tokio::task::JoinHandle<Slot<u8>> {
     let shares = Arc::clone(shares);
     tokio::spawn(async move { shares.acquire(owner).await.unwrap() })
 }
@@ -40,17 +40,17 @@ async fn owners_take_turns() {
     for owner in queue {
         let (shares, served) = (Arc::clone(&shares), served.clone());
         tasks.push(tokio::spawn(async move {
-            let place = shares.acquire(owner).await.unwrap();
-            served.send((owner, place)).unwrap();
+            let slot = shares.acquire(owner).await.unwrap();
+            served.send((owner, slot)).unwrap();
         }));
         settle().await;
     }
     let mut seen = Vec::new();
     drop(held.take());
     for _ in 0..14 {
-        let (owner, place) = order.recv().await.unwrap();
+        let (owner, slot) = order.recv().await.unwrap();
         seen.push(owner);
-        drop(place);
+        drop(slot);
     }
     assert_eq!(seen[..6], [ANNA, BERT, CARL, ANNA, BERT, CARL]);
     assert!(seen[6..].iter().all(|owner| *owner == ANNA));
@@ -108,7 +108,10 @@ async fn waiting_is_bounded_in_time_and_number() {
         shares.acquire_within(ANNA, limit, None),
         shares.acquire_within(ANNA, limit, None)
     );
-    assert_eq!((first.unwrap_err(), second.unwrap_err()), (Crowded, Crowded));
+    assert_eq!(
+        (first.unwrap_err(), second.unwrap_err()),
+        (SlotUnavailable, SlotUnavailable)
+    );
     assert_eq!(begun.elapsed(), limit);
     drop(held);
     let _free = shares.acquire_within(ANNA, limit, None).await.unwrap();
@@ -130,9 +133,9 @@ async fn a_slot_granted_to_a_cancelled_waiter_is_free_again() {
 #[tokio::test(start_paused = true)]
 async fn long_lived_slots_move_to_their_own_limit() {
     let shares = shares(2, 2, 0);
-    let lasting = Lasting {
+    let long_lived = LongLivedSlots {
         age: AGE,
-        places: FairShares::new(Shares {
+        slots: FairShares::new(Shares {
             total: usize::MAX,
             per_owner: 1,
             reserved: 0,
@@ -143,32 +146,35 @@ async fn long_lived_slots_move_to_their_own_limit() {
     let begun = Instant::now();
     let first = shares.acquire(ANNA).await.unwrap();
     let _second = shares.acquire(ANNA).await.unwrap();
-    let third = shares.acquire_within(BERT, limit, Some(&lasting)).await.unwrap();
+    let third = shares
+        .acquire_within(BERT, limit, Some(&long_lived))
+        .await
+        .unwrap();
     assert_eq!(begun.elapsed(), AGE, "the first of them is old enough now");
     // One of Anna's slots has moved, and no more may move: the next request waits in vain until a slot is
     // free.
-    let fourth = shares.acquire_within(BERT, AGE / 2, Some(&lasting)).await;
-    assert_eq!(fourth.unwrap_err(), Crowded);
+    let fourth = shares.acquire_within(BERT, AGE / 2, Some(&long_lived)).await;
+    assert_eq!(fourth.unwrap_err(), SlotUnavailable);
     drop(third);
     let events = shares.try_acquire(CARL).unwrap();
-    events.lasts(&lasting);
+    events.mark_long_lived(&long_lived);
     assert!(
         shares.try_acquire(CARL).is_some(),
         "an event stream moves at once"
     );
     drop((first, events));
-    assert_eq!(lasting.places.state().used, 0);
+    assert_eq!(long_lived.slots.state().used, 0);
 }
 
 #[tokio::test]
 async fn a_place_can_change_its_owner() {
     let shares = shares(2, 1, 0);
-    let place = shares.try_acquire(ANNA).unwrap();
+    let slot = shares.try_acquire(ANNA).unwrap();
     let next = waiting(&shares, ANNA);
     settle().await;
-    place.transfer(BERT);
+    slot.transfer(BERT);
     assert!(shares.is_full_for(BERT));
     let _anna = next.await.unwrap();
-    drop(place);
+    drop(slot);
     assert!(shares.try_acquire(BERT).is_some());
 }

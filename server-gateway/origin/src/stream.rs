@@ -12,21 +12,21 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use crate::{owner::ConnectionOwner, shares::Place, stats::OriginStats};
+use crate::{owner::ConnectionOwner, shares::Slot, stats::OriginStats};
 
 /// TCP socket that counts its bytes and holds its connection slot.
 pub(crate) struct Socket {
     tcp: TcpStream,
     stats: Arc<OriginStats>,
-    _place: Arc<Place<ConnectionOwner>>,
+    _slot: Arc<Slot<ConnectionOwner>>,
 }
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream, stats: Arc<OriginStats>, place: Arc<Place<ConnectionOwner>>) -> Self {
+    pub(crate) fn new(tcp: TcpStream, stats: Arc<OriginStats>, slot: Arc<Slot<ConnectionOwner>>) -> Self {
         Self {
             tcp,
             stats,
-            _place: place,
+            _slot: slot,
         }
     }
 }

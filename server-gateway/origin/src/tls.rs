@@ -9,7 +9,7 @@ use rustls::{
 };
 
 use crate::{
-    asked::{NoCertificate, Sessions},
+    client_certificate_request::{NoClientCertificate, TlsSessionCache},
     config::OriginConfigError,
     deny::{DenyList, DenyingVerifier, is_denial},
     error::TlsDefect,
@@ -40,8 +40,8 @@ pub(crate) fn client_config(
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
     };
-    let mut config = builder.with_client_cert_resolver(Arc::new(NoCertificate));
-    config.resumption = Resumption::store(Arc::new(Sessions::new()));
+    let mut config = builder.with_client_cert_resolver(Arc::new(NoClientCertificate));
+    config.resumption = Resumption::store(Arc::new(TlsSessionCache::new()));
     config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
     Ok(config)
 }

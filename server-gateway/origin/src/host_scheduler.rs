@@ -15,7 +15,7 @@ use crate::{
     config::{Limits, Timeouts},
     error::{FetchError, Limit},
     owner::ConnectionOwner,
-    shares::{FairShares, Lasting, Place, Shares},
+    shares::{FairShares, LongLivedSlots, Shares, Slot},
     target::{Scheme, Target},
 };
 
@@ -26,14 +26,14 @@ const MAX_HOSTS: usize = 4096;
 const MAX_DEVICES: usize = 256;
 /// Age from which a request counts as long-lived: an event stream, a long poll, a large download. Nearly all
 /// other requests end earlier, also on slow links.
-const LASTING: Duration = Duration::from_secs(30);
+const LONG_LIVED_AGE: Duration = Duration::from_secs(30);
 
-/// The gates of all hosts.
-pub(crate) struct Gates {
+/// The schedulers of all hosts.
+pub(crate) struct HostSchedulers {
     limits: Limits,
     wait: Duration,
-    lasting: Lasting<ConnectionOwner>,
-    hosts: Mutex<HashMap<Target, Arc<HostGate>>>,
+    long_lived: LongLivedSlots<ConnectionOwner>,
+    hosts: Mutex<HashMap<Target, Arc<HostScheduler>>>,
 }
 
 /// Knowledge of a host's protocol.
@@ -49,37 +49,37 @@ enum Protocol {
     Http2,
 }
 
-struct HostGate {
+struct HostScheduler {
     scheme: Scheme,
     /// True if the last connection of any device to this host spoke HTTP/1.1.
     is_http1: AtomicBool,
     connections: Arc<FairShares<ConnectionOwner>>,
     streams: Arc<FairShares<ConnectionOwner>>,
-    devices: Mutex<BTreeMap<ConnectionOwner, Arc<DeviceGate>>>,
+    devices: Mutex<BTreeMap<ConnectionOwner, Arc<DeviceScheduler>>>,
 }
 
 /// State of one device at a host.
-struct DeviceGate {
+struct DeviceScheduler {
     protocol: watch::Sender<Protocol>,
     live_h2: AtomicUsize,
     /// The reference prevents the host's removal.
-    host: Arc<HostGate>,
+    host: Arc<HostScheduler>,
 }
 
 /// Permission of a request to run, until dropped.
 pub(crate) struct Turn {
-    gate: Arc<DeviceGate>,
+    scheduler: Arc<DeviceScheduler>,
     is_probe: bool,
-    place: Place<ConnectionOwner>,
-    lasting: Lasting<ConnectionOwner>,
+    slot: Slot<ConnectionOwner>,
+    long_lived: LongLivedSlots<ConnectionOwner>,
 }
 
 /// An open HTTP/2 connection that a device may use, until dropped.
-pub(crate) struct LiveH2(Arc<DeviceGate>);
+pub(crate) struct LiveH2(Arc<DeviceScheduler>);
 
-impl Gates {
+impl HostSchedulers {
     pub(crate) fn new(limits: Limits, timeouts: &Timeouts) -> Self {
-        let places = FairShares::new(Shares {
+        let slots = FairShares::new(Shares {
             total: usize::MAX,
             per_owner: limits.lasting_per_device,
             reserved: 0,
@@ -88,7 +88,10 @@ impl Gates {
         Self {
             limits,
             wait: timeouts.turn,
-            lasting: Lasting { age: LASTING, places },
+            long_lived: LongLivedSlots {
+                age: LONG_LIVED_AGE,
+                slots,
+            },
             hosts: Mutex::default(),
         }
     }
@@ -98,57 +101,57 @@ impl Gates {
     /// A device's first request to an `https` host proceeds alone until its connection is open: if the
     /// connection speaks HTTP/2, the device's other requests share it, and one TLS handshake suffices.
     pub(crate) async fn enter(&self, target: &Target, owner: ConnectionOwner) -> Result<Turn, FetchError> {
-        let gate = self.gate(target).device(owner);
-        let (places, is_probe) = match gate.admission().await {
-            Protocol::Unknown => (&gate.host.connections, true),
-            Protocol::Http2 => (&gate.host.streams, false),
-            Protocol::Http1 | Protocol::Probing => (&gate.host.connections, false),
+        let scheduler = self.scheduler(target).device(owner);
+        let (slots, is_probe) = match scheduler.admission().await {
+            Protocol::Unknown => (&scheduler.host.connections, true),
+            Protocol::Http2 => (&scheduler.host.streams, false),
+            Protocol::Http1 | Protocol::Probing => (&scheduler.host.connections, false),
         };
         // The probing state must be cleared also if this future is dropped while it waits for its slot.
         let mut probe = Probe {
-            gate: &gate,
+            scheduler: &scheduler,
             is_armed: is_probe,
         };
-        let place = places
-            .acquire_within(owner, self.wait, Some(&self.lasting))
+        let slot = slots
+            .acquire_within(owner, self.wait, Some(&self.long_lived))
             .await
             .map_err(|_| FetchError::Overloaded(Limit::Host))?;
         probe.is_armed = false;
         drop(probe);
         Ok(Turn {
-            gate,
+            scheduler,
             is_probe,
-            place,
-            lasting: self.lasting.clone(),
+            slot,
+            long_lived: self.long_lived.clone(),
         })
     }
 
     /// Records that a device has an HTTP/2 connection to this target.
     pub(crate) fn h2_opened(&self, target: &Target, owner: ConnectionOwner) -> LiveH2 {
-        let gate = self.gate(target).device(owner);
-        gate.live_h2.fetch_add(1, Relaxed);
-        LiveH2(gate)
+        let scheduler = self.scheduler(target).device(owner);
+        scheduler.live_h2.fetch_add(1, Relaxed);
+        LiveH2(scheduler)
     }
 
-    fn gate(&self, target: &Target) -> Arc<HostGate> {
+    fn scheduler(&self, target: &Target) -> Arc<HostScheduler> {
         let mut hosts = self.hosts();
-        if let Some(gate) = hosts.get(target) {
-            return Arc::clone(gate);
+        if let Some(scheduler) = hosts.get(target) {
+            return Arc::clone(scheduler);
         }
         if hosts.len() >= MAX_HOSTS {
-            hosts.retain(|_, gate| gate.is_used());
+            hosts.retain(|_, scheduler| scheduler.is_used());
         }
-        let gate = Arc::new(HostGate::new(target.scheme, &self.limits));
-        hosts.insert(target.clone(), Arc::clone(&gate));
-        gate
+        let scheduler = Arc::new(HostScheduler::new(target.scheme, &self.limits));
+        hosts.insert(target.clone(), Arc::clone(&scheduler));
+        scheduler
     }
 
-    fn hosts(&self) -> MutexGuard<'_, HashMap<Target, Arc<HostGate>>> {
+    fn hosts(&self) -> MutexGuard<'_, HashMap<Target, Arc<HostScheduler>>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl HostGate {
+impl HostScheduler {
     fn new(scheme: Scheme, limits: &Limits) -> Self {
         let waiting = limits.waiting_per_host;
         Self {
@@ -171,42 +174,42 @@ impl HostGate {
         }
     }
 
-    fn device(self: &Arc<Self>, owner: ConnectionOwner) -> Arc<DeviceGate> {
+    fn device(self: &Arc<Self>, owner: ConnectionOwner) -> Arc<DeviceScheduler> {
         let mut devices = self.devices();
-        if let Some(gate) = devices.get(&owner) {
-            return Arc::clone(gate);
+        if let Some(scheduler) = devices.get(&owner) {
+            return Arc::clone(scheduler);
         }
         if devices.len() >= MAX_DEVICES {
-            devices.retain(|_, gate| Arc::strong_count(gate) > 1);
+            devices.retain(|_, scheduler| Arc::strong_count(scheduler) > 1);
         }
         let protocol = match self.scheme {
             Scheme::Http => Protocol::Http1,
             Scheme::Https if self.is_http1.load(Relaxed) => Protocol::Http1,
             Scheme::Https => Protocol::Unknown,
         };
-        let gate = Arc::new(DeviceGate {
+        let scheduler = Arc::new(DeviceScheduler {
             protocol: watch::Sender::new(protocol),
             live_h2: AtomicUsize::new(0),
             host: Arc::clone(self),
         });
-        devices.insert(owner, Arc::clone(&gate));
-        gate
+        devices.insert(owner, Arc::clone(&scheduler));
+        scheduler
     }
 
     /// Returns true if a device has a request or an HTTP/2 connection here. Removes the state of all other
     /// devices, which holds references to the host.
     fn is_used(&self) -> bool {
         let mut devices = self.devices();
-        devices.retain(|_, gate| Arc::strong_count(gate) > 1);
+        devices.retain(|_, scheduler| Arc::strong_count(scheduler) > 1);
         !devices.is_empty()
     }
 
-    fn devices(&self) -> MutexGuard<'_, BTreeMap<ConnectionOwner, Arc<DeviceGate>>> {
+    fn devices(&self) -> MutexGuard<'_, BTreeMap<ConnectionOwner, Arc<DeviceScheduler>>> {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl DeviceGate {
+impl DeviceScheduler {
     /// Returns the protocol state for a new request; [`Protocol::Unknown`] makes the request the probe.
     async fn admission(&self) -> Protocol {
         let mut changes = self.protocol.subscribe();
@@ -242,13 +245,13 @@ impl Turn {
     /// Records the protocol of this request's connection.
     pub(crate) fn connected(&mut self, is_h2: bool) {
         self.is_probe = false;
-        self.gate.host.is_http1.store(!is_h2, Relaxed);
-        let found = if is_h2 && self.gate.live_h2.load(Relaxed) > 0 {
+        self.scheduler.host.is_http1.store(!is_h2, Relaxed);
+        let found = if is_h2 && self.scheduler.live_h2.load(Relaxed) > 0 {
             Protocol::Http2
         } else {
             Protocol::Http1
         };
-        self.gate.protocol.send_if_modified(|protocol| {
+        self.scheduler.protocol.send_if_modified(|protocol| {
             let is_new = *protocol != found;
             *protocol = found;
             is_new
@@ -256,15 +259,15 @@ impl Turn {
     }
 
     /// Marks the response as long-lived, so that it occupies no slot of the host.
-    pub(crate) fn lasts(&self) {
-        self.place.lasts(&self.lasting);
+    pub(crate) fn mark_long_lived(&self) {
+        self.slot.mark_long_lived(&self.long_lived);
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.is_probe {
-            self.gate.give_up_probe();
+            self.scheduler.give_up_probe();
         }
     }
 }
@@ -284,14 +287,14 @@ impl Drop for LiveH2 {
 }
 
 struct Probe<'a> {
-    gate: &'a DeviceGate,
+    scheduler: &'a DeviceScheduler,
     is_armed: bool,
 }
 
 impl Drop for Probe<'_> {
     fn drop(&mut self) {
         if self.is_armed {
-            self.gate.give_up_probe();
+            self.scheduler.give_up_probe();
         }
     }
 }
@@ -308,8 +311,8 @@ mod tests {
     const ANNA: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([1; 32]));
     const BERT: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([2; 32]));
 
-    fn gates(limits: Limits) -> Gates {
-        Gates::new(limits, &Timeouts::default())
+    fn schedulers(limits: Limits) -> HostSchedulers {
+        HostSchedulers::new(limits, &Timeouts::default())
     }
 
     fn target(url: &str) -> Target {
@@ -324,61 +327,61 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_https_request_of_a_device_goes_alone() {
-        let gates = gates(Limits::default());
+        let schedulers = schedulers(Limits::default());
         let site = target("https://site.test/");
-        let mut probe = gates.enter(&site, ANNA).await.unwrap();
-        assert!(waits(gates.enter(&site, ANNA)).await);
-        assert!(!waits(gates.enter(&target("https://other.test/"), ANNA)).await);
-        assert!(!waits(gates.enter(&target("http://site.test/"), ANNA)).await);
-        assert!(!waits(gates.enter(&site, BERT)).await, "its own probe");
-        let live = gates.h2_opened(&site, ANNA);
+        let mut probe = schedulers.enter(&site, ANNA).await.unwrap();
+        assert!(waits(schedulers.enter(&site, ANNA)).await);
+        assert!(!waits(schedulers.enter(&target("https://other.test/"), ANNA)).await);
+        assert!(!waits(schedulers.enter(&target("http://site.test/"), ANNA)).await);
+        assert!(!waits(schedulers.enter(&site, BERT)).await, "its own probe");
+        let live = schedulers.h2_opened(&site, ANNA);
         probe.connected(true);
-        let second = gates.enter(&site, ANNA).await.unwrap();
+        let second = schedulers.enter(&site, ANNA).await.unwrap();
         // The connection is lost: the next request is a probe again.
         drop((live, probe, second));
-        let _probe = gates.enter(&site, ANNA).await.unwrap();
-        assert!(waits(gates.enter(&site, ANNA)).await);
+        let _probe = schedulers.enter(&site, ANNA).await.unwrap();
+        assert!(waits(schedulers.enter(&site, ANNA)).await);
     }
 
     #[tokio::test]
     async fn all_devices_share_the_knowledge_that_a_host_lacks_http2() {
-        let gates = gates(Limits::default());
+        let schedulers = schedulers(Limits::default());
         let site = target("https://site.test/");
-        let mut probe = gates.enter(&site, ANNA).await.unwrap();
-        assert!(waits(gates.enter(&site, ANNA)).await);
+        let mut probe = schedulers.enter(&site, ANNA).await.unwrap();
+        assert!(waits(schedulers.enter(&site, ANNA)).await);
         probe.connected(false);
         for owner in [ANNA, BERT] {
-            let _one = gates.enter(&site, owner).await.unwrap();
-            assert!(!waits(gates.enter(&site, owner)).await);
+            let _one = schedulers.enter(&site, owner).await.unwrap();
+            assert!(!waits(schedulers.enter(&site, owner)).await);
         }
     }
 
     #[tokio::test]
     async fn a_failed_probe_lets_all_others_through() {
-        let gates = gates(Limits::default());
+        let schedulers = schedulers(Limits::default());
         let site = target("https://site.test/");
-        let probe = gates.enter(&site, ANNA).await.unwrap();
-        let mut second = pin!(gates.enter(&site, ANNA));
+        let probe = schedulers.enter(&site, ANNA).await.unwrap();
+        let mut second = pin!(schedulers.enter(&site, ANNA));
         assert!(waits(&mut second).await);
         drop(probe);
         let _second = second.await.unwrap();
-        assert!(!waits(gates.enter(&site, ANNA)).await);
+        assert!(!waits(schedulers.enter(&site, ANNA)).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_full_host_serves_another_device_at_once() {
         let limits = Limits::default();
-        let gates = gates(limits);
+        let schedulers = schedulers(limits);
         let site = target("http://site.test/");
         let mut held = Vec::new();
         for _ in 0..limits.connections_per_host {
-            held.push(gates.enter(&site, ANNA).await.unwrap());
+            held.push(schedulers.enter(&site, ANNA).await.unwrap());
         }
-        assert!(waits(gates.enter(&site, ANNA)).await);
+        assert!(waits(schedulers.enter(&site, ANNA)).await);
         for _ in 0..limits.reserved_per_host {
-            held.push(gates.enter(&site, BERT).await.unwrap());
+            held.push(schedulers.enter(&site, BERT).await.unwrap());
         }
-        assert!(waits(gates.enter(&site, BERT)).await, "beyond its share");
+        assert!(waits(schedulers.enter(&site, BERT)).await, "beyond its share");
     }
 
     #[tokio::test(start_paused = true)]
@@ -390,11 +393,11 @@ mod tests {
             waiting_per_host: 1,
             ..Limits::default()
         };
-        let gates = gates(limits);
+        let schedulers = schedulers(limits);
         let site = target("http://site.test/");
-        let _first = gates.enter(&site, ANNA).await.unwrap();
+        let _first = schedulers.enter(&site, ANNA).await.unwrap();
         let begun = Instant::now();
-        let (second, third) = tokio::join!(gates.enter(&site, ANNA), gates.enter(&site, ANNA));
+        let (second, third) = tokio::join!(schedulers.enter(&site, ANNA), schedulers.enter(&site, ANNA));
         for refused in [second, third] {
             assert_eq!(refused.err(), Some(FetchError::Overloaded(Limit::Host)));
         }
@@ -408,31 +411,31 @@ mod tests {
             reserved_per_host: 1,
             ..Limits::default()
         };
-        let gates = gates(limits);
+        let schedulers = schedulers(limits);
         let site = target("http://site.test/");
-        let events = gates.enter(&site, ANNA).await.unwrap();
-        events.lasts();
+        let events = schedulers.enter(&site, ANNA).await.unwrap();
+        events.mark_long_lived();
         let _slow = [
-            gates.enter(&site, ANNA).await.unwrap(),
-            gates.enter(&site, ANNA).await.unwrap(),
+            schedulers.enter(&site, ANNA).await.unwrap(),
+            schedulers.enter(&site, ANNA).await.unwrap(),
         ];
         let begun = Instant::now();
-        let _next = gates.enter(&site, ANNA).await.unwrap();
-        assert_eq!(begun.elapsed(), LASTING);
+        let _next = schedulers.enter(&site, ANNA).await.unwrap();
+        assert_eq!(begun.elapsed(), LONG_LIVED_AGE);
     }
 
     #[tokio::test]
     async fn idle_hosts_are_forgotten() {
-        let gates = gates(Limits::default());
+        let schedulers = schedulers(Limits::default());
         let busy = target("http://busy.test/");
-        let _turn = gates.enter(&busy, ANNA).await.unwrap();
+        let _turn = schedulers.enter(&busy, ANNA).await.unwrap();
         for index in 0..2 * MAX_HOSTS {
-            gates
+            schedulers
                 .enter(&target(&format!("http://h{index}.test/")), ANNA)
                 .await
                 .unwrap();
         }
-        let hosts = gates.hosts();
+        let hosts = schedulers.hosts();
         assert!(hosts.len() <= MAX_HOSTS && hosts.contains_key(&busy));
     }
 }

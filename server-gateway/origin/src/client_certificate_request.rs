@@ -16,33 +16,33 @@ use tokio::task_local;
 task_local! {
     /// Result of the handshake that the current task polls. All connections share one certificate resolver,
     /// so that sessions can be resumed; the task-local value attributes a request to its handshake.
-    static ASKED: Cell<Certificate>;
+    static OBSERVED: Cell<CertificateRequest>;
 }
 
 /// Client certificate request of an origin during a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Certificate {
-    Asked,
-    NotAsked,
+pub(crate) enum CertificateRequest {
+    Received,
+    None,
 }
 
 /// Runs a handshake; returns its output and whether the origin requested a client certificate.
-pub(crate) async fn noted<F: Future>(handshake: F) -> (F::Output, Certificate) {
+pub(crate) async fn observe<F: Future>(handshake: F) -> (F::Output, CertificateRequest) {
     let both = async {
         let ended = handshake.await;
-        (ended, ASKED.with(Cell::get))
+        (ended, OBSERVED.with(Cell::get))
     };
-    ASKED.scope(Cell::new(Certificate::NotAsked), both).await
+    OBSERVED.scope(Cell::new(CertificateRequest::None), both).await
 }
 
 /// Certificate resolver without certificates, which records each certificate request.
 #[derive(Debug)]
-pub(crate) struct NoCertificate;
+pub(crate) struct NoClientCertificate;
 
-impl ResolvesClientCert for NoCertificate {
+impl ResolvesClientCert for NoClientCertificate {
     fn resolve(&self, _issuers: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        // Outside of `noted` nothing records the request.
-        let _noted = ASKED.try_with(|asked| asked.set(Certificate::Asked));
+        // Outside of `observe` nothing records the request.
+        let _outside = OBSERVED.try_with(|observed| observed.set(CertificateRequest::Received));
         None
     }
 
@@ -54,9 +54,9 @@ impl ResolvesClientCert for NoCertificate {
 /// TLS session cache that stores no sessions of origins that requested a client certificate: a resumed
 /// session does not repeat the certificate request.
 #[derive(Debug)]
-pub(crate) struct Sessions(ClientSessionMemoryCache);
+pub(crate) struct TlsSessionCache(ClientSessionMemoryCache);
 
-impl Sessions {
+impl TlsSessionCache {
     /// The default of rustls.
     const MAX: usize = 256;
 
@@ -65,7 +65,7 @@ impl Sessions {
     }
 }
 
-impl ClientSessionStore for Sessions {
+impl ClientSessionStore for TlsSessionCache {
     fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
         self.0.set_kx_hint(server_name, group);
     }
@@ -75,7 +75,7 @@ impl ClientSessionStore for Sessions {
     }
 
     fn set_tls12_session(&self, server_name: ServerName<'static>, value: Tls12ClientSessionValue) {
-        if ASKED.try_with(Cell::get) != Ok(Certificate::Asked) {
+        if OBSERVED.try_with(Cell::get) != Ok(CertificateRequest::Received) {
             self.0.set_tls12_session(server_name, value);
         }
     }
@@ -89,7 +89,7 @@ impl ClientSessionStore for Sessions {
     }
 
     fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
-        if ASKED.try_with(Cell::get) != Ok(Certificate::Asked) {
+        if OBSERVED.try_with(Cell::get) != Ok(CertificateRequest::Received) {
             self.0.insert_tls13_ticket(server_name, value);
         }
     }
