@@ -51,14 +51,14 @@ fn find_ignoring_case(text: &str, wanted: &str) -> Option<usize> {
 
 /// Knowledge of a document's encoding before its markup is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum EncodingConfidence {
     /// Determined by the byte order mark or `Content-Type`: declarations in the markup are ignored.
     Certain(&'static Encoding),
     /// Unknown: windows-1252 unless the markup declares another encoding.
     Tentative,
 }
 
-impl Known {
+impl EncodingConfidence {
     pub(crate) fn encoding(self) -> &'static Encoding {
         match self {
             Self::Certain(encoding) => encoding,
@@ -77,7 +77,7 @@ pub(crate) struct Transcoder {
 /// Receiver of a document whose encoding is determined.
 pub(crate) trait Markup {
     /// Called once, before `text`, with the encoding of the following text.
-    fn begin(&mut self, known: Known);
+    fn begin(&mut self, confidence: EncodingConfidence);
     /// Receives the next bytes.
     fn text(&mut self, text: &[u8]);
 }
@@ -110,27 +110,27 @@ impl Transcoder {
                 return;
             }
             let start = std::mem::take(start);
-            let (known, skipped) = self.begin(&start);
-            markup.begin(known);
+            let (confidence, skipped) = self.begin(&start);
+            markup.begin(confidence);
             self.pass(&start[skipped.min(start.len())..], false, markup);
         }
         self.pass(bytes, last, markup);
     }
 
-    fn begin(&mut self, start: &[u8]) -> (Known, usize) {
+    fn begin(&mut self, start: &[u8]) -> (EncodingConfidence, usize) {
         let marked = Encoding::for_bom(start);
         let encoding = marked.map(|(encoding, _)| encoding).or(self.header);
         let skipped = marked.map_or(0, |(_, length)| length);
         let Some(encoding) = encoding else {
             self.state = State::Plain;
-            return (Known::Tentative, 0);
+            return (EncodingConfidence::Tentative, 0);
         };
         if encoding.is_ascii_compatible() {
             self.state = State::Plain;
-            return (Known::Certain(encoding), skipped);
+            return (EncodingConfidence::Certain(encoding), skipped);
         }
         self.state = State::Coded(Box::new(encoding.new_decoder_without_bom_handling()));
-        (Known::Certain(UTF_8), skipped)
+        (EncodingConfidence::Certain(UTF_8), skipped)
     }
 
     fn pass(&mut self, mut bytes: &[u8], last: bool, markup: &mut impl Markup) {
@@ -182,11 +182,11 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Text(Option<Known>, Vec<u8>);
+    struct Text(Option<EncodingConfidence>, Vec<u8>);
 
     impl Markup for Text {
-        fn begin(&mut self, known: Known) {
-            assert_eq!(self.0.replace(known), None);
+        fn begin(&mut self, confidence: EncodingConfidence) {
+            assert_eq!(self.0.replace(confidence), None);
         }
 
         fn text(&mut self, text: &[u8]) {
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    fn passed(pieces: &[&[u8]], charset: Option<&str>) -> (Option<Known>, Vec<u8>) {
+    fn passed(pieces: &[&[u8]], charset: Option<&str>) -> (Option<EncodingConfidence>, Vec<u8>) {
         let mut transcoder = Transcoder::new(charset);
         let mut text = Text::default();
         for (index, piece) in pieces.iter().enumerate() {
@@ -206,12 +206,12 @@ mod tests {
 
     #[test]
     fn byte_order_marks_override_headers_and_headers_override_markup() {
-        let utf8 = Known::Certain(UTF_8);
+        let utf8 = EncodingConfidence::Certain(UTF_8);
         type Pieces = &'static [&'static [u8]];
-        let cases: [(Pieces, Option<&str>, Known, &str); 9] = [
-            (&[b"abcd"], None, Known::Tentative, "abcd"),
-            (&[b"a"], None, Known::Tentative, "a"),
-            (&[b""], Some("bogus"), Known::Tentative, ""),
+        let cases: [(Pieces, Option<&str>, EncodingConfidence, &str); 9] = [
+            (&[b"abcd"], None, EncodingConfidence::Tentative, "abcd"),
+            (&[b"a"], None, EncodingConfidence::Tentative, "a"),
+            (&[b""], Some("bogus"), EncodingConfidence::Tentative, ""),
             (&[b"\xef\xbb", b"\xbfa"], Some("windows-1252"), utf8, "a"),
             (&[b"\xff\xfea\0b\0"], Some("utf-8"), utf8, "ab"),
             (&[b"\xfe\xff", b"\0", b"a\0", b"b"], None, utf8, "ab"),
@@ -219,16 +219,16 @@ mod tests {
             (
                 &[b"abc"],
                 Some("Shift_JIS"),
-                Known::Certain(encoding_rs::SHIFT_JIS),
+                EncodingConfidence::Certain(encoding_rs::SHIFT_JIS),
                 "abc",
             ),
             (&[b"a\x1b$BF|", b"\x1b(Bb"], Some("iso-2022-jp"), utf8, "a日b"),
         ];
-        for (pieces, charset, known, text) in cases {
+        for (pieces, charset, confidence, text) in cases {
             let (found, passed) = passed(pieces, charset);
             assert_eq!(
                 (found, String::from_utf8(passed).unwrap().as_str()),
-                (Some(known), text)
+                (Some(confidence), text)
             );
         }
         let long: Vec<u8> = "ab"

@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::{
     ImageChoice, Initiator, Reference, Viewport, Vocabulary,
-    charset::{self, Known, Transcoder},
+    charset::{self, EncodingConfidence, Transcoder},
     document::Document,
     markup::Markup,
 };
@@ -141,9 +141,9 @@ struct Reader<'a> {
 }
 
 impl charset::Markup for Reader<'_> {
-    fn begin(&mut self, known: Known) {
-        lock(self.document).begin(known);
-        *self.parser = Parser::Reading(Box::new(parser(self.document, known)));
+    fn begin(&mut self, confidence: EncodingConfidence) {
+        lock(self.document).begin(confidence);
+        *self.parser = Parser::Reading(Box::new(parser(self.document, confidence)));
     }
 
     fn text(&mut self, text: &[u8]) {
@@ -159,7 +159,7 @@ impl charset::Markup for Reader<'_> {
     }
 }
 
-fn parser(document: &Arc<Mutex<Document>>, known: Known) -> HtmlRewriter<'static, Discard> {
+fn parser(document: &Arc<Mutex<Document>>, confidence: EncodingConfidence) -> HtmlRewriter<'static, Discard> {
     let on_element = {
         let document = Arc::clone(document);
         element!("*", move |element: &mut Element<'_, '_>| {
@@ -181,13 +181,13 @@ fn parser(document: &Arc<Mutex<Document>>, known: Known) -> HtmlRewriter<'static
             Ok(())
         })
     };
-    let encoding = AsciiCompatibleEncoding::new(known.encoding());
+    let encoding = AsciiCompatibleEncoding::new(confidence.encoding());
     let settings = Settings::new_send()
         .append_element_content_handler(on_element)
         .append_element_content_handler(on_style)
         .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MAX_PARSER_MEMORY))
         .with_strict(false)
-        .with_adjust_charset_on_meta_tag(known == Known::Tentative)
+        .with_adjust_charset_on_meta_tag(confidence == EncodingConfidence::Tentative)
         .with_encoding(encoding.unwrap_or_else(AsciiCompatibleEncoding::utf_8));
     HtmlRewriter::new(settings, Discard)
 }

@@ -7,16 +7,16 @@ use url::Url;
 use crate::{
     Certainty, CrossOrigin, Destination, ImageChoice, Importance, Initiator, Reference, ReferrerPolicy,
     Sandbox, Viewport, Vocabulary, character_reference,
-    charset::{self, Known},
-    collection::{Added, MAX_REFERENCES, References},
-    correction::MAX_CHOICES,
+    charset::{self, EncodingConfidence},
     csp::Inline,
     css::{self, Waiting},
     discovery::discover_nested,
     link::{Link, Linked, ScriptKind, is_displayed, script_kind, with_priority},
     media,
     reference::Base,
+    references::{Added, MAX_REFERENCES, References},
     srcset::{self, Candidate},
+    viewport_estimate::MAX_CHOICES,
     vocabulary::Name,
 };
 
@@ -27,7 +27,7 @@ const MAX_SRCDOC: usize = 3;
 
 /// An element whose end tag is tracked.
 #[derive(Clone, Copy)]
-pub(crate) enum Opened {
+pub(crate) enum OpenElement {
     Picture,
     Template,
 }
@@ -92,17 +92,17 @@ impl Document {
         }
     }
 
-    pub(crate) fn begin(&mut self, known: Known) {
-        self.base.encoding = known.encoding();
-        self.encoding_open = known == Known::Tentative;
+    pub(crate) fn begin(&mut self, confidence: EncodingConfidence) {
+        self.base.encoding = confidence.encoding();
+        self.encoding_open = confidence == EncodingConfidence::Tentative;
     }
 
-    pub(crate) fn element(&mut self, element: &Element<'_, '_>) -> Option<Opened> {
+    pub(crate) fn element(&mut self, element: &Element<'_, '_>) -> Option<OpenElement> {
         let tag = element.tag_name();
         self.name(&tag, element);
         if tag == "template" {
             self.templates += 1;
-            return Some(Opened::Template);
+            return Some(OpenElement::Template);
         }
         if self.templates > 0 {
             return None;
@@ -121,7 +121,7 @@ impl Document {
         match tag.as_str() {
             "picture" => {
                 self.pictures.push(None);
-                return Some(Opened::Picture);
+                return Some(OpenElement::Picture);
             }
             "base" => self.set_base(attribute("href").as_deref()),
             "meta" => self.meta(&attribute),
@@ -174,12 +174,12 @@ impl Document {
         self.viewport
     }
 
-    pub(crate) fn close(&mut self, opened: Opened) {
+    pub(crate) fn close(&mut self, opened: OpenElement) {
         match opened {
-            Opened::Picture => {
+            OpenElement::Picture => {
                 self.pictures.pop();
             }
-            Opened::Template => self.templates = self.templates.saturating_sub(1),
+            OpenElement::Template => self.templates = self.templates.saturating_sub(1),
         }
     }
 

@@ -7,7 +7,7 @@ use url::{Origin, Url};
 
 use crate::{
     Destination, Reference, ReferrerPolicy, Sandbox,
-    csp::{Inline, Place, Policies},
+    csp::{Inline, Policies, PolicySource},
     jar::{is_same_site, is_trustworthy},
     port,
 };
@@ -25,12 +25,12 @@ struct Document {
     sandbox: Sandbox,
     /// The document that contains this document's frame.
     parent: Option<Initiator>,
-    said: Mutex<Said>,
+    declared: Mutex<DeclaredPolicies>,
 }
 
 /// Policies of the response and the markup; the markup adds policies while it arrives.
 #[derive(Clone, Debug, Default)]
-struct Said {
+struct DeclaredPolicies {
     policies: Policies,
     referrer_policy: Option<ReferrerPolicy>,
 }
@@ -65,7 +65,7 @@ impl Initiator {
             url: url.clone(),
             sandbox: policies.sandbox(),
             parent: None,
-            said: Mutex::new(Said {
+            declared: Mutex::new(DeclaredPolicies {
                 policies,
                 referrer_policy: ReferrerPolicy::of_response(response),
             }),
@@ -92,7 +92,7 @@ impl Initiator {
             url: url.clone(),
             sandbox,
             parent: Some(self.clone()),
-            said: Mutex::new(Said {
+            declared: Mutex::new(DeclaredPolicies {
                 policies,
                 referrer_policy: ReferrerPolicy::of_response(response),
             }),
@@ -107,13 +107,13 @@ impl Initiator {
                 url: self.0.url.clone(),
                 sandbox: self.0.sandbox.and(attribute),
                 parent: self.0.parent.clone(),
-                said: Mutex::new(self.said().clone()),
+                declared: Mutex::new(self.declared().clone()),
             }))
         })
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.0.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn declared(&self) -> MutexGuard<'_, DeclaredPolicies> {
+        self.0.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The document and its ancestors, innermost first.
@@ -133,11 +133,11 @@ impl Initiator {
 
     /// The referrer policy that the response or the markup declares.
     pub fn referrer_policy(&self) -> Option<ReferrerPolicy> {
-        self.said().referrer_policy
+        self.declared().referrer_policy
     }
 
     pub(crate) fn set_referrer_policy(&self, policy: ReferrerPolicy) {
-        self.said().referrer_policy = Some(policy);
+        self.declared().referrer_policy = Some(policy);
     }
 
     /// Value of the `Origin` field.
@@ -174,10 +174,10 @@ impl Initiator {
     /// of its content security policies, mixed content, its sandbox, or the port. `redirects` is the number
     /// of redirects that lead to the reference's URL.
     pub fn admit(&self, mut reference: Reference, redirects: usize) -> Option<Reference> {
-        let said = self.said();
+        let declared = self.declared();
         // The window's navigation is not a subresource of the document that it leaves.
         let is_own = reference.destination != Destination::Document;
-        if is_own && reference.url.scheme() == "http" && said.policies.upgrade() {
+        if is_own && reference.url.scheme() == "http" && declared.policies.upgrade() {
             // If this fails, the URL keeps its scheme, and the checks below apply to that scheme.
             let _kept = reference.url.set_scheme("https");
         }
@@ -188,7 +188,7 @@ impl Initiator {
         let is_secure = |document: &Self| document.0.url.scheme() == "https";
         let is_mixed = !is_trustworthy(url) && self.with_ancestors().any(is_secure);
         let is_forbidden = self.0.sandbox.scriptless && reference.destination == Destination::Script;
-        let is_allowed = said.policies.allow(&reference, &self.0.url, redirects);
+        let is_allowed = declared.policies.allow(&reference, &self.0.url, redirects);
         (!is_own || !is_mixed && !is_forbidden && is_allowed).then_some(reference)
     }
 
@@ -196,25 +196,27 @@ impl Initiator {
 
     /// Adds the policy of a `meta` element.
     pub(crate) fn add_policy(&self, content: &str) {
-        self.said().policies.add(&self.0.url, content, Place::Markup);
+        self.declared()
+            .policies
+            .add(&self.0.url, content, PolicySource::Markup);
     }
 
     pub(crate) fn allows_base(&self, url: &Url) -> bool {
-        self.said().policies.allow_base(url)
+        self.declared().policies.allow_base(url)
     }
 
     pub(crate) fn allows_plugin(&self, url: &Url) -> bool {
-        self.said().policies.allow_plugin(url)
+        self.declared().policies.allow_plugin(url)
     }
 
     pub(crate) fn allows_inline(&self, style: Inline<'_>) -> bool {
-        self.said().policies.allow_inline(style)
+        self.declared().policies.allow_inline(style)
     }
 }
 
 /// Path from a document to one of its requests.
 #[derive(Clone, Debug)]
-pub struct Cause {
+pub struct RequestChain {
     /// The document that makes the request.
     pub initiator: Initiator,
     /// The style sheet that contains the reference, with its own referrer policy; `None` if the document
@@ -226,8 +228,8 @@ pub struct Cause {
     pub redirect_policy: Option<ReferrerPolicy>,
 }
 
-impl Cause {
-    /// Creates the cause of a reference in the document itself.
+impl RequestChain {
+    /// Creates the request chain of a reference in the document itself.
     pub const fn document(initiator: Initiator) -> Self {
         Self {
             initiator,

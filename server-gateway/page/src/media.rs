@@ -1,5 +1,5 @@
 //! Media queries (Media Queries Level 4) evaluated for a viewport.
-use crate::{Viewport, length};
+use crate::{Viewport, css_length};
 
 /// Maximum depth of nested conditions.
 const MAX_DEPTH: usize = 16;
@@ -115,7 +115,7 @@ fn feature(feature: &str, viewport: Viewport) -> Truth {
     };
     let (name, value) = (name.trim(), value.trim());
     let (width, height) = (f64::from(viewport.width), f64::from(viewport.height));
-    let length = || length::pixels(value, viewport);
+    let length = || css_length::pixels(value, viewport);
     match name {
         "min-width" | "min-device-width" => Some(width >= length()?),
         "max-width" | "max-device-width" => Some(width <= length()?),
@@ -194,7 +194,7 @@ fn range(feature: &str, viewport: Viewport) -> Truth {
         "width" | "device-width" => Some(f64::from(viewport.width)),
         "height" | "device-height" => Some(f64::from(viewport.height)),
         "resolution" => Some(viewport.ratio()),
-        _ => length::pixels(side, viewport).or_else(|| density(side)),
+        _ => css_length::pixels(side, viewport).or_else(|| density(side)),
     };
     let mut holds = true;
     for (operator, pair) in operators.iter().zip(sides.windows(2)) {

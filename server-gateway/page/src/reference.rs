@@ -73,12 +73,12 @@ pub enum Inserter {
 
 /// Permission of a request to carry credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trust {
+pub enum CredentialsPermission {
     /// The cookie rules decide.
     #[default]
-    Own,
+    ByCookieRules,
     /// Only other users' browsers reported the object: its requests never carry credentials.
-    Others,
+    Never,
 }
 
 /// A subresource to which a page, a style sheet or a response's `Link` field refers.
@@ -105,7 +105,7 @@ pub struct Reference {
     /// Source that inserts the subresource into the document.
     pub inserter: Inserter,
     /// Permission to carry credentials.
-    pub trust: Trust,
+    pub credentials: CredentialsPermission,
 }
 
 impl Reference {
@@ -143,7 +143,7 @@ impl Reference {
             integrity: None,
             sandbox: Sandbox::default(),
             inserter: Inserter::Parser,
-            trust: Trust::Own,
+            credentials: CredentialsPermission::ByCookieRules,
         }
     }
 

@@ -1,5 +1,5 @@
 //! Selection of image candidates (HTML Living Standard 4.8.4).
-use crate::{Viewport, length, media};
+use crate::{Viewport, css_length, media};
 
 /// Maximum number of candidates per image; real images have about ten.
 const MAX_CANDIDATES: usize = 100;
@@ -131,7 +131,7 @@ fn slot_width(sizes: &str, viewport: Viewport) -> f64 {
         if !media::applies(condition, viewport) {
             continue;
         }
-        if let Some(width) = length::pixels(size, viewport).filter(|width| *width > 0.0) {
+        if let Some(width) = css_length::pixels(size, viewport).filter(|width| *width > 0.0) {
             return width;
         }
     }

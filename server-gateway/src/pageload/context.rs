@@ -10,7 +10,7 @@ use longhaul_codec::{Effort, MixMemory};
 use longhaul_delivery::{DeltaBases, DeltaCandidates, DeltaKey, Mirror};
 use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
-use longhaul_page::{Destination, Viewport, jar::Sightings, predict::Templates};
+use longhaul_page::{Destination, Viewport, jar::CookiePathObservations, predict::Templates};
 use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
 use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
 use longhaul_webcache::{CacheRequest, GatewayResponse};
@@ -46,7 +46,7 @@ pub(crate) struct ObservedRequests {
     /// Fields of the requests for objects.
     pub(crate) templates: Templates,
     /// URLs with which the browser exchanged cookies.
-    pub(crate) sightings: Sightings,
+    pub(crate) cookie_paths: CookiePathObservations,
 }
 
 /// The agent's settings, from its messages.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
 use longhaul_page::{
-    Destination, Importance, Inserter, Reference, Trust,
+    CredentialsPermission, Destination, Importance, Inserter, Reference,
     learn::{HeldFresh, Learned, RecordKeys, Unused, Visit},
 };
 use longhaul_session::Used;
@@ -93,12 +93,16 @@ impl LearnedPlan {
     /// only from other devices are fetched without cookies: another device's user must not choose requests
     /// with this user's cookies.
     pub(crate) fn extras(&mut self, now: UnixTime) -> Vec<Reference> {
-        let own = self.own.extras(now).into_iter().map(|extra| (extra, Trust::Own));
+        let own = self
+            .own
+            .extras(now)
+            .into_iter()
+            .map(|extra| (extra, CredentialsPermission::ByCookieRules));
         let shared = self
             .shared
             .extras(now)
             .into_iter()
-            .map(|extra| (extra, Trust::Others));
+            .map(|extra| (extra, CredentialsPermission::Never));
         let extras: Vec<_> = own
             .chain(shared)
             .filter(|(extra, _)| {
@@ -107,13 +111,13 @@ impl LearnedPlan {
             .collect();
         extras
             .into_iter()
-            .map(|(extra, trust)| {
+            .map(|(extra, credentials)| {
                 let reference = Reference::new(extra.url, extra.destination);
                 Reference {
                     // Objects loaded by scripts do not block the parser.
                     importance: reference.importance.max(Importance::High),
                     inserter: Inserter::Script,
-                    trust,
+                    credentials,
                     ..reference
                 }
             })

@@ -156,11 +156,14 @@ impl PageLoadRegistry {
     }
 
     fn observe_cookies(&self, url: &Url, request: &HeaderMap) {
-        self.context.observed().sightings.observe(url, request);
+        self.context.observed().cookie_paths.observe(url, request);
     }
 
     fn observe_set_cookies(&self, url: &Url, response: &HeaderMap) {
-        self.context.observed().sightings.observe_response(url, response);
+        self.context
+            .observed()
+            .cookie_paths
+            .observe_response(url, response);
     }
 
     async fn begin(

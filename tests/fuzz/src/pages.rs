@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_page::{
-    Cause, Destination, Discovery, Initiator, Reference, Viewport, discover_css, discover_link_header,
-    jar::{Jar, Sightings},
+    Destination, Discovery, Initiator, Reference, RequestChain, Viewport, discover_css, discover_link_header,
+    jar::{CookiePathObservations, Jar},
     learn::{HeldFresh, Learned, Unused, Visit},
 };
 use longhaul_types::UnixTime;
@@ -125,14 +125,14 @@ pub(crate) fn set_cookie(bytes: &[u8]) {
     let request = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static("own=1; two=2"))]);
     let response = HeaderMap::from_iter([(header::SET_COOKIE, value)]);
     let other: Url = "https://www.other.test/x".parse().expect("a URL");
-    let mut sightings = Sightings::new();
-    sightings.observe_response(&page(), &response);
-    let mut jar = Jar::new(&page(), &request, &sightings);
-    let cause = Cause::document(Initiator::page(&page(), &HeaderMap::new()));
+    let mut cookie_paths = CookiePathObservations::new();
+    cookie_paths.observe_response(&page(), &response);
+    let mut jar = Jar::new(&page(), &request, &cookie_paths);
+    let chain = RequestChain::document(Initiator::page(&page(), &HeaderMap::new()));
     for url in [&page(), &other] {
-        jar.store(url, &response, Some(&cause), NOW);
+        jar.store(url, &response, Some(&chain), NOW);
         for asked in [&page(), &other] {
-            let _cookie = jar.cookies_for(asked, &cause, NOW);
+            let _cookie = jar.cookies_for(asked, &chain, NOW);
         }
     }
 }

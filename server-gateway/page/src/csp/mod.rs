@@ -35,7 +35,7 @@ struct Policy {
 
 /// Location of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PolicySource {
     /// `Content-Security-Policy`
     Header,
     /// `<meta http-equiv>`, where three directives are ignored.
@@ -66,7 +66,7 @@ impl Policies {
             match field.to_str() {
                 Ok(list) => list
                     .split(',')
-                    .for_each(|text| policies.add(url, text, Place::Header)),
+                    .for_each(|text| policies.add(url, text, PolicySource::Header)),
                 Err(_) => policies.0.push(Policy::unknown(url)),
             }
         }
@@ -74,14 +74,14 @@ impl Policies {
     }
 
     /// Adds one policy.
-    pub(crate) fn add(&mut self, url: &Url, text: &str, place: Place) {
+    pub(crate) fn add(&mut self, url: &Url, text: &str, source: PolicySource) {
         if self.0.len() >= MAX_POLICIES {
             // The policy is dropped: it may forbid anything.
             if let Some(last) = self.0.last_mut() {
                 last.is_understood = false;
             }
         } else if !text.trim().is_empty() {
-            self.0.push(Policy::parse(url, text, place));
+            self.0.push(Policy::parse(url, text, source));
         }
     }
 
@@ -161,7 +161,7 @@ impl Policy {
         }
     }
 
-    fn parse(url: &Url, text: &str, place: Place) -> Self {
+    fn parse(url: &Url, text: &str, source: PolicySource) -> Self {
         let mut policy = Self::unknown(url);
         if text.len() > MAX_LENGTH || !text.is_ascii() {
             return policy;
@@ -173,7 +173,7 @@ impl Policy {
                 continue;
             };
             if policy.directives.contains_key(&name)
-                || place == Place::Markup && HEADER_ONLY.contains(&name.as_str())
+                || source == PolicySource::Markup && HEADER_ONLY.contains(&name.as_str())
             {
                 continue;
             }

@@ -235,14 +235,14 @@ fn sandbox_and_frame_ancestors_are_ignored_in_markup() {
     policies.add(
         &page,
         "sandbox; frame-ancestors 'none'; img-src 'self'",
-        Place::Markup,
+        PolicySource::Markup,
     );
     assert_eq!(policies.sandbox(), Sandbox::default());
     assert_eq!(policies.allow_ancestors([&page].into_iter()), None);
     policies.add(
         &page,
         "sandbox allow-scripts; frame-ancestors 'self'",
-        Place::Header,
+        PolicySource::Header,
     );
     assert!(policies.sandbox().opaque && !policies.sandbox().scriptless);
     assert_eq!(policies.allow_ancestors([&page].into_iter()), Some(true));
@@ -255,7 +255,7 @@ proptest::proptest! {
     fn parsing_any_policy_does_not_panic(text in "[ -~]{0,200}") {
         let page = url("https://a.test/");
         let mut policies = Policies::default();
-        policies.add(&page, &text, Place::Header);
+        policies.add(&page, &text, PolicySource::Header);
         let _ = policies.allow(&Reference::new(url("https://b.test/x"), Destination::Script), &page, 0);
     }
 }

@@ -143,7 +143,7 @@ mod properties {
     use super::*;
     use crate::{
         CrossOrigin,
-        jar::{Jar, Sightings},
+        jar::{CookiePathObservations, Jar},
         predict::{Predictor, Templates},
     };
 
@@ -202,7 +202,7 @@ mod properties {
             domain in select(&["", "; Domain=site.test", "; Domain=github.io", "; Domain=test"][..]),
         ) {
             let request = map(&[("cookie", "secret=1")]);
-            let mut jar = Jar::new(&top, &request, &Sightings::new());
+            let mut jar = Jar::new(&top, &request, &CookiePathObservations::new());
             let response: HeaderMap = [(
                 header::SET_COOKIE,
                 HeaderValue::from_str(&format!("set=1; Path=/{domain}")).unwrap(),
@@ -212,23 +212,23 @@ mod properties {
             let mut documents = vec![top.clone()];
             let mut opaque = false;
             let mut initiator = page(top.as_str());
-            jar.store(&set_at, &response, Some(&Cause::document(initiator.clone())), NOW);
+            jar.store(&set_at, &response, Some(&RequestChain::document(initiator.clone())), NOW);
             for (at, sandbox) in frames {
                 let Some(frame) = initiator.frame(&at, &HeaderMap::new(), sandbox) else { break };
                 initiator = frame;
                 documents.push(at);
                 opaque |= sandbox.opaque;
             }
-            let cause = Cause {
+            let chain = RequestChain {
                 sheet: sheet.map(|sheet| (sheet, None)),
                 redirects: redirects.clone(),
-                ..Cause::document(initiator)
+                ..RequestChain::document(initiator)
             };
             let reference = Reference {
                 cross_origin: mode,
                 ..Reference::new(target.clone(), Destination::Image)
             };
-            let prediction = Predictor::new(&request).predict(&reference, &cause, &Templates::new(), &jar, NOW);
+            let prediction = Predictor::new(&request).predict(&reference, &chain, &Templates::new(), &jar, NOW);
             if let Some(cookie) = prediction.fields.get(header::COOKIE) {
                 let cookie = cookie.to_str().unwrap();
                 prop_assert!(!opaque);

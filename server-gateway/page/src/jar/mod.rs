@@ -6,12 +6,12 @@
 //! the redirect chain are same-site with the target.
 //!
 //! Domain and path of a cookie of the page's request are unknown. Such a cookie is sent only to the page's
-//! host, and only if every path that it can have matches ([`Sightings`]). If this is unknown for one cookie,
+//! host, and only if every path that it can have matches ([`CookiePathObservations`]). If this is unknown for one cookie,
 //! the request carries no cookie at all: the response is then the one without login, and not one for half of
 //! a login.
+mod cookie_path_observations;
 mod date;
 mod set_cookie;
-mod sightings;
 mod site;
 #[cfg(test)]
 mod tests;
@@ -26,15 +26,15 @@ use longhaul_http::{
 use longhaul_types::UnixTime;
 use url::Url;
 
-use self::{
-    set_cookie::{Expiry, SameSite, SetCookie},
-    sightings::Path,
-};
 pub use self::{
-    sightings::Sightings,
+    cookie_path_observations::CookiePathObservations,
     site::{is_same_site, is_trustworthy},
 };
-use crate::{Cause, predict::Browser};
+use self::{
+    cookie_path_observations::Path,
+    set_cookie::{Expiry, SameSite, SetCookie},
+};
+use crate::{RequestChain, predict::Browser};
 
 /// Cookie jar of one page load.
 #[derive(Clone, Debug)]
@@ -93,8 +93,8 @@ enum Domain {
 
 impl Jar {
     /// Creates the jar of a page load that begins with a request for `page` with the fields `request`.
-    /// `sightings` records to which other URLs the browser sends its cookies.
-    pub fn new(page: &Url, request: &HeaderMap, sightings: &Sightings) -> Self {
+    /// `cookie_paths` records to which other URLs the browser sends its cookies.
+    pub fn new(page: &Url, request: &HeaderMap, cookie_paths: &CookiePathObservations) -> Self {
         let browser = Browser::of(request);
         let mut jar = Self {
             browser,
@@ -104,7 +104,7 @@ impl Jar {
         let host = page.host_str().unwrap_or_default();
         let whole = cookies::joined(request).unwrap_or_default();
         let pairs: Vec<_> = cookies::pairs(&whole).take(MAX_PAGE_COOKIES).collect();
-        for ((name, value), path) in pairs.iter().zip(sightings.paths(page, browser, &pairs)) {
+        for ((name, value), path) in pairs.iter().zip(cookie_paths.paths(page, browser, &pairs)) {
             let domain = Domain::Page {
                 scheme: page.scheme().to_owned(),
                 host: host.to_owned(),
@@ -124,10 +124,10 @@ impl Jar {
         jar
     }
 
-    /// Stores the cookies of a response's `Set-Cookie` fields. `cause` is the cause of the request, `None`
+    /// Stores the cookies of a response's `Set-Cookie` fields. `chain` is the chain of the request, `None`
     /// for the navigation itself. Cookies of cross-site requests are ignored.
-    pub fn store(&mut self, url: &Url, response: &HeaderMap, cause: Option<&Cause>, now: UnixTime) {
-        if cause.is_some_and(|cause| !cause.is_same_site(url)) {
+    pub fn store(&mut self, url: &Url, response: &HeaderMap, chain: Option<&RequestChain>, now: UnixTime) {
+        if chain.is_some_and(|chain| !chain.is_same_site(url)) {
             return;
         }
         for field in response.get_all(header::SET_COOKIE) {
@@ -138,8 +138,8 @@ impl Jar {
     }
 
     /// Returns the `Cookie` field that the browser sends with a document's request.
-    pub fn cookies_for(&self, url: &Url, cause: &Cause, now: UnixTime) -> Cookies {
-        if !cause.is_same_site(url) {
+    pub fn cookies_for(&self, url: &Url, chain: &RequestChain, now: UnixTime) -> Cookies {
+        if !chain.is_same_site(url) {
             return Cookies::Known(None);
         }
         self.field(url, now, |_| true)

@@ -22,12 +22,12 @@ impl Load {
             request.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
         }
         let page: Url = page.parse().unwrap();
-        let jar = Jar::new(&page, &request, &Sightings::new());
+        let jar = Jar::new(&page, &request, &CookiePathObservations::new());
         Self { page, jar }
     }
 
-    fn cause(&self) -> Cause {
-        Cause::document(Initiator::page(&self.page, &HeaderMap::new()))
+    fn chain(&self) -> RequestChain {
+        RequestChain::document(Initiator::page(&self.page, &HeaderMap::new()))
     }
 
     /// Restarts in a session in which the browser sent the same cookies to the root.
@@ -44,9 +44,9 @@ impl Load {
         ]
         .into_iter()
         .collect();
-        let mut sightings = Sightings::new();
-        sightings.observe(&self.page.join("/").unwrap(), &request);
-        self.jar = Jar::new(&self.page, &request, &sightings);
+        let mut cookie_paths = CookiePathObservations::new();
+        cookie_paths.observe(&self.page.join("/").unwrap(), &request);
+        self.jar = Jar::new(&self.page, &request, &cookie_paths);
     }
 
     fn set(&mut self, url: &str, fields: &[&str]) {
@@ -55,8 +55,8 @@ impl Load {
             .map(|value| (header::SET_COOKIE, HeaderValue::from_str(value).unwrap()));
         let response: HeaderMap = fields.collect();
         let url = self.page.join(url).unwrap();
-        let cause = self.cause();
-        self.jar.store(&url, &response, Some(&cause), NOW);
+        let chain = self.chain();
+        self.jar.store(&url, &response, Some(&chain), NOW);
     }
 
     fn sent(&self, url: &str) -> Option<String> {
@@ -65,7 +65,7 @@ impl Load {
 
     fn sent_at(&self, url: &str, now: UnixTime) -> Option<String> {
         let url = self.page.join(url).unwrap();
-        match self.jar.cookies_for(&url, &self.cause(), now) {
+        match self.jar.cookies_for(&url, &self.chain(), now) {
             Cookies::Known(field) => Some(String::from_utf8_lossy(field?.as_bytes()).into_owned()),
             Cookies::Withheld => Some("withheld".to_owned()),
         }
@@ -257,7 +257,7 @@ fn the_jar_is_bounded() {
         let value = HeaderValue::from_str(&format!("c{index}=1")).unwrap();
         request.append(HeaderName::from_static("cookie"), value);
     }
-    let jar = Jar::new(&load.page, &request, &Sightings::new());
+    let jar = Jar::new(&load.page, &request, &CookiePathObservations::new());
     assert_eq!(jar.cookies.len(), MAX_PAGE_COOKIES);
 }
 
@@ -300,30 +300,30 @@ fn earlier_requests_reveal_cookie_paths() {
     };
     let url = |path: &str| Url::parse("https://a.test").unwrap().join(path).unwrap();
     let page = url("/news/2026/article");
-    let sent = |sightings: &Sightings, cookie: &str, path: &str| {
+    let sent = |cookie_paths: &CookiePathObservations, cookie: &str, path: &str| {
         let load = Load {
             page: page.clone(),
-            jar: Jar::new(&page, &request(cookie), sightings),
+            jar: Jar::new(&page, &request(cookie), cookie_paths),
         };
         load.sent(path).unwrap()
     };
-    let mut sightings = Sightings::new();
-    assert_eq!(sent(&sightings, "a=1", "/static/x.css"), "withheld");
-    sightings.observe(&url("/news/2026/other"), &request("a=1"));
-    assert_eq!(sent(&sightings, "a=1", "/static/x.css"), "withheld");
-    assert_eq!(sent(&sightings, "a=1", "/news/2026/x.css"), "a=1");
-    sightings.observe(&url("/static/y.css"), &request("a=1"));
-    assert_eq!(sent(&sightings, "a=1", "/static/x.css"), "a=1");
+    let mut cookie_paths = CookiePathObservations::new();
+    assert_eq!(sent(&cookie_paths, "a=1", "/static/x.css"), "withheld");
+    cookie_paths.observe(&url("/news/2026/other"), &request("a=1"));
+    assert_eq!(sent(&cookie_paths, "a=1", "/static/x.css"), "withheld");
+    assert_eq!(sent(&cookie_paths, "a=1", "/news/2026/x.css"), "a=1");
+    cookie_paths.observe(&url("/static/y.css"), &request("a=1"));
+    assert_eq!(sent(&cookie_paths, "a=1", "/static/x.css"), "a=1");
     // Another value is another cookie, and so is another host or scheme.
-    assert_eq!(sent(&sightings, "a=2", "/static/x.css"), "withheld");
-    sightings.observe(&Url::parse("http://a.test/").unwrap(), &request("a=2"));
-    sightings.observe(&Url::parse("https://b.a.test/").unwrap(), &request("a=2"));
-    assert_eq!(sent(&sightings, "a=2", "/static/x.css"), "withheld");
+    assert_eq!(sent(&cookie_paths, "a=2", "/static/x.css"), "withheld");
+    cookie_paths.observe(&Url::parse("http://a.test/").unwrap(), &request("a=2"));
+    cookie_paths.observe(&Url::parse("https://b.a.test/").unwrap(), &request("a=2"));
+    assert_eq!(sent(&cookie_paths, "a=2", "/static/x.css"), "withheld");
     // After a cookie with path `/`, all cookies have path `/`, in the order of browsers.
-    assert_eq!(sent(&sightings, "a=1; b=1", "/static/x.css"), "a=1; b=1");
-    assert_eq!(sent(&sightings, "b=1; a=1", "/static/x.css"), "withheld");
+    assert_eq!(sent(&cookie_paths, "a=1; b=1", "/static/x.css"), "a=1; b=1");
+    assert_eq!(sent(&cookie_paths, "b=1; a=1", "/static/x.css"), "withheld");
     assert_eq!(
-        sent(&sightings, "__Host-b=1; c=1", "/static/x.css"),
+        sent(&cookie_paths, "__Host-b=1; c=1", "/static/x.css"),
         "__Host-b=1; c=1"
     );
     // `Set-Cookie` determines the path: `/news` does not match `/static`.
@@ -331,16 +331,16 @@ fn earlier_requests_reveal_cookie_paths() {
         let fields = [(header::SET_COOKIE, HeaderValue::from_str(value).unwrap())];
         fields.into_iter().collect()
     };
-    sightings.observe_response(&url("/login"), &set("root=1; Path=/; HttpOnly"));
-    sightings.observe_response(&url("/login"), &set("news=1; Path=/news"));
-    sightings.observe_response(&url("/login"), &set("foreign=1; Path=/; Domain=b.test"));
-    assert_eq!(sent(&sightings, "root=1", "/static/x.css"), "root=1");
-    assert_eq!(sent(&sightings, "news=1; root=1", "/static/x.css"), "root=1");
+    cookie_paths.observe_response(&url("/login"), &set("root=1; Path=/; HttpOnly"));
+    cookie_paths.observe_response(&url("/login"), &set("news=1; Path=/news"));
+    cookie_paths.observe_response(&url("/login"), &set("foreign=1; Path=/; Domain=b.test"));
+    assert_eq!(sent(&cookie_paths, "root=1", "/static/x.css"), "root=1");
+    assert_eq!(sent(&cookie_paths, "news=1; root=1", "/static/x.css"), "root=1");
     assert_eq!(
-        sent(&sightings, "news=1; root=1", "/news/x.css"),
+        sent(&cookie_paths, "news=1; root=1", "/news/x.css"),
         "news=1; root=1"
     );
-    assert_eq!(sent(&sightings, "foreign=1", "/static/x.css"), "withheld");
+    assert_eq!(sent(&cookie_paths, "foreign=1", "/static/x.css"), "withheld");
 }
 
 #[test]
@@ -360,16 +360,16 @@ fn strict_cookies_are_not_sent_with_cross_site_navigations() {
 
 #[test]
 fn cookie_sightings_are_bounded() {
-    let mut sightings = Sightings::new();
+    let mut cookie_paths = CookiePathObservations::new();
     let page: Url = "http://a.test/".parse().unwrap();
     for number in 0..5000 {
         let request = [(
             header::COOKIE,
             HeaderValue::from_str(&format!("c{number}=1")).unwrap(),
         )];
-        sightings.observe(&page, &request.into_iter().collect());
+        cookie_paths.observe(&page, &request.into_iter().collect());
     }
-    assert!(sightings.len() <= 4096);
+    assert!(cookie_paths.len() <= 4096);
 }
 
 mod properties {

@@ -16,10 +16,10 @@ use longhaul_http::policy::{Reload, reload};
 use longhaul_types::UnixTime;
 use url::Url;
 
-use self::template::Kind;
+use self::template::RequestKind;
 pub use self::{browser::Browser, destination::destination_of, referer::referer, template::Templates};
 use crate::{
-    Cause, CrossOrigin, Destination, Reference, Relation, Trust,
+    CredentialsPermission, CrossOrigin, Destination, Reference, Relation, RequestChain,
     jar::{Cookies, Jar, is_trustworthy},
 };
 
@@ -49,39 +49,41 @@ impl Predictor {
         }
     }
 
-    /// Predicts the request for `reference`, which the browser makes because of `cause`. The cookies are
+    /// Predicts the request for `reference`, which the browser makes because of `chain`. The cookies are
     /// those of `jar` that the credentials mode and the initiator permit.
     pub fn predict(
         &self,
         reference: &Reference,
-        cause: &Cause,
+        chain: &RequestChain,
         templates: &Templates,
         jar: &Jar,
         now: UnixTime,
     ) -> Prediction {
         let target = &reference.url;
-        let cookies = if sends_cookies(reference, cause) {
-            jar.cookies_for(target, cause, now)
+        let cookies = if sends_cookies(reference, chain) {
+            jar.cookies_for(target, chain, now)
         } else {
             Cookies::Known(None)
         };
         let (cookie, is_withheld) = match cookies {
             Cookies::Known(None) => (None, false),
-            Cookies::Known(cookie) if reference.trust == Trust::Own => (cookie, false),
+            Cookies::Known(cookie) if reference.credentials == CredentialsPermission::ByCookieRules => {
+                (cookie, false)
+            }
             Cookies::Known(_) | Cookies::Withheld => (None, true),
         };
         let request = Request {
             predictor: self,
             reference,
-            relation: cause.relation(target),
-            referer: self.referer(reference, cause),
+            relation: chain.relation(target),
+            referer: self.referer(reference, chain),
             cookie,
-            origin: self.origin(reference, cause),
+            origin: self.origin(reference, chain),
             storage_access: self
-                .tells_storage_access(reference, cause)
+                .tells_storage_access(reference, chain)
                 .then(|| templates.storage_access()),
         };
-        let kind = Kind::new(target, reference.destination, request.origin.is_some());
+        let kind = RequestKind::new(target, reference.destination, request.origin.is_some());
         let mut fields = HeaderMap::new();
         match templates.of(kind) {
             Some(template) => request.write_learned(&template.0, &mut fields),
@@ -93,10 +95,10 @@ impl Predictor {
 
     /// Returns the `Referer` value. The policy is that of the element, the style sheet or the document; the
     /// policy of a redirect replaces it.
-    fn referer(&self, reference: &Reference, cause: &Cause) -> Option<String> {
-        let initiator = &cause.initiator;
-        let sheet = cause.sheet.as_ref();
-        let policy = cause
+    fn referer(&self, reference: &Reference, chain: &RequestChain) -> Option<String> {
+        let initiator = &chain.initiator;
+        let sheet = chain.sheet.as_ref();
+        let policy = chain
             .redirect_policy
             .or(reference.referrer_policy)
             .or_else(|| sheet.and_then(|(_, policy)| *policy))
@@ -106,7 +108,7 @@ impl Predictor {
             None => initiator.referrer()?,
         };
         // A redirect removes the parts that its target may not see; a later redirect does not restore them.
-        let mut urls = cause.redirects.iter().chain([&reference.url]);
+        let mut urls = chain.redirects.iter().chain([&reference.url]);
         let first = referer(policy.unwrap_or_default(), referrer, urls.next()?)?;
         urls.try_fold(first, |told, url| {
             referer(policy.unwrap_or_default(), &Url::parse(&told).ok()?, url)
@@ -115,7 +117,7 @@ impl Predictor {
 
     /// Returns true if the request has `Sec-Fetch-Storage-Access` (Storage Access Headers): cross-site
     /// requests with credentials state whether cookies may be included.
-    fn tells_storage_access(&self, reference: &Reference, cause: &Cause) -> bool {
+    fn tells_storage_access(&self, reference: &Reference, chain: &RequestChain) -> bool {
         let target = &reference.url;
         let with_credentials = matches!(
             reference.cross_origin,
@@ -124,14 +126,14 @@ impl Predictor {
         with_credentials
             && !reference.destination.is_document()
             && is_trustworthy(target)
-            && cause.relation(target) == Relation::CrossSite
+            && chain.relation(target) == Relation::CrossSite
             && browser::chromium_version(&self.request).is_some_and(|version| version >= STORAGE_ACCESS)
     }
 
     /// Returns the `Origin` value: cross-origin requests in CORS mode have one; in Chromium also same-origin
     /// ones of markup or fonts. Referrer policies do not hide it (Fetch standard 3.2).
-    fn origin(&self, reference: &Reference, cause: &Cause) -> Option<HeaderValue> {
-        let own = cause.is_same_origin(&reference.url);
+    fn origin(&self, reference: &Reference, chain: &RequestChain) -> Option<HeaderValue> {
+        let own = chain.is_same_origin(&reference.url);
         let told = match reference.cross_origin {
             CrossOrigin::None => false,
             CrossOrigin::Omitted => !own,
@@ -142,7 +144,7 @@ impl Predictor {
         if !told {
             return None;
         }
-        HeaderValue::from_str(&cause.origin(&reference.url)).ok()
+        HeaderValue::from_str(&chain.origin(&reference.url)).ok()
     }
 
     /// A reload that bypasses caches extends to the page's objects; in current browsers a plain reload does
@@ -157,10 +159,10 @@ impl Predictor {
 }
 
 /// Returns true if the credentials mode (`omit`, `same-origin` or `include`; Fetch standard) permits cookies.
-fn sends_cookies(reference: &Reference, cause: &Cause) -> bool {
+fn sends_cookies(reference: &Reference, chain: &RequestChain) -> bool {
     match reference.cross_origin {
         CrossOrigin::None | CrossOrigin::Credentials => true,
-        CrossOrigin::Anonymous => cause.is_same_origin(&reference.url),
+        CrossOrigin::Anonymous => chain.is_same_origin(&reference.url),
         CrossOrigin::Omitted => false,
     }
 }

@@ -13,13 +13,13 @@ use crate::{Destination, jar::is_trustworthy};
 /// is bounded.
 #[derive(Clone, Debug, Default)]
 pub struct Templates {
-    kinds: BTreeMap<Kind, Template>,
+    kinds: BTreeMap<RequestKind, Template>,
     storage_access: Option<HeaderValue>,
 }
 
 /// Requests with equal fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kind {
+pub(super) struct RequestKind {
     destination: u8,
     /// True if the request has `Origin`.
     pub(super) with_origin: bool,
@@ -27,7 +27,7 @@ pub(super) struct Kind {
     trustworthy: bool,
 }
 
-impl Kind {
+impl RequestKind {
     pub(super) fn new(url: &Url, destination: Destination, with_origin: bool) -> Self {
         Self {
             destination: destination.number(),
@@ -50,7 +50,7 @@ impl Templates {
     /// Learns from a browser's request for an object of a known destination. Requests with `Range` or
     /// conditions are used without these fields.
     pub fn observe(&mut self, url: &Url, destination: Destination, request: &HeaderMap) {
-        let kind = Kind::new(url, destination, request.contains_key(header::ORIGIN));
+        let kind = RequestKind::new(url, destination, request.contains_key(header::ORIGIN));
         let mut fields: Vec<(HeaderName, Option<HeaderValue>)> = Vec::new();
         for name in request.keys() {
             let text = name.as_str();
@@ -79,7 +79,7 @@ impl Templates {
         self.kinds.is_empty()
     }
 
-    pub(super) fn of(&self, kind: Kind) -> Option<&Template> {
+    pub(super) fn of(&self, kind: RequestKind) -> Option<&Template> {
         self.kinds.get(&kind)
     }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Initiator, ReferrerPolicy, Sandbox, jar::Sightings};
+use crate::{Initiator, ReferrerPolicy, Sandbox, jar::CookiePathObservations};
 
 const CHROMIUM: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36";
 const CHROMIUM_PAGE: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/jxl,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7";
@@ -42,18 +42,18 @@ impl Load {
             page: Initiator::page(&url(page), &HeaderMap::new()),
             predictor: Predictor::new(request),
             templates: Templates::new(),
-            jar: Jar::new(&url(page), request, &Sightings::new()),
+            jar: Jar::new(&url(page), request, &CookiePathObservations::new()),
         }
     }
 
     fn predict(&self, reference: &Reference) -> HeaderMap {
-        self.predict_for(reference, &Cause::document(self.page.clone()))
+        self.predict_for(reference, &RequestChain::document(self.page.clone()))
             .fields
     }
 
-    fn predict_for(&self, reference: &Reference, cause: &Cause) -> Prediction {
+    fn predict_for(&self, reference: &Reference, chain: &RequestChain) -> Prediction {
         self.predictor
-            .predict(reference, cause, &self.templates, &self.jar, NOW)
+            .predict(reference, chain, &self.templates, &self.jar, NOW)
     }
 }
 
@@ -232,11 +232,11 @@ fn policies_of_page_sheet_and_element() {
     );
     let mut image = reference("http://a.test/i.png", Destination::Image);
     let referer = |image: &Reference, sheet| {
-        let cause = Cause {
+        let chain = RequestChain {
             sheet,
-            ..Cause::document(page.clone())
+            ..RequestChain::document(page.clone())
         };
-        let fields = load.predict_for(image, &cause).fields;
+        let fields = load.predict_for(image, &chain).fields;
         fields
             .get(header::REFERER)
             .map(|value| value.to_str().unwrap().to_owned())
@@ -273,7 +273,7 @@ fn requests_are_predicted_for_their_document() {
     let font = reference("https://www.a.test/f.woff2", Destination::Font);
     let of = |initiator: &Initiator, reference: &Reference| {
         let fields = load
-            .predict_for(reference, &Cause::document(initiator.clone()))
+            .predict_for(reference, &RequestChain::document(initiator.clone()))
             .fields;
         let field = |name: &str| {
             fields
@@ -306,12 +306,12 @@ fn the_strictest_relation_of_a_redirect_chain_applies() {
     request.insert("sec-fetch-dest", HeaderValue::from_static("document"));
     let load = Load::new("https://www.a.test/dir/page", &request);
     let of = |reference: &Reference, redirects: &[&str], redirect_policy| {
-        let cause = Cause {
+        let chain = RequestChain {
             redirects: redirects.iter().map(|from| url(from)).collect(),
             redirect_policy,
-            ..Cause::document(load.page.clone())
+            ..RequestChain::document(load.page.clone())
         };
-        let fields = load.predict_for(reference, &cause).fields;
+        let fields = load.predict_for(reference, &chain).fields;
         let field = |name: &str| {
             fields
                 .get(name)
@@ -352,14 +352,14 @@ fn the_strictest_relation_of_a_redirect_chain_applies() {
 fn objects_learned_from_others_are_fetched_without_cookies() {
     let load = Load::new("http://a.test:8931/", &chromium());
     let mut extra = reference("http://a.test:8931/x", Destination::Other);
-    let cause = Cause::document(load.page.clone());
+    let chain = RequestChain::document(load.page.clone());
     assert!(
-        load.predict_for(&extra, &cause)
+        load.predict_for(&extra, &chain)
             .fields
             .contains_key(header::COOKIE)
     );
-    extra.trust = Trust::Others;
-    let prediction = load.predict_for(&extra, &cause);
+    extra.credentials = CredentialsPermission::Never;
+    let prediction = load.predict_for(&extra, &chain);
     assert!(prediction.is_withheld && !prediction.fields.contains_key(header::COOKIE));
 }
 

@@ -1,6 +1,6 @@
 //! Constructs of markup.
 use longhaul_page::{
-    Certainty, CrossOrigin, Destination, Discovery, Importance, ReferrerPolicy, Viewport, corrected_viewport,
+    Certainty, CrossOrigin, Destination, Discovery, Importance, ReferrerPolicy, Viewport, estimated_viewport,
 };
 
 use crate::{found, page, paths, references};
@@ -213,7 +213,7 @@ fn images_follow_the_viewport_that_was_inferred() {
     assert_eq!((choices.len(), choices[0].candidates().count()), (1, 2));
     assert_eq!(choices[0].select(Viewport::default()), Some(&first[0].url));
     let asked = page().join("l.png").unwrap();
-    let corrected = corrected_viewport(Viewport::default(), &[(&choices[0], &asked)]);
+    let corrected = estimated_viewport(Viewport::default(), &[(&choices[0], &asked)]);
     let again = longhaul_page::discover_html(html, &page(), None, corrected);
     assert_eq!(again[0].url, asked);
 }

@@ -1,7 +1,7 @@
 //! Events of a page load.
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
-use longhaul_page::{Cause, Initiator, Markup, PendingImages, Reference, ReferrerPolicy, Sandbox};
+use longhaul_page::{Initiator, Markup, PendingImages, Reference, ReferrerPolicy, RequestChain, Sandbox};
 use longhaul_session::{Used, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
@@ -135,7 +135,7 @@ pub(in crate::pageload) struct BrowserRequest {
 pub(in crate::pageload) struct EntryRequest {
     pub(super) reference: Reference,
     /// `None` if no known document makes the request.
-    pub(super) cause: Option<Cause>,
+    pub(super) chain: Option<RequestChain>,
     pub(super) cookies: PredictedCookies,
     /// CHK of the entry with the same URL in the base manifest.
     pub(super) previous_hash: Option<ContentHash>,

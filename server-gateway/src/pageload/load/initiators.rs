@@ -2,7 +2,7 @@
 //! frames.
 use std::collections::BTreeMap;
 
-use longhaul_page::{Cause, Destination, Initiator, Reference, ReferrerPolicy, Sandbox};
+use longhaul_page::{Destination, Initiator, Reference, ReferrerPolicy, RequestChain, Sandbox};
 use url::Url;
 
 use super::state::LoadState;
@@ -33,16 +33,16 @@ impl Frames {
 }
 
 impl LoadState {
-    /// Cause of the browser's request for an entry.
-    pub(super) fn cause(&self, entry: u32) -> Option<Cause> {
+    /// Request chain of the browser's request for an entry.
+    pub(super) fn chain(&self, entry: u32) -> Option<RequestChain> {
         let found = self.plan.get(entry)?;
-        self.cause_behind(found.referrer, found.arrival)
+        self.chain_behind(found.referrer, found.arrival)
     }
 
-    /// Cause of the browser's request for something that `referrer` (`None`: the page) refers to or, by
+    /// Request chain of the browser's request for something that `referrer` (`None`: the page) refers to or, by
     /// `arrival`, redirects to. `None` if no known document makes the request.
-    pub(super) fn cause_behind(&self, referrer: Option<u32>, arrival: Arrival) -> Option<Cause> {
-        let mut cause = Cause::document(self.document.clone());
+    pub(super) fn chain_behind(&self, referrer: Option<u32>, arrival: Arrival) -> Option<RequestChain> {
+        let mut chain = RequestChain::document(self.document.clone());
         let (mut at, mut arrival) = (referrer, arrival);
         // Terminates, because a referrer always precedes its references.
         while let Some(number) = at {
@@ -50,21 +50,21 @@ impl LoadState {
             match (arrival, entry.reference.destination) {
                 (Arrival::Redirected(policy), _) => {
                     // Redirects before a style sheet do not apply to the sheet's own references.
-                    if cause.sheet.is_none() {
-                        cause.redirects.push(entry.reference.url.clone());
-                        cause.redirect_policy = cause.redirect_policy.or(policy);
+                    if chain.sheet.is_none() {
+                        chain.redirects.push(entry.reference.url.clone());
+                        chain.redirect_policy = chain.redirect_policy.or(policy);
                     }
                 }
                 (Arrival::Referenced, Destination::Document | Destination::Frame) => {
                     let ReferenceSource::Document(document) = &entry.source else {
                         return None;
                     };
-                    cause.initiator = document.clone();
+                    chain.initiator = document.clone();
                     break;
                 }
                 (Arrival::Referenced, Destination::Style) => {
-                    if cause.sheet.is_none() {
-                        cause.sheet = Some((entry.reference.url.clone(), entry.source.sheet_policy()));
+                    if chain.sheet.is_none() {
+                        chain.sheet = Some((entry.reference.url.clone(), entry.source.sheet_policy()));
                     }
                 }
                 (
@@ -80,8 +80,8 @@ impl LoadState {
             }
             (at, arrival) = (entry.referrer, entry.arrival);
         }
-        cause.redirects.reverse();
-        Some(cause)
+        chain.redirects.reverse();
+        Some(chain)
     }
 
     /// Records the document in an entry's response, whose references are planned.

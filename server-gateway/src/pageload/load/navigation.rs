@@ -2,7 +2,7 @@
 //! only those that the target may receive.
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use longhaul_page::{
-    Cause, Initiator, Relation,
+    Initiator, Relation, RequestChain,
     jar::{Cookies, Navigation, is_same_site, is_trustworthy},
     predict::{Prediction, referer},
 };
@@ -25,13 +25,13 @@ const COMMON_HINTS: [&str; 3] = ["sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-pla
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl LoadState {
-    /// Predicts the request for `url`, to which the URLs of `cause` redirected.
-    pub(super) fn predict_navigation(&self, url: &Url, cause: &Cause) -> Prediction {
+    /// Predicts the request for `url`, to which the URLs of `chain` redirected.
+    pub(super) fn predict_navigation(&self, url: &Url, chain: &RequestChain) -> Prediction {
         let mut fields = self.request.clone();
         for name in OWN {
             fields.remove(name);
         }
-        let way = || std::iter::once(&self.request_url).chain(&cause.redirects);
+        let way = || std::iter::once(&self.request_url).chain(&chain.redirects);
         // The most distant of the browser's own relation and those of the URLs in the redirect chain.
         let moved = Initiator::page(url, &HeaderMap::new());
         let moved = way()
@@ -60,7 +60,7 @@ impl LoadState {
                 name.starts_with("sec-fetch-") || name.starts_with("sec-ch-")
             });
         }
-        set_referer(&mut fields, url, cause);
+        set_referer(&mut fields, url, chain);
         let navigation = self.navigation(url);
         match self.jar.cookies_of_navigation(url, navigation, now()) {
             Cookies::Known(cookie) => {
@@ -107,7 +107,7 @@ fn remove(fields: &mut HeaderMap, is_removed: impl Fn(&str) -> bool) {
 }
 
 /// Applies the referrer policy at each redirect to the `Referer` field.
-fn set_referer(fields: &mut HeaderMap, url: &Url, cause: &Cause) {
+fn set_referer(fields: &mut HeaderMap, url: &Url, chain: &RequestChain) {
     let Some(told) = fields.remove(header::REFERER) else {
         return;
     };
@@ -115,12 +115,12 @@ fn set_referer(fields: &mut HeaderMap, url: &Url, cause: &Cause) {
         return;
     };
     // The policy of the document that began the navigation is unknown; the default reveals little.
-    let declared = cause
+    let declared = chain
         .redirect_policy
-        .or_else(|| cause.initiator.referrer_policy());
+        .or_else(|| chain.initiator.referrer_policy());
     let policy = declared.unwrap_or_default();
     let mut left = Some(told);
-    for target in cause.redirects.iter().chain([url]) {
+    for target in chain.redirects.iter().chain([url]) {
         left = left.and_then(|told| referer(policy, &told, target)?.parse().ok());
     }
     if let Some(value) = left.and_then(|told| HeaderValue::from_str(told.as_str()).ok()) {

@@ -12,13 +12,13 @@ impl LoadState {
     /// unknown.
     pub(super) fn predict(&mut self, entry: u32) -> Option<CacheRequest> {
         let reference = self.plan.get(entry)?.reference.clone();
-        let cause = self.cause(entry)?;
+        let chain = self.chain(entry)?;
         let prediction = if reference.destination == Destination::Document {
-            self.predict_navigation(&reference.url, &cause)
+            self.predict_navigation(&reference.url, &chain)
         } else {
             let observed = self.context().observed();
             self.predictor
-                .predict(&reference, &cause, &observed.templates, &self.jar, now())
+                .predict(&reference, &chain, &observed.templates, &self.jar, now())
         };
         if prediction.is_withheld && is_personal(reference.destination) {
             return None;

@@ -1,6 +1,6 @@
 //! The browser's requests for objects of a page load.
 use http::{HeaderMap, header};
-use longhaul_page::{Cause, Destination, Reference, Relation};
+use longhaul_page::{Destination, Reference, Relation, RequestChain};
 use url::Url;
 
 use super::{event::BrowserRequest, state::LoadState};
@@ -75,11 +75,11 @@ impl LoadState {
         // The page's own request would have carried the page's cookies: a request without them comes from a
         // frame in a frame.
         let reference = Reference::new(url.clone(), destination);
-        let cause = Cause::document(page.clone());
+        let chain = RequestChain::document(page.clone());
         let observed = self.context().observed();
         let own = self
             .predictor
-            .predict(&reference, &cause, &observed.templates, &self.jar, now());
+            .predict(&reference, &chain, &observed.templates, &self.jar, now());
         !own.fields.contains_key(header::COOKIE) || request.contains_key(header::COOKIE)
     }
 

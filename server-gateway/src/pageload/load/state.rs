@@ -75,7 +75,7 @@ impl LoadState {
             learned,
         } = start;
         let previous_hashes = base.map(|base| base.hashes.clone()).unwrap_or_default();
-        let mut jar = Jar::new(&url, browser, &load.context.observed().sightings);
+        let mut jar = Jar::new(&url, browser, &load.context.observed().cookie_paths);
         jar.store(&url, response, None, now());
         Self {
             load,
@@ -120,17 +120,17 @@ impl LoadState {
         references: impl IntoIterator<Item = Reference>,
         referrer: Option<u32>,
     ) {
-        let Some(cause) = self.cause_behind(referrer, Arrival::Referenced) else {
+        let Some(chain) = self.chain_behind(referrer, Arrival::Referenced) else {
             return;
         };
         let references = references.into_iter();
-        let admitted = references.filter_map(|reference| cause.initiator.admit(reference, 0));
+        let admitted = references.filter_map(|reference| chain.initiator.admit(reference, 0));
         let admitted: Vec<Reference> = admitted.collect();
         for frame in admitted
             .iter()
             .filter(|found| found.destination == Destination::Frame)
         {
-            self.frames.display(frame, &cause.initiator);
+            self.frames.display(frame, &chain.initiator);
         }
         let planned = self.worth_planning(admitted);
         self.plan.found(planned, referrer);
@@ -138,8 +138,8 @@ impl LoadState {
 
     /// Plans the target of an entry's redirect, with the redirect's referrer policy.
     pub(super) fn redirected(&mut self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
-        let cause = self.cause_behind(Some(from), Arrival::Redirected(policy));
-        let admitted = cause.and_then(|cause| cause.initiator.admit(target, cause.redirects.len()));
+        let chain = self.chain_behind(Some(from), Arrival::Redirected(policy));
+        let admitted = chain.and_then(|chain| chain.initiator.admit(target, chain.redirects.len()));
         for target in self.worth_planning(admitted) {
             self.plan.redirected(target, from, policy);
         }
@@ -165,19 +165,19 @@ impl LoadState {
 
     /// Stores the cookies of an entry's response for later requests. Returns the entry's request.
     pub(super) fn responded(&mut self, entry: u32, cookies: &HeaderMap) -> Option<EntryRequest> {
-        let cause = self.cause(entry);
+        let chain = self.chain(entry);
         let found = self.plan.get(entry)?;
         let reference = &found.reference;
         let is_document = reference.destination == Destination::Document;
-        if found.cookies == PredictedCookies::Complete && (is_document || cause.is_some()) {
-            let cause = cause.as_ref().filter(|_| !is_document);
-            self.jar.store(&reference.url, cookies, cause, now());
+        if found.cookies == PredictedCookies::Complete && (is_document || chain.is_some()) {
+            let chain = chain.as_ref().filter(|_| !is_document);
+            self.jar.store(&reference.url, cookies, chain, now());
         }
         Some(EntryRequest {
             reference: reference.clone(),
             cookies: found.cookies,
             previous_hash: self.plan.previous_hash(&reference.url).copied(),
-            cause,
+            chain,
         })
     }
 

@@ -141,9 +141,9 @@ fn partition_of_sheet(load: &PageLoad, request: &EntryRequest, fields: &HeaderMa
     if load.asker.partition().is_none() || identity_key(fields).is_some() {
         return None;
     }
-    let cause = request.cause.as_ref()?;
-    cause.sheet.as_ref()?;
-    let document = cause.initiator.referrer()?;
+    let chain = request.chain.as_ref()?;
+    chain.sheet.as_ref()?;
+    let document = chain.initiator.referrer()?;
     let site = SchemefulSite::of_url(document.as_str())?;
     Some(Partition::of_site(load.asker.owner(), site))
 }
@@ -230,8 +230,8 @@ impl Response<'_> {
         match reference.destination {
             Destination::Document => Some(Initiator::page(&reference.url, self.headers)),
             Destination::Frame => {
-                let cause = self.request.cause.as_ref()?;
-                cause
+                let chain = self.request.chain.as_ref()?;
+                chain
                     .initiator
                     .frame(&reference.url, self.headers, reference.sandbox)
             }

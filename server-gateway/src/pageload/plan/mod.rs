@@ -220,7 +220,7 @@ impl Plan {
             let known = &mut entry.reference;
             known.importance = known.importance.min(reference.importance);
             known.certainty = known.certainty.min(reference.certainty);
-            known.trust = known.trust.min(reference.trust);
+            known.credentials = known.credentials.min(reference.credentials);
             // If two frames display the document, the stricter sandbox applies.
             known.sandbox = known.sandbox.and(reference.sandbox);
         }

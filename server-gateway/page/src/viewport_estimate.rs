@@ -54,7 +54,7 @@ impl ImageChoice {
 ///
 /// The ratio is varied first, then the width: the choice mostly depends on the ratio, while layouts bound the
 /// width.
-pub fn corrected_viewport(believed: Viewport, observed: &[(&ImageChoice, &Url)]) -> Viewport {
+pub fn estimated_viewport(believed: Viewport, observed: &[(&ImageChoice, &Url)]) -> Viewport {
     let observed: Vec<_> = observed
         .iter()
         .filter(|(choice, url)| choice.offers(url))
@@ -112,10 +112,10 @@ mod tests {
         let logo = choice("1.png, 15.png 1.5x, 2.png 2x", "");
         let photo = choice("s.jpg 400w, m.jpg 800w, l.jpg 1600w", "400px");
         let asked = (url("2.png"), url("m.jpg"));
-        let corrected = corrected_viewport(believed, &[(&logo, &asked.0), (&photo, &asked.1)]);
+        let corrected = estimated_viewport(believed, &[(&logo, &asked.0), (&photo, &asked.1)]);
         assert_eq!(corrected.ratio_percent, 200);
         assert_eq!(corrected.width, believed.width);
-        let settled = corrected_viewport(corrected, &[(&photo, &asked.1)]);
+        let settled = estimated_viewport(corrected, &[(&photo, &asked.1)]);
         assert_eq!(settled, corrected);
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let wide = choice("s.jpg 1400w, l.jpg 2000w", "100vw");
         let logo = choice("1.png, 15.png 1.2x", "");
         let asked = (url("l.jpg"), url("1.png"));
-        let corrected = corrected_viewport(Viewport::default(), &[(&logo, &asked.1), (&wide, &asked.0)]);
+        let corrected = estimated_viewport(Viewport::default(), &[(&logo, &asked.1), (&wide, &asked.0)]);
         assert_eq!((corrected.width, corrected.ratio_percent), (1920, 100));
     }
 
@@ -133,9 +133,9 @@ mod tests {
         let logo = choice("1.png, 2.png 2x", "");
         let other = url("other.png");
         assert_eq!(
-            corrected_viewport(Viewport::default(), &[(&logo, &other)]),
+            estimated_viewport(Viewport::default(), &[(&logo, &other)]),
             Viewport::default()
         );
-        assert_eq!(corrected_viewport(Viewport::default(), &[]), Viewport::default());
+        assert_eq!(estimated_viewport(Viewport::default(), &[]), Viewport::default());
     }
 }

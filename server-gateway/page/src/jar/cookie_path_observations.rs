@@ -18,7 +18,7 @@ use super::{Browser, MAX_PAGE_COOKIES, Scope, default_path, domain, path_matches
 ///
 /// Only keyed hashes of names and values are stored.
 #[derive(Clone, Debug, Default)]
-pub struct Sightings {
+pub struct CookiePathObservations {
     hasher: RandomState,
     known: BTreeMap<u64, Known>,
     /// Oldest first.
@@ -52,7 +52,7 @@ impl Path {
     }
 }
 
-impl Sightings {
+impl CookiePathObservations {
     /// Creates a record without observations.
     pub fn new() -> Self {
         Self::default()

@@ -110,7 +110,7 @@ fn merge(known: &mut Reference, other: &Reference) {
         known.integrity = known.integrity.take().or_else(|| other.integrity.clone());
     }
     known.certainty = known.certainty.min(other.certainty);
-    known.trust = known.trust.min(other.trust);
+    known.credentials = known.credentials.min(other.credentials);
     known.sandbox = known.sandbox.and(other.sandbox);
 }
 
