@@ -15,8 +15,8 @@ use std::{
 use bytes::Bytes;
 use flate2::{Compression, write::ZlibEncoder};
 use jpeg_encoder::{ColorType, Encoder};
-use longhaul_gateway::picture_workers::{Made, Patience, PictureWorkers, Program, Settings};
-use longhaul_transcode::{Effort, ImageLevel, Limits, Outcome, Request, inspect, transcode};
+use longhaul_gateway::picture_workers::{Made, PictureWorkers, Program, Settings, Patience};
+use longhaul_transcode::{ImageLevel, Limits, Outcome, Request, TranscodeEffort, inspect, transcode};
 use longhaul_types::{ByteCount, PublicKey, SecretKey};
 use tokio::time::{interval, timeout};
 
@@ -37,7 +37,7 @@ fn settings() -> Settings {
     }
 }
 
-fn request(level: ImageLevel, effort: Effort) -> Request {
+fn request(level: ImageLevel, effort: TranscodeEffort) -> Request {
     Request {
         level,
         effort,
@@ -50,7 +50,7 @@ fn request(level: ImageLevel, effort: Effort) -> Request {
 }
 
 fn quick() -> Request {
-    request(ImageLevel::Low, Effort::Quick)
+    request(ImageLevel::Low, TranscodeEffort::Quick)
 }
 
 /// A synthetic photograph: waves and noise.
@@ -158,7 +158,11 @@ async fn a_worker_gives_the_same_result_as_the_transcoder() {
         flat(2_000, 1_500),
     ] {
         for level in [ImageLevel::High, ImageLevel::Medium, ImageLevel::Low] {
-            for effort in [Effort::Fixed, Effort::Quick, Effort::Standard] {
+            for effort in [
+                TranscodeEffort::Fixed,
+                TranscodeEffort::Quick,
+                TranscodeEffort::Standard,
+            ] {
                 let request = request(level, effort);
                 let expected = match transcode(&picture, &request) {
                     Ok(Outcome::Transcoded(variant)) => Made::Smaller(variant.webp.into()),

@@ -20,7 +20,7 @@ use longhaul_cache::{Cache, Cost};
 use longhaul_codec::{Effort as CodingEffort, Load};
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_session::{self as session, Preferences};
-use longhaul_transcode::{Effort, Header, ImageLevel, Limits, Request, Viewport, inspect};
+use longhaul_transcode::{Header, ImageLevel, Limits, Request, TranscodeEffort, Viewport, inspect};
 use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{BodyReader, Content, CpuPool, GatewayResponse};
 use prometheus_client::registry::Registry;
@@ -41,7 +41,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Link rate from which the load of the moment decides which images are transcoded. An image whose original
 /// the agent holds then stays original, which costs only its hash.
 const FAST: BitRate = BitRate::kbps(4_000);
-/// Link rate below which `Effort::Standard` is used: it makes images about 5 % smaller but takes most of a
+/// Link rate below which `TranscodeEffort::Standard` is used: it makes images about 5 % smaller but takes most of a
 /// second for the images of a page. On umts-384 it delayed pages more than it saved.
 const SLOW: BitRate = BitRate::kbps(100);
 /// Minimum size in bytes of an image that is transcoded.
@@ -105,9 +105,9 @@ impl ImageConversion {
     fn request(&self, limits: Limits) -> Option<Request> {
         self.level.target()?;
         let effort = match (self.effort, self.link) {
-            (CodingEffort::Fixed, _) => Effort::Fixed,
-            (CodingEffort::Link, Some(link)) if link < SLOW => Effort::Standard,
-            (CodingEffort::Link, Some(_) | None) => Effort::Quick,
+            (CodingEffort::Fixed, _) => TranscodeEffort::Fixed,
+            (CodingEffort::Link, Some(link)) if link < SLOW => TranscodeEffort::Standard,
+            (CodingEffort::Link, Some(_) | None) => TranscodeEffort::Quick,
         };
         Some(Request {
             level: self.level,
@@ -122,8 +122,8 @@ impl ImageConversion {
 /// saves.
 fn eased(request: Request, link: Option<BitRate>, load: Load) -> Option<Request> {
     let dear = link.is_some_and(|link| load.as_if_free(link) >= SLOW);
-    (request.effort == Effort::Standard && dear).then_some(Request {
-        effort: Effort::Quick,
+    (request.effort == TranscodeEffort::Standard && dear).then_some(Request {
+        effort: TranscodeEffort::Quick,
         ..request
     })
 }
@@ -219,7 +219,7 @@ impl Images {
             return (Content::Body(body), Transcoding::Original);
         }
         let is_fast = link.is_some_and(|link| link >= FAST);
-        if request.effort == Effort::Quick && is_fast && recipient.holds(&original) {
+        if request.effort == TranscodeEffort::Quick && is_fast && recipient.holds(&original) {
             return (Content::Body(body), Transcoding::Original);
         }
         let eased = eased(request, link, self.cpu_pool.load());
@@ -259,7 +259,7 @@ impl Images {
         };
         let work = transcode_policy::work(&header);
         let ready = self.pending.wait(&device, self.cpu_pool.cores()) + work;
-        if let (Effort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
+        if let (TranscodeEffort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
             && !transcode_policy::arrives_earlier(
                 recipient.promised(),
                 (ByteCount::new(length), rate),
@@ -291,10 +291,10 @@ impl Images {
         let _job = self.cpu_pool.job();
         let begun = Instant::now();
         let quick = Request {
-            effort: request.effort.min(Effort::Quick),
+            effort: request.effort.min(TranscodeEffort::Quick),
             ..*request
         };
-        // `Effort::Standard` needs more memory for large images: if it does not fit, the lower effort may.
+        // `TranscodeEffort::Standard` needs more memory for large images: if it does not fit, the lower effort may.
         let can = |request: &Request| self.workers.can(&picture, &header, request);
         let affordable = if can(request) || !can(&quick) {
             request
@@ -376,27 +376,31 @@ mod tests {
         };
         assert_eq!(
             [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Link)),
-            [Some(Effort::Standard), Some(Effort::Quick), Some(Effort::Quick)]
+            [
+                Some(TranscodeEffort::Standard),
+                Some(TranscodeEffort::Quick),
+                Some(TranscodeEffort::Quick)
+            ]
         );
         assert_eq!(
             [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Fixed)),
-            [Some(Effort::Fixed); 3]
+            [Some(TranscodeEffort::Fixed); 3]
         );
     }
 
     #[test]
     fn pictures_take_less_effort_when_the_processor_is_busy() {
         let standard = Request {
-            effort: Effort::Standard,
+            effort: TranscodeEffort::Standard,
             ..Request::default()
         };
         let link = Some(BitRate::kbps(40));
         assert_eq!(eased(standard, link, Load::of(2, 2)), None);
         let eased_by = |jobs| eased(standard, link, Load::of(jobs, 2)).map(|request| request.effort);
         assert_eq!(eased_by(4), None);
-        assert_eq!(eased_by(5), Some(Effort::Quick));
+        assert_eq!(eased_by(5), Some(TranscodeEffort::Quick));
         let quick = Request {
-            effort: Effort::Quick,
+            effort: TranscodeEffort::Quick,
             ..standard
         };
         assert_eq!(eased(quick, link, Load::of(100, 2)), None);

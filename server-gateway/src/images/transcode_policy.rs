@@ -8,7 +8,7 @@ use std::{
 use longhaul_transcode::Header;
 use longhaul_types::{BitRate, ByteCount, PublicKey};
 
-/// Time for a megapixel on one core at [`longhaul_transcode::Effort::Quick`] (docs/benchmarks/coding.md).
+/// Time for a megapixel on one core at [`longhaul_transcode::TranscodeEffort::Quick`] (docs/benchmarks/coding.md).
 const MEGAPIXEL: Duration = Duration::from_millis(200);
 /// Fixed time per image: lookup, thread, storing the result.
 const EACH: Duration = Duration::from_millis(1);

@@ -1,7 +1,7 @@
 //! Records of transcoding results by the original's CHK, so that the next device needs no transcoding.
 use bytes::Bytes;
 use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
-use longhaul_transcode::{Effort, RECIPE_VERSION, Request};
+use longhaul_transcode::{RECIPE_VERSION, Request, TranscodeEffort};
 use longhaul_types::ContentHash;
 
 /// Result of transcoding an image.
@@ -54,10 +54,10 @@ fn name(original: &ContentHash, request: &Request) -> Vec<u8> {
     key.extend_from_slice(&RECIPE_VERSION.to_le_bytes());
     key.extend_from_slice(request.level.name().as_bytes());
     let effort = match request.effort {
-        Effort::Quick => 0,
-        Effort::Standard => 1,
-        Effort::Checked => 2,
-        Effort::Fixed => 3,
+        TranscodeEffort::Quick => 0,
+        TranscodeEffort::Standard => 1,
+        TranscodeEffort::Checked => 2,
+        TranscodeEffort::Fixed => 3,
     };
     key.push(effort);
     let viewport = request.viewport;
@@ -92,7 +92,7 @@ mod tests {
                 ..base
             },
             Request {
-                effort: Effort::Checked,
+                effort: TranscodeEffort::Checked,
                 ..base
             },
             Request {

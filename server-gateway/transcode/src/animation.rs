@@ -11,9 +11,9 @@ use crate::{
     metric::Reference,
     quality,
     raster::{Layout, Raster},
-    request::Effort,
+    request::TranscodeEffort,
     scale,
-    search::{self, Setting, Start},
+    search::{self, EncoderSettings, Start},
     transcode::{Candidate, Compression, Outcome, Reason, Score, Task, TranscodeError, measured_pixels},
 };
 
@@ -49,7 +49,7 @@ pub(crate) fn transcode(task: &Task<'_>) -> Result<Outcome, TranscodeError> {
     let mut film = Film::new(width, height, quality, task)?;
     film.add(&first)?;
     for frame in frames {
-        task.patience.ask()?;
+        task.stop_condition.check_stopped()?;
         film.add(&sized(frame?))?;
     }
     let candidate = Candidate {
@@ -71,11 +71,11 @@ fn quality(task: &Task<'_>, first: &Raster, content: ContentKind) -> Result<(f32
         return Ok(expected);
     };
     // libwebp encodes the frames of an animation with its defaults.
-    let encode = |setting: Setting| {
+    let encode = |setting: EncoderSettings| {
         let mode = Mode::Lossy(setting.quality, Chroma::Mean);
-        still(first, mode, Effort::Standard, task.patience)
+        still(first, mode, TranscodeEffort::Standard, task.stop_condition)
     };
-    let start = Start::Setting(Setting {
+    let start = Start::Settings(EncoderSettings {
         quality: start,
         chroma: Chroma::Mean,
     });

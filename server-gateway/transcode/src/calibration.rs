@@ -1,12 +1,12 @@
 //! Measurement of encoders: source of the quality table, and comparison of results.
 use crate::{
     content::{self, ContentKind},
-    encode::{self, Chroma, Mode, Patience},
+    encode::{self, Chroma, Mode, StopCondition},
     inspect::inspect,
     metric::{self, Reference},
     quality::SizeClass,
     raster::Raster,
-    request::{Effort, Request},
+    request::{Request, TranscodeEffort},
     sample,
     transcode::{TranscodeError, prepared},
 };
@@ -20,7 +20,7 @@ pub struct Picture {
 
 /// Similarity of two images.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Nearness {
+pub struct Similarity {
     /// SSIMULACRA2 score; 100 is identical.
     pub ssimulacra2: f64,
     /// Peak signal-to-noise ratio of the luminance, in dB.
@@ -86,21 +86,26 @@ impl Picture {
     ///
     /// # Errors
     /// libwebp fails.
-    pub fn webp(&self, quality: f32, effort: Effort) -> Result<Vec<u8>, TranscodeError> {
+    pub fn webp(&self, quality: f32, effort: TranscodeEffort) -> Result<Vec<u8>, TranscodeError> {
         let mode = Mode::Lossy(quality, Chroma::Mean);
-        Ok(encode::still(&self.raster, mode, effort, Patience(&|| false))?)
+        Ok(encode::still(
+            &self.raster,
+            mode,
+            effort,
+            StopCondition(&|| false),
+        )?)
     }
 
     /// Encodes the image losslessly.
     ///
     /// # Errors
     /// libwebp fails.
-    pub fn lossless_webp(&self, effort: Effort) -> Result<Vec<u8>, TranscodeError> {
+    pub fn lossless_webp(&self, effort: TranscodeEffort) -> Result<Vec<u8>, TranscodeError> {
         Ok(encode::still(
             &self.raster,
             Mode::Lossless,
             effort,
-            Patience(&|| false),
+            StopCondition(&|| false),
         )?)
     }
 
@@ -108,7 +113,7 @@ impl Picture {
     ///
     /// # Errors
     /// The encoding cannot be decoded.
-    pub fn compare(&self, encoded: &[u8]) -> Result<Option<Nearness>, TranscodeError> {
+    pub fn compare(&self, encoded: &[u8]) -> Result<Option<Similarity>, TranscodeError> {
         let decoded = match metric::decoded(encoded) {
             Some(raster) => raster,
             None => {
@@ -124,7 +129,7 @@ impl Picture {
             .as_ref()
             .and_then(|reference| reference.score(&decoded));
         let psnr = metric::luminance_psnr(&self.raster, &decoded);
-        Ok(score.zip(psnr).map(|(ssimulacra2, luminance_psnr)| Nearness {
+        Ok(score.zip(psnr).map(|(ssimulacra2, luminance_psnr)| Similarity {
             ssimulacra2,
             luminance_psnr,
         }))

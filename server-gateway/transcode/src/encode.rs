@@ -3,7 +3,7 @@ use webpx::{EncoderConfig, Stop, StopReason};
 
 use crate::{
     raster::{Layout, Raster},
-    request::Effort,
+    request::TranscodeEffort,
 };
 
 /// Errors of encoding.
@@ -19,9 +19,9 @@ pub enum EncodeError {
 
 /// Stop condition: the function returns true to stop the work.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync + Send));
+pub(crate) struct StopCondition<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync + Send));
 
-impl Stop for Patience<'_> {
+impl Stop for StopCondition<'_> {
     fn check(&self) -> Result<(), StopReason> {
         if (self.0)() {
             Err(StopReason::Cancelled)
@@ -31,8 +31,8 @@ impl Stop for Patience<'_> {
     }
 }
 
-impl Patience<'_> {
-    pub(crate) fn ask(self) -> Result<(), EncodeError> {
+impl StopCondition<'_> {
+    pub(crate) fn check_stopped(self) -> Result<(), EncodeError> {
         self.check().map_err(|_| EncodeError::Stopped)
     }
 }
@@ -60,28 +60,30 @@ const THOROUGH_PIXELS: u64 = 1_500_000;
 const USUAL_PIXELS: u64 = 12_000_000;
 
 /// Returns libwebp's method, 0 to 6, by image size, because no clock limits the work.
-fn method(effort: Effort, raster: &Raster) -> u8 {
+fn method(effort: TranscodeEffort, raster: &Raster) -> u8 {
     match (effort, raster.pixels()) {
-        (Effort::Quick, 0..=USUAL_PIXELS) => 2,
+        (TranscodeEffort::Quick, 0..=USUAL_PIXELS) => 2,
         // Method 6 tries all options for a smaller alpha channel, which takes a second for a small image.
-        (Effort::Checked, 0..=THOROUGH_PIXELS) if raster.layout == Layout::Rgba => 5,
-        (Effort::Checked, 0..=THOROUGH_PIXELS) => 6,
-        (Effort::Fixed | Effort::Standard | Effort::Checked, 0..=USUAL_PIXELS) => 4,
-        (Effort::Fixed | Effort::Standard | Effort::Checked, _) => 2,
-        (Effort::Quick, _) => 1,
+        (TranscodeEffort::Checked, 0..=THOROUGH_PIXELS) if raster.layout == Layout::Rgba => 5,
+        (TranscodeEffort::Checked, 0..=THOROUGH_PIXELS) => 6,
+        (TranscodeEffort::Fixed | TranscodeEffort::Standard | TranscodeEffort::Checked, 0..=USUAL_PIXELS) => {
+            4
+        }
+        (TranscodeEffort::Fixed | TranscodeEffort::Standard | TranscodeEffort::Checked, _) => 2,
+        (TranscodeEffort::Quick, _) => 1,
     }
 }
 
 pub(crate) fn still(
     raster: &Raster,
     mode: Mode,
-    effort: Effort,
-    patience: Patience<'_>,
+    effort: TranscodeEffort,
+    stop_condition: StopCondition<'_>,
 ) -> Result<Vec<u8>, EncodeError> {
     let config = config(mode, method(effort, raster));
     let encoded = match raster.layout {
-        Layout::Rgb => config.encode_rgb(&raster.data, raster.width, raster.height, patience),
-        Layout::Rgba => config.encode_rgba(&raster.data, raster.width, raster.height, patience),
+        Layout::Rgb => config.encode_rgb(&raster.data, raster.width, raster.height, stop_condition),
+        Layout::Rgba => config.encode_rgba(&raster.data, raster.width, raster.height, stop_condition),
     };
     encoded.map_err(|error| fault(&error))
 }

@@ -10,7 +10,7 @@
 use crate::{
     level::ImageLevel,
     limits::Limits,
-    request::{Effort, Request, Viewport},
+    request::{Request, TranscodeEffort, Viewport},
 };
 
 /// Bytes of a frame's length prefix.
@@ -93,7 +93,12 @@ fn prefix(length: usize) -> Result<[u8; PREFIX], ExchangeError> {
     Ok(number.to_le_bytes())
 }
 
-const EFFORTS: [Effort; 4] = [Effort::Fixed, Effort::Quick, Effort::Standard, Effort::Checked];
+const EFFORTS: [TranscodeEffort; 4] = [
+    TranscodeEffort::Fixed,
+    TranscodeEffort::Quick,
+    TranscodeEffort::Standard,
+    TranscodeEffort::Checked,
+];
 
 /// Returns the index of a value in the table of all its possible values.
 fn number<T: PartialEq>(table: &[T], value: &T) -> u8 {

@@ -5,8 +5,8 @@
 //! If the encoder needs more than usual, such as for noise with alpha, it reports an error when its process
 //! has no more memory.
 use crate::{
-    inspect::{Header, Kind, jpeg},
-    request::{Effort, Request},
+    inspect::{Header, ImageFormat, jpeg},
+    request::{Request, TranscodeEffort},
     scale,
     transcode::LOSSLESS_PIXELS,
 };
@@ -20,14 +20,14 @@ const ANIMATION: u64 = 40;
 
 /// Returns the bytes per pixel of decoding with conversion to sRGB, and whether the result may have alpha.
 fn decoding(picture: &[u8], header: &Header) -> (u64, bool) {
-    match header.kind {
-        Kind::Jpeg => {
+    match header.format {
+        ImageFormat::Jpeg => {
             // The decoder holds the coefficients of all components until the last scan.
             let progressive = jpeg::read(picture).is_ok_and(|jpeg| jpeg.holds_coefficients());
             (if progressive { 10 } else { 7 }, false)
         }
-        Kind::Gif => (9, true),
-        Kind::Png => {
+        ImageFormat::Gif => (9, true),
+        ImageFormat::Png => {
             // Depth and colour type of the IHDR chunk (PNG section 11.2.1).
             let deep = picture.get(24) == Some(&16);
             let alpha = picture.get(25).is_some_and(|colour| !matches!(colour, 0 | 2));
@@ -42,22 +42,23 @@ fn decoding(picture: &[u8], header: &Header) -> (u64, bool) {
             )
         }
         // Only the simple lossy format never has alpha.
-        Kind::Webp if picture.get(12..16) == Some(b"VP8 ") => (7, false),
-        Kind::Webp => (14, true),
+        ImageFormat::Webp if picture.get(12..16) == Some(b"VP8 ") => (7, false),
+        ImageFormat::Webp => (14, true),
     }
 }
 
 /// Returns the bytes per pixel of encoding, including the image.
 fn encoding(header: &Header, request: &Request, pixels: u64, alpha: bool) -> u64 {
     let lossy = match (request.effort, alpha) {
-        (Effort::Quick, false) => 11,
-        (Effort::Fixed, false) => 12,
-        (Effort::Fixed | Effort::Quick, true) => 24,
+        (TranscodeEffort::Quick, false) => 11,
+        (TranscodeEffort::Fixed, false) => 12,
+        (TranscodeEffort::Fixed | TranscodeEffort::Quick, true) => 24,
         // Sharp chroma subsampling needs buffers, and a result may be measured.
-        (Effort::Standard | Effort::Checked, _) => 41,
+        (TranscodeEffort::Standard | TranscodeEffort::Checked, _) => 41,
     };
-    let tries_lossless =
-        header.kind != Kind::Jpeg && request.effort != Effort::Fixed && pixels <= LOSSLESS_PIXELS;
+    let tries_lossless = header.format != ImageFormat::Jpeg
+        && request.effort != TranscodeEffort::Fixed
+        && pixels <= LOSSLESS_PIXELS;
     if tries_lossless { lossy.max(30) } else { lossy }
 }
 
@@ -69,7 +70,7 @@ pub fn estimate(picture: &[u8], header: &Header, request: &Request) -> u64 {
         return fixed.saturating_add(pixels.saturating_mul(ANIMATION));
     }
     let (decoding, alpha) = decoding(picture, header);
-    let sent = if request.level.scales() && request.effort != Effort::Fixed {
+    let sent = if request.level.scales() && request.effort != TranscodeEffort::Fixed {
         scale::most_pixels(header, request.viewport)
     } else {
         pixels
@@ -88,7 +89,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn request(level: ImageLevel, effort: Effort) -> Request {
+    fn request(level: ImageLevel, effort: TranscodeEffort) -> Request {
         Request {
             level,
             effort,
@@ -99,7 +100,7 @@ mod tests {
     /// Returns the start of a lossy WebP, the only part that the estimate reads.
     fn webp(width: u32, height: u32) -> (Vec<u8>, Header) {
         let header = Header {
-            kind: Kind::Webp,
+            format: ImageFormat::Webp,
             width,
             height,
             animation: None,
@@ -110,30 +111,42 @@ mod tests {
     #[test]
     fn a_camera_picture_fits_the_memory_limit_and_a_bomb_does_not() {
         let (file, header) = webp(4000, 3000);
-        let medium = estimate(&file, &header, &request(ImageLevel::Medium, Effort::Quick));
+        let medium = estimate(
+            &file,
+            &header,
+            &request(ImageLevel::Medium, TranscodeEffort::Quick),
+        );
         assert!((70..90).contains(&(medium / MIB)), "{medium}");
-        let high = estimate(&file, &header, &request(ImageLevel::High, Effort::Quick));
+        let high = estimate(&file, &header, &request(ImageLevel::High, TranscodeEffort::Quick));
         assert!((120..140).contains(&(high / MIB)), "{high}");
         let mut deep = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x1f\x40\0\0\x1f\x40".to_vec();
         deep.extend([16, 6]);
         let header = Header {
-            kind: Kind::Png,
+            format: ImageFormat::Png,
             width: 8000,
             height: 8000,
             animation: None,
         };
-        let bomb = estimate(&deep, &header, &request(ImageLevel::Medium, Effort::Quick));
+        let bomb = estimate(
+            &deep,
+            &header,
+            &request(ImageLevel::Medium, TranscodeEffort::Quick),
+        );
         assert!(bomb > 1024 * MIB, "{bomb}");
     }
 
     #[test]
     fn small_pictures_take_little_and_no_number_overflows() {
         let (file, header) = webp(300, 200);
-        let small = estimate(&file, &header, &request(ImageLevel::Medium, Effort::Standard));
+        let small = estimate(
+            &file,
+            &header,
+            &request(ImageLevel::Medium, TranscodeEffort::Standard),
+        );
         assert!(small < 6 * MIB, "{small}");
         let (file, header) = webp(u32::MAX, u32::MAX);
         for level in ImageLevel::ALL {
-            assert!(estimate(&file, &header, &request(level, Effort::Standard)) > 1 << 40);
+            assert!(estimate(&file, &header, &request(level, TranscodeEffort::Standard)) > 1 << 40);
         }
     }
 }

@@ -14,7 +14,7 @@ pub struct Viewport {
 
 /// Amount of computation for a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Effort {
+pub enum TranscodeEffort {
     /// libwebp quality 75 for every image at every level: the method of a simple proxy.
     Fixed,
     /// Quality from the table, fast encoding: for fast links.
@@ -34,7 +34,7 @@ pub struct Request {
     /// The user's screen.
     pub viewport: Viewport,
     /// The effort that the link justifies.
-    pub effort: Effort,
+    pub effort: TranscodeEffort,
     /// Limits of the image's cost.
     pub limits: Limits,
 }

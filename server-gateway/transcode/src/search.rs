@@ -17,15 +17,15 @@ const GROWTH: f64 = 0.035;
 
 /// An encoding and its score.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ScoredEncoding {
     pub(crate) webp: Vec<u8>,
-    pub(crate) setting: Setting,
+    pub(crate) setting: EncoderSettings,
     pub(crate) score: f64,
 }
 
 /// Parameters that determine the size and similarity of an encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Setting {
+pub(crate) struct EncoderSettings {
     pub(crate) quality: f32,
     pub(crate) chroma: Chroma,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Start {
     /// Starts at this quality, and tries both chroma methods.
     Quality(f32),
     /// Starts at this setting, whose chroma method is known to suit the image.
-    Setting(Setting),
+    Settings(EncoderSettings),
 }
 
 /// A tried quality and its score.
@@ -51,20 +51,20 @@ struct Point {
 pub(crate) fn reach(
     target: f64,
     start: Start,
-    encode: impl Fn(Setting) -> Result<Vec<u8>, EncodeError>,
+    encode: impl Fn(EncoderSettings) -> Result<Vec<u8>, EncodeError>,
     score: impl Fn(&[u8]) -> Option<f64>,
-) -> Result<Option<Found>, EncodeError> {
-    let attempt = |setting: Setting| -> Result<Option<Found>, EncodeError> {
+) -> Result<Option<ScoredEncoding>, EncodeError> {
+    let attempt = |setting: EncoderSettings| -> Result<Option<ScoredEncoding>, EncodeError> {
         let webp = encode(setting)?;
-        Ok(score(&webp).map(|score| Found { webp, setting, score }))
+        Ok(score(&webp).map(|score| ScoredEncoding { webp, setting, score }))
     };
     let Some(mut tried) = first(start, &attempt)? else {
         return Ok(None);
     };
     let (mut below, mut above) = (None::<Point>, None::<Point>);
-    let mut best: Option<Found> = None;
+    let mut best: Option<ScoredEncoding> = None;
     for step in 0..STEPS {
-        let (score, Setting { quality, chroma }) = (tried.score, tried.setting);
+        let (score, EncoderSettings { quality, chroma }) = (tried.score, tried.setting);
         let point = Point {
             quality: f64::from(quality),
             score,
@@ -85,7 +85,7 @@ pub(crate) fn reach(
         let Some(quality) = next(target, below, above).map(single) else {
             break;
         };
-        let Some(again) = attempt(Setting { quality, chroma })? else {
+        let Some(again) = attempt(EncoderSettings { quality, chroma })? else {
             break;
         };
         tried = again;
@@ -96,19 +96,19 @@ pub(crate) fn reach(
 /// Makes the first encoding. Without a given chroma method, the method that costs less for its score is used.
 fn first(
     start: Start,
-    attempt: &impl Fn(Setting) -> Result<Option<Found>, EncodeError>,
-) -> Result<Option<Found>, EncodeError> {
+    attempt: &impl Fn(EncoderSettings) -> Result<Option<ScoredEncoding>, EncodeError>,
+) -> Result<Option<ScoredEncoding>, EncodeError> {
     let clamped = |quality: f32| quality.clamp(LEAST_QUALITY, 100.0);
     let quality = match start {
-        Start::Setting(Setting { quality, chroma }) => {
-            return attempt(Setting {
+        Start::Settings(EncoderSettings { quality, chroma }) => {
+            return attempt(EncoderSettings {
                 quality: clamped(quality),
                 chroma,
             });
         }
         Start::Quality(quality) => clamped(quality),
     };
-    let [mean, sharp] = [Chroma::Mean, Chroma::Sharp].map(|chroma| Setting { quality, chroma });
+    let [mean, sharp] = [Chroma::Mean, Chroma::Sharp].map(|chroma| EncoderSettings { quality, chroma });
     let (Some(mean), Some(sharp)) = (attempt(mean)?, attempt(sharp)?) else {
         return Ok(None);
     };
@@ -116,13 +116,13 @@ fn first(
 }
 
 /// Returns the logarithm of the estimated bytes of the encoding at score 0.
-fn cost(found: &Found) -> f64 {
+fn cost(found: &ScoredEncoding) -> f64 {
     let bytes = f64::from(u32::try_from(found.webp.len()).unwrap_or(u32::MAX));
     bytes.max(1.0).ln() - GROWTH * found.score
 }
 
-fn better(found: &Found, best: &Found, target: f64) -> bool {
-    let met = |found: &Found| found.score >= target - BELOW;
+fn better(found: &ScoredEncoding, best: &ScoredEncoding, target: f64) -> bool {
+    let met = |found: &ScoredEncoding| found.score >= target - BELOW;
     match (met(found), met(best)) {
         (true, true) => found.webp.len() < best.webp.len(),
         (false, false) => found.score > best.score,
@@ -168,8 +168,8 @@ mod tests {
     use super::*;
 
     /// Searches with a codec whose score rises with quality as in a real codec.
-    fn search(target: f64, start: f32, offset: f64) -> Found {
-        let encode = |setting: Setting| {
+    fn search(target: f64, start: f32, offset: f64) -> ScoredEncoding {
+        let encode = |setting: EncoderSettings| {
             let steps = (1_u8..=100)
                 .take_while(|&step| f32::from(step) <= setting.quality)
                 .count();

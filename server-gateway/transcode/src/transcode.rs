@@ -3,16 +3,16 @@ use crate::{
     animation,
     content::{self, ContentKind},
     decode::{self, DecodeError},
-    encode::{self, Chroma, EncodeError, Mode, Patience},
-    inspect::{self, Header, InspectError, Kind},
+    encode::{self, Chroma, EncodeError, Mode, StopCondition},
+    inspect::{self, Header, ImageFormat, InspectError},
     level::ImageLevel,
     limits::{LimitError, MAX_SIDE},
     metric::Reference,
     quality,
     raster::Raster,
-    request::{Effort, Request},
+    request::{Request, TranscodeEffort},
     sample, scale,
-    search::{self, Found, Setting, Start},
+    search::{self, EncoderSettings, ScoredEncoding, Start},
 };
 
 /// Result of a transcoding.
@@ -97,10 +97,10 @@ const LEAST_LOSSLESS_SAVING: usize = 50;
 const LEAST_BYTES: usize = 16;
 /// Maximum number of pixels for lossless coding, which takes about a microsecond per pixel.
 pub(crate) const LOSSLESS_PIXELS: u64 = 3_000_000;
-/// Maximum number of pixels of results that [`Effort::Checked`] measures, a large screen: about 150 bytes of
+/// Maximum number of pixels of results that [`TranscodeEffort::Checked`] measures, a large screen: about 150 bytes of
 /// memory per pixel.
 const CHECKED_PIXELS: u64 = 2_100_000;
-/// Maximum number of pixels of results that [`Effort::Standard`] measures: larger images have a sample, which
+/// Maximum number of pixels of results that [`TranscodeEffort::Standard`] measures: larger images have a sample, which
 /// is measured instead.
 const STANDARD_PIXELS: u64 = sample::LEAST_PIXELS;
 
@@ -136,7 +136,7 @@ pub fn transcode_until(
         header,
         request,
         target,
-        patience: Patience(stop),
+        stop_condition: StopCondition(stop),
     };
     if header.animation.is_some() {
         animation::transcode(&task)
@@ -151,7 +151,7 @@ pub(crate) struct Task<'a> {
     pub(crate) header: Header,
     pub(crate) request: &'a Request,
     pub(crate) target: f64,
-    pub(crate) patience: Patience<'a>,
+    pub(crate) stop_condition: StopCondition<'a>,
 }
 
 /// A result before the comparison with the original.
@@ -167,7 +167,7 @@ impl Task<'_> {
         if raster.width > MAX_SIDE || raster.height > MAX_SIDE {
             return Ok(Outcome::Kept(Reason::Sides));
         }
-        self.patience.ask()?;
+        self.stop_condition.check_stopped()?;
         let lossless = self.lossless(&raster, content)?;
         let candidate = match self.lossy(&raster, content)? {
             lossy
@@ -212,12 +212,14 @@ impl Task<'_> {
     }
 
     fn lossless(&self, raster: &Raster, content: ContentKind) -> Result<Option<Candidate>, EncodeError> {
-        let is_fixed = self.request.effort == Effort::Fixed;
-        if is_fixed || raster.pixels() > LOSSLESS_PIXELS || !worth_lossless(raster, content, self.header.kind)
+        let is_fixed = self.request.effort == TranscodeEffort::Fixed;
+        if is_fixed
+            || raster.pixels() > LOSSLESS_PIXELS
+            || !worth_lossless(raster, content, self.header.format)
         {
             return Ok(None);
         }
-        let webp = encode::still(raster, Mode::Lossless, self.request.effort, self.patience)?;
+        let webp = encode::still(raster, Mode::Lossless, self.request.effort, self.stop_condition)?;
         Ok(Some(Candidate {
             webp,
             compression: Compression::Lossless,
@@ -229,9 +231,9 @@ impl Task<'_> {
         let table = quality::first(self.request, content, raster.pixels());
         let effort = self.request.effort;
         let start = match sample::sampled(raster) {
-            Some(sample) if effort > Effort::Quick => self
+            Some(sample) if effort > TranscodeEffort::Quick => self
                 .reached(&sample, Start::Quality(table))?
-                .map_or(Start::Quality(table), |found| Start::Setting(found.setting)),
+                .map_or(Start::Quality(table), |found| Start::Settings(found.setting)),
             _ => Start::Quality(table),
         };
         if raster.pixels() <= measured_pixels(effort)
@@ -244,8 +246,8 @@ impl Task<'_> {
             });
         }
         let setting = match start {
-            Start::Setting(setting) => setting,
-            Start::Quality(quality) => Setting {
+            Start::Settings(setting) => setting,
+            Start::Quality(quality) => EncoderSettings {
                 quality,
                 chroma: Chroma::Mean,
             },
@@ -257,8 +259,8 @@ impl Task<'_> {
         })
     }
 
-    fn reached(&self, raster: &Raster, start: Start) -> Result<Option<Found>, EncodeError> {
-        self.patience.ask()?;
+    fn reached(&self, raster: &Raster, start: Start) -> Result<Option<ScoredEncoding>, EncodeError> {
+        self.stop_condition.check_stopped()?;
         let Some(reference) = Reference::new(raster) else {
             return Ok(None);
         };
@@ -266,27 +268,27 @@ impl Task<'_> {
         search::reach(self.target, start, encode, |webp| reference.score_webp(webp))
     }
 
-    fn encoded(&self, raster: &Raster, setting: Setting) -> Result<Vec<u8>, EncodeError> {
+    fn encoded(&self, raster: &Raster, setting: EncoderSettings) -> Result<Vec<u8>, EncodeError> {
         let mode = Mode::Lossy(setting.quality, setting.chroma);
-        encode::still(raster, mode, self.request.effort, self.patience)
+        encode::still(raster, mode, self.request.effort, self.stop_condition)
     }
 }
 
 /// Returns the maximum number of pixels of measured results.
-pub(crate) fn measured_pixels(effort: Effort) -> u64 {
+pub(crate) fn measured_pixels(effort: TranscodeEffort) -> u64 {
     match effort {
-        Effort::Fixed | Effort::Quick => 0,
-        Effort::Standard => STANDARD_PIXELS,
-        Effort::Checked => CHECKED_PIXELS,
+        TranscodeEffort::Fixed | TranscodeEffort::Quick => 0,
+        TranscodeEffort::Standard => STANDARD_PIXELS,
+        TranscodeEffort::Checked => CHECKED_PIXELS,
     }
 }
 
 /// Returns true if lossless coding may be smaller: never for photographs, except from formats that reduced
 /// them to few colours.
-fn worth_lossless(raster: &Raster, content: ContentKind, kind: Kind) -> bool {
+fn worth_lossless(raster: &Raster, content: ContentKind, format: ImageFormat) -> bool {
     match content {
         ContentKind::LineArt | ContentKind::Text | ContentKind::Mixed => true,
-        ContentKind::Photo => kind != Kind::Jpeg && content::few_colours(raster, 256),
+        ContentKind::Photo => format != ImageFormat::Jpeg && content::few_colours(raster, 256),
     }
 }
 
@@ -299,7 +301,7 @@ pub(crate) fn prepared(
 ) -> Result<(Raster, ContentKind), TranscodeError> {
     let raster = decode::still(input, header, &request.limits)?;
     let content = content::classify(&raster);
-    if !request.level.scales() || request.effort == Effort::Fixed {
+    if !request.level.scales() || request.effort == TranscodeEffort::Fixed {
         return Ok((raster, content));
     }
     Ok(match scale::fitted(&raster, content, request.viewport) {

@@ -4,7 +4,7 @@ use std::io::Cursor;
 use image::{Delay, DynamicImage, Frame, ImageFormat, RgbImage, codecs::gif::GifEncoder};
 use jpeg_encoder::{ColorType, Encoder};
 use longhaul_transcode::{
-    Effort, ImageLevel, Limits, Outcome, Request,
+    ImageLevel, Limits, Outcome, Request, TranscodeEffort,
     exchange::{ExchangeError, Job, MAX_JOB, PREFIX, Refusal, Reply, frame_length},
     inspect, transcode,
 };
@@ -27,7 +27,7 @@ pub(crate) fn image_headers(bytes: &[u8]) {
 pub(crate) fn images(bytes: &[u8]) {
     let request = Request {
         level: ImageLevel::Low,
-        effort: Effort::Quick,
+        effort: TranscodeEffort::Quick,
         limits: Limits {
             pixels: PIXELS,
             animation_pixels: 4 * PIXELS,

@@ -24,7 +24,7 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_transcode::{
-    Header, Kind, Request,
+    Header, ImageFormat, Request,
     exchange::{Job, Refusal, Reply},
     inspect,
 };
@@ -269,7 +269,9 @@ impl Shared {
     /// Interprets a worker's reply. A transcoded image must at least have a WebP header.
     fn judge(&self, reply: Reply) -> Made {
         let (fate, made) = match reply {
-            Reply::Transcoded(webp) if inspect(&webp).is_ok_and(|header| header.kind == Kind::Webp) => {
+            Reply::Transcoded(webp)
+                if inspect(&webp).is_ok_and(|header| header.format == ImageFormat::Webp) =>
+            {
                 (Fate::Smaller, Made::Smaller(webp.into()))
             }
             Reply::Transcoded(_) | Reply::Ready => (Fate::Kept, Made::NotNow),

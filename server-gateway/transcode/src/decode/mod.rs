@@ -11,7 +11,7 @@ use image::{
 
 use crate::{
     colour::{self, Profile},
-    inspect::{Header, Kind},
+    inspect::{Header, ImageFormat},
     limits::Limits,
     raster::Raster,
 };
@@ -51,14 +51,14 @@ pub(crate) struct Frame {
 
 /// Decodes a still image.
 pub(crate) fn still(input: &[u8], header: &Header, limits: &Limits) -> Result<Raster, DecodeError> {
-    let raster = match header.kind {
-        Kind::Jpeg => jpeg::decode(input, header)?,
-        Kind::Gif => upright(GifDecoder::new(Cursor::new(input))?, limits)?,
-        Kind::Png => upright(
+    let raster = match header.format {
+        ImageFormat::Jpeg => jpeg::decode(input, header)?,
+        ImageFormat::Gif => upright(GifDecoder::new(Cursor::new(input))?, limits)?,
+        ImageFormat::Png => upright(
             PngDecoder::with_limits(Cursor::new(input), bounds(limits))?,
             limits,
         )?,
-        Kind::Webp => upright(WebPDecoder::new(Cursor::new(input))?, limits)?,
+        ImageFormat::Webp => upright(WebPDecoder::new(Cursor::new(input))?, limits)?,
     };
     let (width, height) = (raster.width, raster.height);
     let same =
@@ -75,24 +75,24 @@ pub(crate) fn moving<'a>(
     header: &Header,
     limits: &Limits,
 ) -> Result<Moving<'a>, DecodeError> {
-    let (frames, icc) = match header.kind {
-        Kind::Gif => {
+    let (frames, icc) = match header.format {
+        ImageFormat::Gif => {
             let mut decoder = GifDecoder::new(Cursor::new(input))?;
             decoder.set_limits(bounds(limits))?;
             (decoder.into_frames(), None)
         }
-        Kind::Png => {
+        ImageFormat::Png => {
             let mut decoder = PngDecoder::with_limits(Cursor::new(input), bounds(limits))?;
             let icc = decoder.icc_profile()?;
             (decoder.apng()?.into_frames(), icc)
         }
-        Kind::Webp => {
+        ImageFormat::Webp => {
             let mut decoder = WebPDecoder::new(Cursor::new(input))?;
             decoder.set_limits(bounds(limits))?;
             let icc = decoder.icc_profile()?;
             (decoder.into_frames(), icc)
         }
-        Kind::Jpeg => return Err(DecodeError::Contradiction),
+        ImageFormat::Jpeg => return Err(DecodeError::Contradiction),
     };
     Ok(Moving {
         frames,

@@ -1,5 +1,5 @@
 //! GIF: screen, frames, loops.
-use super::{Header, InspectError, Kind, Plays, animation, reader::Reader};
+use super::{Header, ImageFormat, InspectError, Plays, animation, reader::Reader};
 
 /// Properties found in the blocks of a GIF.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ const APPLICATION: u8 = 0xff;
 impl Gif {
     pub(super) fn header(self) -> Header {
         Header {
-            kind: Kind::Gif,
+            format: ImageFormat::Gif,
             width: self.width,
             height: self.height,
             animation: animation(self.frames, self.plays),

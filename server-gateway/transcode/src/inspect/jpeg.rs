@@ -1,5 +1,5 @@
 //! JPEG: frame, scans and the segments that affect the display (ITU-T T.81 annex B).
-use super::{Header, InspectError, Kind, reader::Reader};
+use super::{Header, ImageFormat, InspectError, reader::Reader};
 
 /// Coding process of the coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ const PROFILE: &[u8] = b"ICC_PROFILE\0";
 impl Jpeg<'_> {
     pub(super) fn header(&self) -> Header {
         Header {
-            kind: Kind::Jpeg,
+            format: ImageFormat::Jpeg,
             width: u32::from(self.width),
             height: u32::from(self.height),
             animation: None,

@@ -7,7 +7,7 @@ pub(crate) mod webp;
 
 /// Supported file formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ImageFormat {
     /// GIF87a or GIF89a.
     Gif,
     /// JPEG (ITU-T T.81).
@@ -40,7 +40,7 @@ pub struct Animation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The format.
-    pub kind: Kind,
+    pub format: ImageFormat,
     /// Width in stored pixels, before orientation.
     pub width: u32,
     /// Height in stored pixels, before orientation.
@@ -54,7 +54,7 @@ pub struct Header {
 pub enum InspectError {
     /// Unknown signature.
     #[error("not a JPEG, PNG, GIF or WebP file")]
-    UnknownKind,
+    UnknownFormat,
     /// The file ends too early.
     #[error("the image file ends within its structure")]
     Truncated,
@@ -74,11 +74,11 @@ pub enum InspectError {
 /// # Errors
 /// The bytes are not an image of a known format, or its structure is damaged.
 pub fn inspect(input: &[u8]) -> Result<Header, InspectError> {
-    let header = match kind(input).ok_or(InspectError::UnknownKind)? {
-        Kind::Gif => gif::read(input)?.header(),
-        Kind::Jpeg => jpeg::read(input)?.header(),
-        Kind::Png => png::read(input)?,
-        Kind::Webp => webp::read(input)?,
+    let header = match format(input).ok_or(InspectError::UnknownFormat)? {
+        ImageFormat::Gif => gif::read(input)?.header(),
+        ImageFormat::Jpeg => jpeg::read(input)?.header(),
+        ImageFormat::Png => png::read(input)?,
+        ImageFormat::Webp => webp::read(input)?,
     };
     if header.width == 0 || header.height == 0 {
         return Err(InspectError::Empty);
@@ -87,15 +87,15 @@ pub fn inspect(input: &[u8]) -> Result<Header, InspectError> {
 }
 
 /// Returns the format of a file by its signature.
-fn kind(input: &[u8]) -> Option<Kind> {
+fn format(input: &[u8]) -> Option<ImageFormat> {
     if input.starts_with(b"\xff\xd8\xff") {
-        Some(Kind::Jpeg)
+        Some(ImageFormat::Jpeg)
     } else if input.starts_with(b"\x89PNG\r\n\x1a\n") {
-        Some(Kind::Png)
+        Some(ImageFormat::Png)
     } else if input.starts_with(b"GIF87a") || input.starts_with(b"GIF89a") {
-        Some(Kind::Gif)
+        Some(ImageFormat::Gif)
     } else if input.starts_with(b"RIFF") && input.get(8..12) == Some(b"WEBP") {
-        Some(Kind::Webp)
+        Some(ImageFormat::Webp)
     } else {
         None
     }

@@ -1,5 +1,5 @@
 //! PNG: the header and the animation control chunk.
-use super::{Header, InspectError, Kind, Plays, animation, reader::Reader};
+use super::{Header, ImageFormat, InspectError, Plays, animation, reader::Reader};
 
 pub(super) fn read(input: &[u8]) -> Result<Header, InspectError> {
     let mut reader = Reader(input);
@@ -11,7 +11,7 @@ pub(super) fn read(input: &[u8]) -> Result<Header, InspectError> {
     let mut header = Reader(header);
     let (width, height) = (header.u32_be()?, header.u32_be()?);
     Ok(Header {
-        kind: Kind::Png,
+        format: ImageFormat::Png,
         width,
         height,
         animation: control(reader)?,

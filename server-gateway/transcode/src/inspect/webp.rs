@@ -1,5 +1,5 @@
 //! WebP: the container and the three forms of its first chunk (RFC 9649 section 2).
-use super::{Header, InspectError, Kind, Plays, animation, reader::Reader};
+use super::{Header, ImageFormat, InspectError, Plays, animation, reader::Reader};
 
 const ANIMATED: u8 = 0x02;
 
@@ -39,7 +39,7 @@ pub(super) fn read(input: &[u8]) -> Result<Header, InspectError> {
         _ => return Err(InspectError::Malformed),
     };
     Ok(Header {
-        kind: Kind::Webp,
+        format: ImageFormat::Webp,
         width,
         height,
         animation: moves,

@@ -4,7 +4,7 @@ mod table;
 use crate::{
     content::ContentKind,
     level::ImageLevel,
-    request::{Effort, Request},
+    request::{Request, TranscodeEffort},
 };
 
 /// Size class of an image. Small images need a higher quality for the same score: each block covers a larger
@@ -49,8 +49,8 @@ impl SizeClass {
 /// Returns the initial quality for an image.
 pub(crate) fn first(request: &Request, content: ContentKind, pixels: u64) -> f32 {
     match request.effort {
-        Effort::Fixed => USUAL,
-        Effort::Quick | Effort::Standard | Effort::Checked => {
+        TranscodeEffort::Fixed => USUAL,
+        TranscodeEffort::Quick | TranscodeEffort::Standard | TranscodeEffort::Checked => {
             quality(request.level, content, pixels).unwrap_or(USUAL)
         }
     }

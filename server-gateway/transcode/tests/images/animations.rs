@@ -4,7 +4,8 @@ use std::io::Cursor;
 use gif::{DisposalMethod, Frame, Repeat};
 use image::{AnimationDecoder, RgbaImage, codecs::webp::WebPDecoder};
 use longhaul_transcode::{
-    Effort, ImageLevel, LimitError, Outcome, Plays, TranscodeError, inspect, transcode, transcode_until,
+    ImageLevel, LimitError, Outcome, Plays, TranscodeEffort, TranscodeError, inspect, transcode,
+    transcode_until,
 };
 
 use crate::pictures::{photo, request, transcoded};
@@ -130,7 +131,7 @@ fn disposal_is_obeyed() {
 fn animated_webp_is_read() {
     let file = gif(Some(Repeat::Finite(4)), &colours());
     let first = transcoded(&file, ImageLevel::High).webp;
-    let outcome = transcode(&first, &request(ImageLevel::Low, Effort::Checked)).unwrap();
+    let outcome = transcode(&first, &request(ImageLevel::Low, TranscodeEffort::Checked)).unwrap();
     let Outcome::Transcoded(second) = outcome else {
         panic!("kept")
     };
@@ -143,13 +144,13 @@ fn animated_webp_is_read() {
 #[test]
 fn limits_hold_for_animations() {
     let file = gif(None, &colours());
-    let mut few = request(ImageLevel::Low, Effort::Quick);
+    let mut few = request(ImageLevel::Low, TranscodeEffort::Quick);
     few.limits.frames = 3;
     assert!(matches!(
         transcode(&file, &few),
         Err(TranscodeError::Limit(LimitError::Frames(4)))
     ));
-    let mut small = request(ImageLevel::Low, Effort::Quick);
+    let mut small = request(ImageLevel::Low, TranscodeEffort::Quick);
     small.limits.animation_pixels = 4 * 128 * 128 - 1;
     assert!(matches!(
         transcode(&file, &small),
@@ -160,6 +161,6 @@ fn limits_hold_for_animations() {
 #[test]
 fn the_caller_can_stop_an_animation() {
     let file = gif(None, &colours());
-    let stopped = transcode_until(&file, &request(ImageLevel::Low, Effort::Quick), &|| true);
+    let stopped = transcode_until(&file, &request(ImageLevel::Low, TranscodeEffort::Quick), &|| true);
     assert!(matches!(stopped, Err(TranscodeError::Encode(_))), "{stopped:?}");
 }

@@ -1,7 +1,7 @@
 //! Damaged files, decompression bombs and noise.
 use image::DynamicImage;
 use longhaul_transcode::{
-    Effort, ImageLevel, InspectError, LimitError, Outcome, TranscodeError, inspect, transcode,
+    ImageLevel, InspectError, LimitError, Outcome, TranscodeEffort, TranscodeError, inspect, transcode,
     transcode_until,
 };
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn truncated_files_are_refused() {
     for file in files() {
         for part in [0, 1, 5, 20, file.len() / 2, file.len() - 20] {
             let cut = &file[..part.min(file.len() - 20)];
-            let outcome = transcode(cut, &request(ImageLevel::Low, Effort::Quick));
+            let outcome = transcode(cut, &request(ImageLevel::Low, TranscodeEffort::Quick));
             assert!(
                 outcome.is_err(),
                 "{} of {} bytes: {outcome:?}",
@@ -64,7 +64,7 @@ fn bombs_are_refused_by_their_header() {
     bombs.push(bomb);
     for bomb in bombs {
         assert!(inspect(&bomb).is_ok());
-        let outcome = transcode(&bomb, &request(ImageLevel::Low, Effort::Quick));
+        let outcome = transcode(&bomb, &request(ImageLevel::Low, TranscodeEffort::Quick));
         assert!(
             matches!(outcome, Err(TranscodeError::Limit(LimitError::Pixels { .. }))),
             "{outcome:?}"
@@ -74,7 +74,7 @@ fn bombs_are_refused_by_their_header() {
 
 #[test]
 fn too_large_files_are_not_inspected() {
-    let mut request = request(ImageLevel::Low, Effort::Quick);
+    let mut request = request(ImageLevel::Low, TranscodeEffort::Quick);
     request.limits.input_bytes = 10;
     let outcome = transcode(&[0; 11], &request);
     assert!(matches!(
@@ -91,7 +91,7 @@ fn other_files_are_reported_as_no_image() {
         b"BM  ",
         b"\0\0\0\x18ftypavif",
     ] {
-        assert_eq!(inspect(input), Err(InspectError::UnknownKind));
+        assert_eq!(inspect(input), Err(InspectError::UnknownFormat));
     }
 }
 
@@ -105,13 +105,13 @@ fn many_scans_are_refused() {
         file.extend_from_slice(&last);
     }
     file.extend(b"\xff\xd9");
-    assert!(transcode(&file, &request(ImageLevel::Low, Effort::Quick)).is_err());
+    assert!(transcode(&file, &request(ImageLevel::Low, TranscodeEffort::Quick)).is_err());
 }
 
 #[test]
 fn the_caller_can_stop_a_still_image() {
     let file = jpeg(&photo(300, 200), 90, Scans::One);
-    let request = request(ImageLevel::Low, Effort::Standard);
+    let request = request(ImageLevel::Low, TranscodeEffort::Standard);
     assert!(matches!(
         transcode_until(&file, &request, &|| true),
         Err(TranscodeError::Encode(_))
@@ -121,7 +121,7 @@ fn the_caller_can_stop_a_still_image() {
 /// Transcodes any bytes, with an outcome or an error.
 fn survives(input: &[u8]) {
     let _malformed = inspect(input);
-    let mut request = request(ImageLevel::Low, Effort::Standard);
+    let mut request = request(ImageLevel::Low, TranscodeEffort::Standard);
     request.limits.pixels = 100_000;
     request.limits.animation_pixels = 200_000;
     if let Ok(Outcome::Transcoded(variant)) = transcode(input, &request) {

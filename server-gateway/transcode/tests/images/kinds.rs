@@ -1,6 +1,8 @@
 //! Every format and variety of input keeps its content.
 use image::{DynamicImage, GrayImage, ImageBuffer, Rgb, RgbaImage};
-use longhaul_transcode::{Compression, Effort, ImageLevel, Kind, Outcome, Reason, Score, inspect, transcode};
+use longhaul_transcode::{
+    Compression, ImageFormat, ImageLevel, Outcome, Reason, Score, TranscodeEffort, inspect, transcode,
+};
 
 use crate::pictures::{
     Scans, assert_shows, drawing, exif, interlaced_png, jpeg, photo, png, raw_png, request, shown,
@@ -13,7 +15,10 @@ fn jpegs_of_every_process_decode_to_the_same_image() {
     for scans in [Scans::One, Scans::Several, Scans::Progressive] {
         let file = jpeg(&picture, 92, scans);
         let header = inspect(&file).unwrap();
-        assert_eq!((header.kind, header.width, header.height), (Kind::Jpeg, 200, 150));
+        assert_eq!(
+            (header.format, header.width, header.height),
+            (ImageFormat::Jpeg, 200, 150)
+        );
         let variant = transcoded(&file, ImageLevel::High);
         assert_shows(&variant.webp, &picture, 6.0);
     }
@@ -61,7 +66,7 @@ fn pngs_of_every_depth_decode_to_the_same_image() {
         png(&DynamicImage::ImageRgb16(deep)),
         interlaced_png(&picture),
     ] {
-        assert_eq!(inspect(&file).unwrap().kind, Kind::Png);
+        assert_eq!(inspect(&file).unwrap().format, ImageFormat::Png);
         assert_shows(&transcoded(&file, ImageLevel::High).webp, &picture, 6.0);
     }
 }
@@ -76,7 +81,7 @@ fn deep_gray_and_single_bits_are_read() {
     // Columns of four pixels, black and white, one bit each, hardly compressed.
     let rows: Vec<u8> = (0..64).flat_map(|_| [&[0][..], &[0xf0; 32]].concat()).collect();
     let file = raw_png(256, 64, [1, 0, 0, 0, 0], &rows);
-    match transcode(&file, &request(ImageLevel::High, Effort::Standard)).unwrap() {
+    match transcode(&file, &request(ImageLevel::High, TranscodeEffort::Standard)).unwrap() {
         Outcome::Kept(reason) => assert_eq!(reason, Reason::NotSmaller),
         Outcome::Transcoded(variant) => {
             let wanted = GrayImage::from_fn(256, 64, |x, _| image::Luma([if x % 8 < 4 { 255 } else { 0 }]));
@@ -124,7 +129,7 @@ fn webp_images_are_decoded() {
     let first = transcoded(lossless.get_ref(), ImageLevel::High);
     assert_shows(&first.webp, &picture, 6.0);
     // Lossy input.
-    assert_eq!(inspect(&first.webp).unwrap().kind, Kind::Webp);
+    assert_eq!(inspect(&first.webp).unwrap().format, ImageFormat::Webp);
     let second = transcoded(&first.webp, ImageLevel::Low);
     assert!(second.webp.len() < first.webp.len());
     assert_shows(&second.webp, &picture, 12.0);
@@ -133,7 +138,11 @@ fn webp_images_are_decoded() {
 #[test]
 fn the_smallest_images_keep_their_size() {
     for (width, height) in [(1, 1), (1, 40), (40, 1), (7, 7), (8, 8)] {
-        for effort in [Effort::Quick, Effort::Standard, Effort::Checked] {
+        for effort in [
+            TranscodeEffort::Quick,
+            TranscodeEffort::Standard,
+            TranscodeEffort::Checked,
+        ] {
             let picture = photo(width, height);
             for file in [
                 jpeg(&picture, 90, Scans::One),
@@ -153,7 +162,7 @@ fn the_smallest_images_keep_their_size() {
 fn levels_without_transcoding_keep_the_original() {
     let file = jpeg(&photo(200, 150), 95, Scans::One);
     for level in [ImageLevel::Original, ImageLevel::Text] {
-        let outcome = transcode(&file, &request(level, Effort::Checked)).unwrap();
+        let outcome = transcode(&file, &request(level, TranscodeEffort::Checked)).unwrap();
         assert_eq!(outcome, Outcome::Kept(Reason::Level));
     }
 }
@@ -162,14 +171,18 @@ fn levels_without_transcoding_keep_the_original() {
 fn small_images_are_kept() {
     let original = jpeg(&photo(300, 200), 90, Scans::One);
     let file = transcoded(&original, ImageLevel::Low).webp;
-    let outcome = transcode(&file, &request(ImageLevel::High, Effort::Checked)).unwrap();
+    let outcome = transcode(&file, &request(ImageLevel::High, TranscodeEffort::Checked)).unwrap();
     assert_eq!(outcome, Outcome::Kept(Reason::NotSmaller));
 }
 
 #[test]
 fn lower_levels_take_fewer_bytes() {
     let file = jpeg(&photo(400, 300), 92, Scans::One);
-    for effort in [Effort::Quick, Effort::Standard, Effort::Checked] {
+    for effort in [
+        TranscodeEffort::Quick,
+        TranscodeEffort::Standard,
+        TranscodeEffort::Checked,
+    ] {
         let lengths: Vec<usize> = [ImageLevel::High, ImageLevel::Medium, ImageLevel::Low]
             .into_iter()
             .map(|level| match transcode(&file, &request(level, effort)).unwrap() {
@@ -185,7 +198,7 @@ fn lower_levels_take_fewer_bytes() {
 fn checked_results_meet_their_level() {
     let file = jpeg(&photo(400, 300), 95, Scans::One);
     for level in [ImageLevel::High, ImageLevel::Medium, ImageLevel::Low] {
-        let outcome = transcode(&file, &request(level, Effort::Checked)).unwrap();
+        let outcome = transcode(&file, &request(level, TranscodeEffort::Checked)).unwrap();
         let Outcome::Transcoded(variant) = outcome else {
             panic!("kept at {level}")
         };
@@ -193,11 +206,11 @@ fn checked_results_meet_their_level() {
             panic!("not measured")
         };
         assert!((score - level.target().unwrap()).abs() < 4.0, "{level}: {score}");
-        let mut original = request(level, Effort::Checked);
+        let mut original = request(level, TranscodeEffort::Checked);
         original.level = level;
         let picture = longhaul_transcode::calibration::Picture::open(&file, &original).unwrap();
-        let nearness = picture.compare(&variant.webp).unwrap().unwrap();
-        assert!((nearness.ssimulacra2 - score).abs() < 0.01);
+        let similarity = picture.compare(&variant.webp).unwrap().unwrap();
+        assert!((similarity.ssimulacra2 - score).abs() < 0.01);
     }
 }
 
@@ -205,7 +218,7 @@ fn checked_results_meet_their_level() {
 fn large_pictures_come_near_their_level_by_a_sample() {
     let file = jpeg(&photo(900, 640), 95, Scans::One);
     for level in [ImageLevel::High, ImageLevel::Medium, ImageLevel::Low] {
-        let request = request(level, Effort::Standard);
+        let request = request(level, TranscodeEffort::Standard);
         let Outcome::Transcoded(variant) = transcode(&file, &request).unwrap() else {
             panic!("kept at {level}")
         };

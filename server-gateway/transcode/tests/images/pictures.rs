@@ -7,7 +7,7 @@ use image::{
     codecs::{png::PngEncoder, webp::WebPDecoder},
 };
 use jpeg_encoder::{ColorType, SamplingFactor};
-use longhaul_transcode::{Effort, ImageLevel, Outcome, Request, Variant, transcode};
+use longhaul_transcode::{ImageLevel, Outcome, Request, TranscodeEffort, Variant, transcode};
 
 /// Shapes with shading and grain: no two neighbouring pixels are equal, as in a photograph.
 pub(crate) fn photo(width: u32, height: u32) -> RgbImage {
@@ -174,7 +174,7 @@ pub(crate) fn exif(orientation: u8) -> Vec<u8> {
     tiff
 }
 
-pub(crate) fn request(level: ImageLevel, effort: Effort) -> Request {
+pub(crate) fn request(level: ImageLevel, effort: TranscodeEffort) -> Request {
     Request {
         level,
         effort,
@@ -184,7 +184,7 @@ pub(crate) fn request(level: ImageLevel, effort: Effort) -> Request {
 
 /// Transcodes a file that is expected to become smaller.
 pub(crate) fn transcoded(file: &[u8], level: ImageLevel) -> Variant {
-    match transcode(file, &request(level, Effort::Standard)).expect("a sound image") {
+    match transcode(file, &request(level, TranscodeEffort::Standard)).expect("a sound image") {
         Outcome::Transcoded(variant) => variant,
         Outcome::Kept(reason) => panic!("kept: {reason:?}"),
     }

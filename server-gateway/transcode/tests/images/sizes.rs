@@ -1,10 +1,10 @@
 //! Images larger than the screen.
-use longhaul_transcode::{Effort, ImageLevel, Outcome, Viewport, transcode};
+use longhaul_transcode::{ImageLevel, Outcome, TranscodeEffort, Viewport, transcode};
 
 use crate::pictures::{Scans, assert_shows, jpeg, photo, request};
 
 fn size(file: &[u8], level: ImageLevel, viewport: Viewport) -> (u32, u32) {
-    let mut request = request(level, Effort::Quick);
+    let mut request = request(level, TranscodeEffort::Quick);
     request.viewport = viewport;
     match transcode(file, &request).unwrap() {
         Outcome::Transcoded(variant) => (variant.width, variant.height),
@@ -34,7 +34,7 @@ fn photographs_are_scaled_to_the_screen_at_level_medium_and_below() {
 #[test]
 fn a_scaled_image_shows_the_same_picture() {
     let file = jpeg(&photo(800, 600), 95, Scans::One);
-    let mut request = request(ImageLevel::Medium, Effort::Checked);
+    let mut request = request(ImageLevel::Medium, TranscodeEffort::Checked);
     request.viewport.width = 400;
     let Outcome::Transcoded(variant) = transcode(&file, &request).unwrap() else {
         panic!("kept")

@@ -169,11 +169,11 @@ fn fill(row: &mut Row, variant: &Variant, source: &Source, request: &Request) {
     let Ok(picture) = Picture::open(&source.file, request) else {
         return;
     };
-    let Ok(Some(nearness)) = picture.compare(&variant.webp) else {
+    let Ok(Some(similarity)) = picture.compare(&variant.webp) else {
         return;
     };
-    row.ssimulacra2 = Some(nearness.ssimulacra2);
-    row.luminance_psnr_db = Some(nearness.luminance_psnr);
+    row.ssimulacra2 = Some(similarity.ssimulacra2);
+    row.luminance_psnr_db = Some(similarity.luminance_psnr);
     if variant.compression == Compression::Lossless {
         return;
     }
@@ -185,7 +185,7 @@ fn fill(row: &mut Row, variant: &Variant, source: &Source, request: &Request) {
     };
     (row.jpeg_bytes, row.jpeg_ssimulacra2) = halves(other_encoders::smallest_jpeg_with_score(
         &picture,
-        nearness.ssimulacra2,
+        similarity.ssimulacra2,
     ));
     (row.cwebp_bytes, row.cwebp_ssimulacra2) = halves(other_encoders::cwebp(&picture));
 }

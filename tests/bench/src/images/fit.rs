@@ -2,7 +2,9 @@
 use std::collections::BTreeMap;
 
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-use longhaul_transcode::{ContentKind, Effort, ImageLevel, Request, SizeClass, calibration::Picture};
+use longhaul_transcode::{
+    ContentKind, ImageLevel, Request, SizeClass, TranscodeEffort, calibration::Picture,
+};
 
 use super::{
     on_all_cores,
@@ -133,7 +135,7 @@ fn curve(source: &Source) -> Option<Curve> {
 
 fn scores(picture: &Picture) -> Option<Vec<f64>> {
     let score = |&quality: &u8| {
-        let file = picture.webp(f32::from(quality), Effort::Standard).ok()?;
+        let file = picture.webp(f32::from(quality), TranscodeEffort::Standard).ok()?;
         Some(picture.compare(&file).ok()??.ssimulacra2)
     };
     QUALITIES.iter().map(score).collect()

@@ -87,11 +87,11 @@ impl ImageEffort {
         }
     }
 
-    fn transcoded(self) -> transcode::Effort {
+    fn transcoded(self) -> transcode::TranscodeEffort {
         match self {
-            Self::Quick => transcode::Effort::Quick,
-            Self::Standard => transcode::Effort::Standard,
-            Self::Checked => transcode::Effort::Checked,
+            Self::Quick => transcode::TranscodeEffort::Quick,
+            Self::Standard => transcode::TranscodeEffort::Standard,
+            Self::Checked => transcode::TranscodeEffort::Checked,
         }
     }
 }

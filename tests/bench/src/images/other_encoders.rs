@@ -1,6 +1,6 @@
 //! Results of other encoders for the same picture.
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-use longhaul_transcode::{Effort, calibration::Picture};
+use longhaul_transcode::{TranscodeEffort, calibration::Picture};
 
 /// An encoding of a picture, with its similarity.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ const CWEBP_QUALITY: f32 = 75.0;
 
 /// `cwebp -q 75`: libwebp at one quality for all pictures.
 pub(super) fn cwebp(picture: &Picture) -> Option<Encoding> {
-    let file = picture.webp(CWEBP_QUALITY, Effort::Standard).ok()?;
+    let file = picture.webp(CWEBP_QUALITY, TranscodeEffort::Standard).ok()?;
     measured(picture, &file)
 }
 
@@ -53,9 +53,9 @@ fn jpeg(picture: &Picture, pixels: &[u8], quality: u8) -> Option<Vec<u8>> {
 }
 
 fn measured(picture: &Picture, file: &[u8]) -> Option<Encoding> {
-    let nearness = picture.compare(file).ok()??;
+    let similarity = picture.compare(file).ok()??;
     Some(Encoding {
         bytes: file.len(),
-        score: nearness.ssimulacra2,
+        score: similarity.ssimulacra2,
     })
 }
