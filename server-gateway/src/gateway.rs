@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_codec::Effort;
+use longhaul_codec::EffortPolicy;
 use longhaul_delivery::{EncodedCache, SessionEncoding};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
@@ -31,7 +31,7 @@ pub(crate) struct Gateway {
     /// Maximum wait for a slot within these stream limits.
     pub(crate) queue_timeout: Duration,
     /// Policy for the effort of compression.
-    pub(crate) effort: Effort,
+    pub(crate) effort: EffortPolicy,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) encoded_cache: Arc<EncodedCache>,
     /// Secret for the keys of requests' credentials.

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use flate2::{Compression, write::ZlibEncoder};
 use jpeg_encoder::{ColorType, Encoder};
-use longhaul_gateway::picture_workers::{Made, PictureWorkers, Program, Settings, Patience};
+use longhaul_gateway::picture_workers::{Made, Patience, PictureWorkers, Program, Settings};
 use longhaul_transcode::{ImageLevel, Limits, Outcome, Request, TranscodeEffort, inspect, transcode};
 use longhaul_types::{ByteCount, PublicKey, SecretKey};
 use tokio::time::{interval, timeout};

@@ -1,7 +1,7 @@
 //! Content coders, free of I/O: removal of the content codings of origins, the windows in which a body
 //! crosses the hop, and the choice of a coding.
 //!
-//! * [`Undo`] decodes a response body that the origin coded, in bounded steps.
+//! * [`ContentDecoder`] decodes a response body that the origin coded, in bounded steps.
 //! * [`BodyEncoder`] and [`BodyDecoder`] frame a body for the session (`docs/protocol/body.md`): windows of
 //!   at most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the
 //!   whole body.
@@ -16,17 +16,20 @@ mod brotli;
 mod choice;
 mod coding;
 mod compress;
+mod content_decoding;
 mod decompress;
 pub mod dictionary;
 mod mix;
-mod undo;
 pub mod vcdiff;
 mod window;
 
-pub use choice::{AdaptiveEncoder, Base, BodyTraits, Effort, Finished, Load, choose, suits_mixing};
+pub use choice::{AdaptiveEncoder, Base, BodyTraits, EffortPolicy, Finished, Load, choose, suits_mixing};
 pub use coding::{Coder, Coding, EncodeError};
+pub use content_decoding::{
+    ContentDecoder, ContentDecodingError, ContentDecodingLimits, MAX_CODINGS, OriginCoding, Step,
+    UnsupportedCoding, decode_content,
+};
 pub use mix::MixMemory;
-pub use undo::{MAX_CODINGS, OriginCoding, Step, Undo, UndoError, UndoLimits, UnsupportedCoding, undo_all};
 pub use window::{
     BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, DecodeError, MAX_BASE, MAX_BASED_WINDOW,
     MAX_CODED_WINDOW, MAX_WINDOW,

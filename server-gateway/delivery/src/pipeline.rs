@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use longhaul_codec::{BodyTraits, Effort, EncodeError, Load};
+use longhaul_codec::{BodyTraits, EffortPolicy, EncodeError, Load};
 use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{Audience, CpuPool};
 
@@ -21,7 +21,7 @@ pub struct SessionEncoding {
     /// Device of the session: the thread pool is shared fairly between devices.
     pub device: PublicKey,
     /// Policy for the effort of compression.
-    pub effort: Effort,
+    pub effort: EffortPolicy,
     /// Thread pool that encodes.
     pub cpu_pool: Arc<CpuPool>,
     /// Encoded bodies that every device may get.
@@ -216,7 +216,7 @@ mod tests {
         SessionEncoding {
             window_key: KEY,
             device: PublicKey::from_bytes([1; 32]),
-            effort: Effort::Link,
+            effort: EffortPolicy::ByLink,
             encoded_cache: EncodedCache::new(None, Arc::clone(&cpu_pool)),
             cpu_pool,
         }

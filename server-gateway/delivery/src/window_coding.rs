@@ -22,7 +22,7 @@ impl WindowCoding {
     pub(crate) fn new(coding: Coding, base: Option<Base>, offered: &[ContentHash]) -> Self {
         let base = match base {
             Some(Base::Offered(place)) => offered.get(place).map(short_hash),
-            Some(Base::Shipped(hash)) => Some(short_hash(&hash)),
+            Some(Base::BuiltInDictionary(hash)) => Some(short_hash(&hash)),
             None => None,
         };
         Self {

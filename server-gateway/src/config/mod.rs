@@ -11,7 +11,7 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use longhaul_codec::Effort;
+use longhaul_codec::EffortPolicy;
 use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_types::ByteCount;
 
@@ -89,7 +89,7 @@ pub struct CacheConfig {
 #[derive(Clone, Copy, Debug)]
 pub struct CodingConfig {
     /// `effort`: policy for the effort of text and image compression.
-    pub effort: Effort,
+    pub effort: EffortPolicy,
 }
 
 /// `[pictures]`: the processes that transcode images.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_codec::Effort;
+use longhaul_codec::EffortPolicy;
 use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_settings::{Configured, EmptyVariables, FlagScope, Form, Program, Setting, list, quoted};
 use longhaul_types::ByteCount;
@@ -224,15 +224,15 @@ pub const CACHE_DIR: Setting<PathBuf> = Setting::path("cache.dir", "a directory"
     );
 
 /// `coding.effort`
-pub const CODING_EFFORT: Setting<Effort> = Setting::new(
+pub const CODING_EFFORT: Setting<EffortPolicy> = Setting::new(
     "coding.effort",
     Form::OneOf(&["link", "fixed"]),
-    |_| Effort::Link,
-    |value, form| Ok([Effort::Link, Effort::Fixed][form.word(value)?]),
+    |_| EffortPolicy::ByLink,
+    |value, form| Ok([EffortPolicy::ByLink, EffortPolicy::Fixed][form.word(value)?]),
     |effort| {
         Some(quoted(match effort {
-            Effort::Link => "link",
-            Effort::Fixed => "fixed",
+            EffortPolicy::ByLink => "link",
+            EffortPolicy::Fixed => "fixed",
         }))
     },
 )

@@ -55,7 +55,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.pictures.memory, ByteCount::mib(256));
     assert_eq!(config.pictures.max_megapixels, 16);
     assert_eq!(config.metrics.listen, None);
-    assert_eq!(config.coding.effort, Effort::Link);
+    assert_eq!(config.coding.effort, EffortPolicy::ByLink);
     let keys: Vec<_> = report.settings.iter().map(|setting| setting.key).collect();
     let described: Vec<_> = Gateway::PROGRAM
         .settings

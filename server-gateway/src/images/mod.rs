@@ -17,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::{Cache, Cost};
-use longhaul_codec::{Effort as CodingEffort, Load};
+use longhaul_codec::{EffortPolicy, Load};
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_session::{self as session, Preferences};
 use longhaul_transcode::{Header, ImageLevel, Limits, Request, TranscodeEffort, Viewport, inspect};
@@ -55,7 +55,7 @@ pub(crate) struct ImageConversion {
     /// Rate towards the agent, if known.
     pub(crate) link: Option<BitRate>,
     /// The operator's effort policy.
-    pub(crate) effort: CodingEffort,
+    pub(crate) effort: EffortPolicy,
 }
 
 /// The session for which an image is transcoded.
@@ -82,7 +82,7 @@ pub(crate) struct Images {
 }
 
 impl ImageConversion {
-    pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>, effort: CodingEffort) -> Self {
+    pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>, effort: EffortPolicy) -> Self {
         Self {
             level: match preferences.images {
                 session::ImageLevel::High => ImageLevel::High,
@@ -105,9 +105,9 @@ impl ImageConversion {
     fn request(&self, limits: Limits) -> Option<Request> {
         self.level.target()?;
         let effort = match (self.effort, self.link) {
-            (CodingEffort::Fixed, _) => TranscodeEffort::Fixed,
-            (CodingEffort::Link, Some(link)) if link < SLOW => TranscodeEffort::Standard,
-            (CodingEffort::Link, Some(_) | None) => TranscodeEffort::Quick,
+            (EffortPolicy::Fixed, _) => TranscodeEffort::Fixed,
+            (EffortPolicy::ByLink, Some(link)) if link < SLOW => TranscodeEffort::Standard,
+            (EffortPolicy::ByLink, Some(_) | None) => TranscodeEffort::Quick,
         };
         Some(Request {
             level: self.level,
@@ -375,7 +375,7 @@ mod tests {
                 .map(|request| request.effort)
         };
         assert_eq!(
-            [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Link)),
+            [40, 384, 12_000].map(|kbps| effort(kbps, EffortPolicy::ByLink)),
             [
                 Some(TranscodeEffort::Standard),
                 Some(TranscodeEffort::Quick),
@@ -383,7 +383,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Fixed)),
+            [40, 384, 12_000].map(|kbps| effort(kbps, EffortPolicy::Fixed)),
             [Some(TranscodeEffort::Fixed); 3]
         );
     }

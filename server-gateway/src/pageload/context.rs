@@ -6,7 +6,7 @@ use std::{
 
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
-use longhaul_codec::{Effort, MixMemory};
+use longhaul_codec::{EffortPolicy, MixMemory};
 use longhaul_delivery::{DeltaBases, DeltaCandidates, DeltaKey, Mirror};
 use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
@@ -111,7 +111,7 @@ impl PageLoadContext {
 
     /// Candidate bases of a body, with the dictionaries and context mixing that the agent accepts.
     pub(crate) async fn bases_for(&self, subject: Option<&DeltaKey>, length: Option<u64>) -> DeltaCandidates {
-        if self.gateway.effort == Effort::Fixed {
+        if self.gateway.effort == EffortPolicy::Fixed {
             return DeltaCandidates::default();
         }
         let offers = match subject {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use longhaul_cache::BodyWriter;
-use longhaul_codec::{Load, Undo, UndoError};
+use longhaul_codec::{ContentDecoder, ContentDecodingError, Load};
 use longhaul_origin::OriginBody;
 use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
@@ -29,7 +29,7 @@ const FINISH_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Feed {
     coalesced: Arc<CoalescedFetch>,
     body: OriginBody,
-    undo: Option<Undo>,
+    content_decoder: Option<ContentDecoder>,
     /// Coded length as announced by the origin.
     coded_length: Option<u64>,
     coded: u64,
@@ -57,7 +57,7 @@ impl Feed {
     pub(super) fn new(
         coalesced: Arc<CoalescedFetch>,
         body: OriginBody,
-        undo: Option<Undo>,
+        content_decoder: Option<ContentDecoder>,
         coded_length: Option<u64>,
         writer: Option<BodyWriter>,
         pending: PendingStorage,
@@ -65,7 +65,7 @@ impl Feed {
         Self {
             coalesced,
             body,
-            undo,
+            content_decoder,
             coded_length,
             coded: 0,
             hasher: blake3::Hasher::new(),
@@ -122,8 +122,8 @@ impl Feed {
                 }
                 Some(Err(error)) => return Err(error.into()),
                 None => {
-                    if let Some(undo) = &self.undo {
-                        undo.finish()?;
+                    if let Some(content_decoder) = &self.content_decoder {
+                        content_decoder.finish()?;
                     }
                     return Ok(());
                 }
@@ -163,7 +163,7 @@ impl Feed {
     }
 
     async fn take(&mut self, mut data: Bytes) -> Result<(), Broken> {
-        if self.undo.is_none() {
+        if self.content_decoder.is_none() {
             while !data.is_empty() {
                 let chunk = data.split_to(data.len().min(CHUNK));
                 self.deliver(chunk).await?;
@@ -171,7 +171,7 @@ impl Feed {
             return Ok(());
         }
         loop {
-            let (decoded, step) = self.undo(&mut data).await?;
+            let (decoded, step) = self.decode_content(&mut data).await?;
             if !decoded.is_empty() {
                 // Bytes decoded before a defect are valid.
                 self.deliver(decoded.into()).await?;
@@ -184,19 +184,22 @@ impl Feed {
 
     /// Runs one step of decoding; returns the decoded bytes, and true if the step must be repeated before new
     /// input.
-    async fn undo(&mut self, data: &mut Bytes) -> Result<(Vec<u8>, Result<bool, UndoError>), Broken> {
-        let mut undo = self.undo.take().ok_or(BodyFault::Interrupted)?;
+    async fn decode_content(
+        &mut self,
+        data: &mut Bytes,
+    ) -> Result<(Vec<u8>, Result<bool, ContentDecodingError>), Broken> {
+        let mut content_decoder = self.content_decoder.take().ok_or(BodyFault::Interrupted)?;
         let mut input = std::mem::take(data);
         let heavy = input.len() > LIGHT;
         let step = move |_| {
             let mut decoded = Vec::new();
-            let step = undo.push(&input, &mut decoded).map(|step| {
+            let step = content_decoder.push(&input, &mut decoded).map(|step| {
                 let _used = input.split_to(step.consumed);
                 step.more
             });
-            (undo, input, decoded, step)
+            (content_decoder, input, decoded, step)
         };
-        let (undo, input, decoded, step) = if heavy {
+        let (content_decoder, input, decoded, step) = if heavy {
             let ran = self
                 .pending
                 .inner
@@ -207,7 +210,7 @@ impl Feed {
         } else {
             step(Load::NONE)
         };
-        self.undo = Some(undo);
+        self.content_decoder = Some(content_decoder);
         *data = input;
         Ok((decoded, step))
     }

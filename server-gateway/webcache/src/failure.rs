@@ -1,7 +1,7 @@
 //! Failures of fetches and of bodies.
 use http::StatusCode;
 use longhaul_cache::ReadError;
-use longhaul_codec::{UndoError, UnsupportedCoding};
+use longhaul_codec::{ContentDecodingError, UnsupportedCoding};
 use longhaul_origin::{BodyError, FetchError};
 
 /// Reasons for the lack of a response.
@@ -18,7 +18,7 @@ pub enum FetchFailure {
     UnsupportedCoding(#[from] UnsupportedCoding),
     /// The response has too many content codings.
     #[error(transparent)]
-    Codings(#[from] UndoError),
+    Codings(#[from] ContentDecodingError),
     /// The gateway is shutting down, or the task of the fetch panicked.
     #[error("the fetch was interrupted")]
     Interrupted,
@@ -32,7 +32,7 @@ pub enum BodyFault {
     Origin(#[from] BodyError),
     /// The content coding is malformed.
     #[error(transparent)]
-    Damaged(#[from] UndoError),
+    Damaged(#[from] ContentDecodingError),
     /// The cache lost the body.
     #[error(transparent)]
     Cache(#[from] ReadError),

@@ -172,7 +172,7 @@ impl OriginFetch {
             status,
             headers,
             content,
-            undo,
+            content_decoder,
             ..
         } = head;
         let fetched = |body| {
@@ -217,7 +217,7 @@ impl OriginFetch {
                 Ok(Some(Feed::new(
                     Arc::clone(coalesced),
                     body,
-                    undo,
+                    content_decoder,
                     coded_length,
                     writer,
                     pending,

@@ -1,6 +1,6 @@
 //! Conversion of an origin's response head to the head for the agent.
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, response::Parts};
-use longhaul_codec::{OriginCoding, Undo, UndoLimits, UnsupportedCoding};
+use longhaul_codec::{ContentDecoder, ContentDecodingLimits, OriginCoding, UnsupportedCoding};
 use longhaul_http::{
     coding::{self, CodingPlan, KeepReason},
     hop,
@@ -14,7 +14,7 @@ pub(super) struct OriginHead {
     pub(super) headers: HeaderMap,
     pub(super) content: OriginContent,
     /// Decoder of the origin's content codings.
-    pub(super) undo: Option<Undo>,
+    pub(super) content_decoder: Option<ContentDecoder>,
     /// Completeness check that the body allows.
     pub(super) integrity: Integrity,
 }
@@ -66,12 +66,12 @@ pub(super) fn origin_head(
     } else {
         Integrity::Doubtful
     };
-    let mut undo = None;
+    let mut content_decoder = None;
     match coding::plan(browser, status, &headers) {
         CodingPlan::Plain | CodingPlan::Keep(KeepReason::NoTransform) => {}
         CodingPlan::Keep(KeepReason::Partial | KeepReason::UnknownCoding) => integrity = Integrity::Doubtful,
         CodingPlan::Undo(names) => {
-            undo = Some(undo_of(&names)?);
+            content_decoder = Some(content_decoder_of(&names)?);
             length = None;
             integrity = Integrity::Certain;
             coding::describe_decoded(&mut headers, None);
@@ -93,7 +93,7 @@ pub(super) fn origin_head(
         status,
         headers,
         content,
-        undo,
+        content_decoder,
         integrity,
     })
 }
@@ -102,12 +102,12 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     longhaul_http::framing::content_length(headers).ok().flatten()
 }
 
-fn undo_of(names: &[String]) -> Result<Undo, FetchFailure> {
+fn content_decoder_of(names: &[String]) -> Result<ContentDecoder, FetchFailure> {
     let codings: Vec<OriginCoding> = names
         .iter()
         .map(|name| name.parse())
         .collect::<Result<_, UnsupportedCoding>>()?;
-    Ok(Undo::new(&codings, UndoLimits::default())?)
+    Ok(ContentDecoder::new(&codings, ContentDecodingLimits::default())?)
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
             ],
         );
         let head = head(Method::GET, response, false);
-        assert!(head.undo.is_some());
+        assert!(head.content_decoder.is_some());
         assert_eq!(head.content, OriginContent::Some(None));
         let names: Vec<_> = head.headers.keys().map(http::HeaderName::as_str).collect();
         assert_eq!(names, ["via"]);
@@ -157,7 +157,7 @@ mod tests {
                 ("cache-control", control),
             ];
             let head = head(Method::GET, parts(status, &fields), false);
-            assert!(head.undo.is_none());
+            assert!(head.content_decoder.is_none());
             assert_eq!(head.headers["content-encoding"], "gzip");
             assert_eq!(head.content, OriginContent::Some(Some(10)));
             assert_eq!(head.integrity, integrity);

@@ -1,6 +1,7 @@
 //! Bodies: windows of the hop (docs/protocol/body.md) and content codings of origins.
 use longhaul_codec::{
-    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, MixMemory, OriginCoding, Undo, UndoLimits,
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, ContentDecoder, ContentDecodingLimits,
+    MixMemory, OriginCoding,
 };
 
 const KEY: [u8; 32] = [7; 32];
@@ -84,27 +85,27 @@ pub(crate) fn content_codings(bytes: &[u8]) {
     };
     let stack = STACKS[usize::from(first) % STACKS.len()];
     let codings: Vec<OriginCoding> = stack.iter().filter_map(|name| name.parse().ok()).collect();
-    let limits = UndoLimits {
+    let limits = ContentDecodingLimits {
         max_output: longhaul_types::ByteCount::mib(1),
-        ..UndoLimits::default()
+        ..ContentDecodingLimits::default()
     };
-    let Ok(mut undo) = Undo::new(&codings, limits) else {
+    let Ok(mut content_decoder) = ContentDecoder::new(&codings, limits) else {
         return;
     };
     let mut total = 0;
     loop {
         let mut out = Vec::new();
-        let Ok(step) = undo.push(coded, &mut out) else {
+        let Ok(step) = content_decoder.push(coded, &mut out) else {
             return;
         };
         total += out.len();
         assert!(
-            out.len() <= Undo::MAX_STEP,
+            out.len() <= ContentDecoder::MAX_STEP,
             "one step returned {} bytes",
             out.len()
         );
         assert!(
-            total <= (1 << 20) + Undo::MAX_STEP,
+            total <= (1 << 20) + ContentDecoder::MAX_STEP,
             "the limit was exceeded: {total} bytes"
         );
         coded = &coded[step.consumed..];
@@ -112,7 +113,7 @@ pub(crate) fn content_codings(bytes: &[u8]) {
             break;
         }
     }
-    let _incomplete = undo.finish();
+    let _incomplete = content_decoder.finish();
 }
 
 pub(crate) fn coding_seeds() -> Vec<Vec<u8>> {

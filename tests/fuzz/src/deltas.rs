@@ -1,6 +1,6 @@
 //! VCDIFF deltas: received from a peer, and generated.
 use longhaul_codec::vcdiff::{
-    Checksum, DecodeError, Decoder, Effort, Event, Limits, decode, encode, encode_with,
+    Checksum, DecodeError, Decoder, DeltaEffort, Event, Limits, decode, encode, encode_with,
 };
 use longhaul_types::ByteCount;
 
@@ -40,7 +40,7 @@ pub(crate) fn vcdiff_decode(bytes: &[u8]) {
             "the limit was exceeded: {} bytes",
             target.len()
         );
-        let again = encode(source, &target, Effort::Fast);
+        let again = encode(source, &target, DeltaEffort::Fast);
         assert_eq!(decode(source, &again, Limits::default()), Ok(target));
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn vcdiff_decode_seeds() -> Vec<Vec<u8>> {
     ];
     let delta = |(source, target): (&[u8], &[u8])| {
         [Checksum::None, Checksum::Adler32]
-            .map(|checksum| joined(source, &encode_with(source, target, Effort::Best, checksum)))
+            .map(|checksum| joined(source, &encode_with(source, target, DeltaEffort::Best, checksum)))
     };
     let mut seeds: Vec<Vec<u8>> = texts.into_iter().flat_map(delta).collect();
     // As xdelta3 writes it: an application header, then two windows, the first without source segment.
@@ -87,7 +87,7 @@ pub(crate) fn vcdiff_encode(bytes: &[u8]) {
     let Some((source, target)) = two_texts(bytes) else {
         return;
     };
-    for effort in [Effort::Fast, Effort::Best] {
+    for effort in [DeltaEffort::Fast, DeltaEffort::Best] {
         for checksum in [Checksum::None, Checksum::Adler32] {
             let delta = encode_with(source, target, effort, checksum);
             let decoded = decode(source, &delta, Limits::default());

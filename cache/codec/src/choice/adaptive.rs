@@ -3,8 +3,8 @@ use bytes::Bytes;
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 
 use super::{
-    BodyTraits, Effort, Load,
-    base::{Base, Based, Candidate, Likeness, Verdict, choose_base, pays, shipped},
+    BodyTraits, EffortPolicy, Load,
+    base::{Base, BaseDecision, Based, Candidate, Likeness, built_in_candidates, choose_base, pays},
     choose, is_to_mix, suits_mixing,
 };
 use crate::{
@@ -25,7 +25,7 @@ pub struct AdaptiveEncoder {
     length: Option<ByteCount>,
     link: Option<BitRate>,
     load: Load,
-    effort: Effort,
+    effort: EffortPolicy,
     /// Result of an earlier encoding of the body.
     coded: Option<CodedBody>,
     /// Coder of the body, with its effort.
@@ -272,7 +272,12 @@ impl AdaptiveEncoder {
         let mut candidates: Vec<_> = offered.collect();
         let content_type = self.content_type.as_deref();
         let link = self.traits(length).effective_link();
-        candidates.extend(shipped(self.dictionaries, content_type, &self.first, link));
+        candidates.extend(built_in_candidates(
+            self.dictionaries,
+            content_type,
+            &self.first,
+            link,
+        ));
         if candidates.is_empty() {
             return None;
         }
@@ -341,7 +346,9 @@ impl AdaptiveEncoder {
             }
             None => None,
         };
-        if let Some((based, encoder, coded)) = based.take_if(|(based, _, _)| based.verdict == Verdict::Sure) {
+        if let Some((based, encoder, coded)) =
+            based.take_if(|(based, _, _)| based.decision == BaseDecision::Better)
+        {
             (self.base, self.coder) = (Some(based.base), based.coder);
             wire.extend_from_slice(&coded);
             return Ok(encoder);
@@ -385,7 +392,9 @@ impl AdaptiveEncoder {
         };
         let coder = self.coder(length);
         let based = self.based(length);
-        let is_open = based.as_ref().is_none_or(|based| based.verdict == Verdict::Open);
+        let is_open = based
+            .as_ref()
+            .is_none_or(|based| based.decision == BaseDecision::Undecided);
         let mixed = self.mixed(length).filter(|_| is_open);
         let mut ways = Vec::new();
         if let Some(coded) = self.coded.take().filter(|_| is_open) {

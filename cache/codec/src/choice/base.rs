@@ -15,7 +15,7 @@ pub enum Base {
     /// An offered body, by its index.
     Offered(usize),
     /// A dictionary, by its content hash.
-    Shipped(ContentHash),
+    BuiltInDictionary(ContentHash),
 }
 
 /// A possible base.
@@ -41,21 +41,21 @@ pub(super) struct Based {
     pub(super) base: Base,
     pub(super) bytes: Bytes,
     pub(super) coder: Coder,
-    pub(super) verdict: Verdict,
+    pub(super) decision: BaseDecision,
     likeness: Likeness,
 }
 
 /// Result of the comparison of a base with no base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum BaseDecision {
     /// The base is better with any coder.
-    Sure,
+    Better,
     /// The first window, coded with the link's coder without base, decides.
-    Open,
+    Undecided,
 }
 
 /// Returns the dictionaries of a set that may serve for a text of this type that begins with `first`.
-pub(super) fn shipped(
+pub(super) fn built_in_candidates(
     set: u32,
     content_type: Option<&str>,
     first: &[u8],
@@ -68,8 +68,8 @@ pub(super) fn shipped(
         return Vec::new();
     };
     dictionary::fitting(set, media, first)
-        .filter_map(|shipped| {
-            let (below, likeness) = match shipped.fit {
+        .filter_map(|dictionary| {
+            let (below, likeness) = match dictionary.fit {
                 Fit::Any => (FRAGMENTS_BELOW, Likeness::Beginning),
                 Fit::Naming(_) => (LIBRARIES_BELOW, Likeness::Whole),
             };
@@ -77,8 +77,8 @@ pub(super) fn shipped(
                 return None;
             }
             Some(Candidate {
-                base: Base::Shipped(shipped.hash),
-                bytes: shipped.contents()?,
+                base: Base::BuiltInDictionary(dictionary.hash),
+                bytes: dictionary.contents()?,
                 likeness,
             })
         })
@@ -95,13 +95,13 @@ const LIBRARIES_BELOW: BitRate = BitRate::kbps(40_000);
 /// A coder with a base: its output for a body that Zstandard 3 codes to 1,000 bytes, and nanoseconds per byte
 /// of the body (decision 15). The values lie between the medians over editions and over sister pages of five
 /// sites.
-struct Effort {
+struct EffortPolicy {
     coder: Coder,
     coded: u64,
     time: u64,
 }
 
-const EFFORTS: [Effort; 6] = [
+const EFFORTS: [EffortPolicy; 6] = [
     effort(Coder::Zstd { level: 3 }, 1000, 3),
     effort(Coder::Zstd { level: 9 }, 860, 6),
     effort(Coder::Brotli { quality: 5 }, 825, 13),
@@ -119,8 +119,8 @@ const WORTH: (usize, usize) = (1, 16);
 /// Assumed ratio of a body's unknown length to the bytes that have arrived.
 const LIKELY_LENGTH: u64 = 4;
 
-const fn effort(coder: Coder, coded: u64, time: u64) -> Effort {
-    Effort { coder, coded, time }
+const fn effort(coder: Coder, coded: u64, time: u64) -> EffortPolicy {
+    EffortPolicy { coder, coded, time }
 }
 
 /// Returns the base among `candidates` with which `first`, the start of the body, becomes smallest, if it may
@@ -147,10 +147,10 @@ pub(super) fn choose_base(
         base: chosen.base,
         bytes: chosen.bytes.clone(),
         coder: soonest(link, base, length, coded),
-        verdict: if size <= without / SURE {
-            Verdict::Sure
+        decision: if size <= without / SURE {
+            BaseDecision::Better
         } else {
-            Verdict::Open
+            BaseDecision::Undecided
         },
         likeness: chosen.likeness,
     })
@@ -191,7 +191,7 @@ const NAMING: usize = 8;
 /// Returns the coder with which the last byte arrives soonest.
 fn soonest(link: Option<BitRate>, base: u64, body: u64, coded: u64) -> Coder {
     let rate = link.unwrap_or(USUAL_LINK).as_bps().max(1);
-    let nanoseconds = |effort: &Effort| {
+    let nanoseconds = |effort: &EffortPolicy| {
         let bits = u128::from(coded) * u128::from(effort.coded) * 8 / 1000;
         let time = u128::from(base) * u128::from(BASE_TIME) + u128::from(body) * u128::from(effort.time);
         time + bits * 1_000_000_000 / u128::from(rate)
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_base_of_the_beginning_must_save_more_for_a_longer_body() {
         let mut based = choose_base(&[offered((0, &&words(1, 300)))], &words(1, 300), None, None).unwrap();
-        assert_eq!(based.verdict, Verdict::Sure);
+        assert_eq!(based.decision, BaseDecision::Better);
         let pays =
             |based: &Based, length: u64| pays(based, 9_500, 10_000, 32_768, Some(ByteCount::new(length)));
         assert!(pays(&based, 1_000_000));
@@ -263,7 +263,7 @@ mod tests {
     fn dictionaries_are_offered_only_on_slow_links_and_for_known_types() {
         let first = [b"/*! jQuery v3.5.1 */".as_slice(), &[b' '; 300]].concat();
         let count = |set, content_type, kbps| {
-            shipped(set, Some(content_type), &first, Some(BitRate::kbps(kbps))).len()
+            built_in_candidates(set, Some(content_type), &first, Some(BitRate::kbps(kbps))).len()
         };
         assert_eq!(count(1, "text/javascript", 40), 1);
         assert_eq!(count(1, "text/css; charset=utf-8", 40), 1);

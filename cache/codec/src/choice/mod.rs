@@ -28,15 +28,15 @@ pub struct BodyTraits<'a> {
     /// Load of the processor that codes the body.
     pub load: Load,
     /// Rule for the effort.
-    pub effort: Effort,
+    pub effort: EffortPolicy,
 }
 
 /// Rule for the effort of coders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Effort {
+pub enum EffortPolicy {
     /// By the link and the processor load, for the shortest time until the body has arrived.
     #[default]
-    Link,
+    ByLink,
     /// Constant: Brotli 5 for every body that may become smaller.
     Fixed,
 }
@@ -61,7 +61,9 @@ pub fn choose(traits: BodyTraits<'_>, first: &[u8]) -> Coder {
     }
     match traits.content_type.map(by_type) {
         Some(Compressibility::Compressed) => Coder::Identity,
-        Some(Compressibility::Unknown | Compressibility::Text) | None if traits.effort == Effort::Fixed => {
+        Some(Compressibility::Unknown | Compressibility::Text) | None
+            if traits.effort == EffortPolicy::Fixed =>
+        {
             Coder::Brotli {
                 quality: USUAL_QUALITY,
             }
@@ -102,7 +104,7 @@ fn is_to_mix(traits: BodyTraits<'_>, coder: Coder, first: &[u8]) -> bool {
 pub fn suits_mixing(traits: BodyTraits<'_>) -> bool {
     let is_text = || traits.content_type.map(by_type) == Some(Compressibility::Text);
     let is_slow = || traits.effective_link().is_some_and(|rate| rate < MIX_BELOW);
-    traits.effort == Effort::Link && is_slow() && is_text()
+    traits.effort == EffortPolicy::ByLink && is_slow() && is_text()
 }
 
 /// Below this rate the bytes that context mixing saves are worth the time that it takes at both ends: about

@@ -14,7 +14,7 @@ fn traits(content_type: &str, kbps: u64) -> BodyTraits<'_> {
         length: None,
         link: Some(BitRate::kbps(kbps)),
         load: Load::NONE,
-        effort: Effort::Link,
+        effort: EffortPolicy::ByLink,
     }
 }
 
@@ -185,14 +185,14 @@ fn a_fixed_effort_ignores_link_and_load() {
     for (kbps, load) in [(40, Load::NONE), (384, Load::of(40, 2)), (2_000_000, Load::NONE)] {
         let fixed = BodyTraits {
             load,
-            effort: Effort::Fixed,
+            effort: EffortPolicy::Fixed,
             ..traits("text/html", kbps)
         };
         assert_eq!(choose(fixed, &text), Coder::Brotli { quality: 5 });
         assert!(!is_to_mix(fixed, choose(fixed, &text), &text));
     }
     let picture = BodyTraits {
-        effort: Effort::Fixed,
+        effort: EffortPolicy::Fixed,
         ..traits("image/jpeg", 40)
     };
     assert_eq!(choose(picture, &text), Coder::Identity);
@@ -211,7 +211,7 @@ fn a_new_version_is_small_against_the_held_version() {
                 length: known.map(ByteCount::new),
                 link: Some(BitRate::kbps(384)),
                 load: Load::NONE,
-                effort: Effort::Link,
+                effort: EffortPolicy::ByLink,
             };
             let bases = vec![other.clone().into(), old.clone().into()];
             let mut encoder = AdaptiveEncoder::new(KEY, traits).with_bases(bases);

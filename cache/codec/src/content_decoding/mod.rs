@@ -69,7 +69,7 @@ impl fmt::Display for OriginCoding {
 /// Errors of decoding a body. All of them are the origin's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UndoError {
+pub enum ContentDecodingError {
     /// The data violates the format of its coding.
     #[error("the origin's {0} data is corrupt")]
     Corrupt(OriginCoding),
@@ -86,7 +86,7 @@ pub enum UndoError {
 
 /// Limits against decompression bombs. They apply to each coding of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UndoLimits {
+pub struct ContentDecodingLimits {
     /// Maximum total output. Default 4 GiB: output is streamed, so this limits work, not memory.
     pub max_output: ByteCount,
     /// Decoded bytes that are allowed at any ratio. Default 16 MiB.
@@ -96,7 +96,7 @@ pub struct UndoLimits {
     pub max_ratio: u32,
 }
 
-impl Default for UndoLimits {
+impl Default for ContentDecodingLimits {
     fn default() -> Self {
         Self {
             max_output: ByteCount::mib(4096),
@@ -106,7 +106,7 @@ impl Default for UndoLimits {
     }
 }
 
-/// Result of one call of [`Undo::push`].
+/// Result of one call of [`ContentDecoder::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Number of input bytes consumed.
@@ -119,30 +119,30 @@ pub struct Step {
 /// A streaming decoder of a stack of content codings.
 ///
 /// ```
-/// # use longhaul_codec::{Undo, UndoLimits, UndoError};
-/// # fn decode(chunks: &[&[u8]]) -> Result<Vec<u8>, UndoError> {
-/// let mut undo = Undo::new(&["gzip".parse().unwrap()], UndoLimits::default())?;
+/// # use longhaul_codec::{ContentDecoder, ContentDecodingLimits, ContentDecodingError};
+/// # fn decode(chunks: &[&[u8]]) -> Result<Vec<u8>, ContentDecodingError> {
+/// let mut content_decoder = ContentDecoder::new(&["gzip".parse().unwrap()], ContentDecodingLimits::default())?;
 /// let mut body = Vec::new();
 /// for chunk in chunks {
 ///     let mut rest = *chunk;
 ///     loop {
-///         let step = undo.push(rest, &mut body)?; // take or send what is in `body` here
+///         let step = content_decoder.push(rest, &mut body)?; // take or send what is in `body` here
 ///         rest = &rest[step.consumed..];
 ///         if !step.more {
 ///             break;
 ///         }
 ///     }
 /// }
-/// undo.finish()?;
+/// content_decoder.finish()?;
 /// # Ok(body)
 /// # }
 /// ```
-pub struct Undo {
+pub struct ContentDecoder {
     /// In the order of decoding: the coding applied last comes first.
     stages: Vec<Stage>,
-    limits: UndoLimits,
+    limits: ContentDecodingLimits,
     total_in: u64,
-    failed: Option<UndoError>,
+    failed: Option<ContentDecodingError>,
 }
 
 struct Stage {
@@ -162,8 +162,8 @@ enum Decoder {
     Zstd(Zstd),
 }
 
-impl Undo {
-    /// Maximum number of bytes that one [`Undo::push`] appends.
+impl ContentDecoder {
+    /// Maximum number of bytes that one [`ContentDecoder::push`] appends.
     pub const MAX_STEP: usize = 64 * 1024;
 
     /// Returns a decoder for `codings` in the order of `Content-Encoding`, which is the order of their
@@ -171,9 +171,12 @@ impl Undo {
     ///
     /// # Errors
     /// `codings` has more than [`MAX_CODINGS`] elements.
-    pub fn new(codings: &[OriginCoding], limits: UndoLimits) -> Result<Self, UndoError> {
+    pub fn new(
+        codings: &[OriginCoding],
+        limits: ContentDecodingLimits,
+    ) -> Result<Self, ContentDecodingError> {
         if codings.len() > MAX_CODINGS {
-            return Err(UndoError::TooManyCodings(codings.len()));
+            return Err(ContentDecodingError::TooManyCodings(codings.len()));
         }
         let mut stages = codings
             .iter()
@@ -199,7 +202,7 @@ impl Undo {
     /// # Errors
     /// The data is corrupt or too large. Bytes appended before remain valid, and every later call returns the
     /// same error.
-    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, UndoError> {
+    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, ContentDecodingError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -218,7 +221,7 @@ impl Undo {
     ///
     /// # Errors
     /// A stream is incomplete, or an earlier call failed.
-    pub fn finish(&self) -> Result<(), UndoError> {
+    pub fn finish(&self) -> Result<(), ContentDecodingError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -226,12 +229,17 @@ impl Undo {
             if stage.ended() && stage.held.is_empty() {
                 Ok(())
             } else {
-                Err(UndoError::Truncated(stage.coding))
+                Err(ContentDecodingError::Truncated(stage.coding))
             }
         })
     }
 
-    fn run(&mut self, input: &[u8], out: &mut [u8], written: &mut usize) -> Result<Step, UndoError> {
+    fn run(
+        &mut self,
+        input: &[u8],
+        out: &mut [u8],
+        written: &mut usize,
+    ) -> Result<Step, ContentDecodingError> {
         let mut consumed = 0;
         loop {
             let mut moved = false;
@@ -274,28 +282,29 @@ impl Undo {
         }
     }
 
-    fn check_limits(&self, index: usize) -> Result<(), UndoError> {
+    fn check_limits(&self, index: usize) -> Result<(), ContentDecodingError> {
         let total_out = self.stages[index].total_out;
         let by_ratio = self.total_in.saturating_mul(u64::from(self.limits.max_ratio));
         let limit = by_ratio
             .max(self.limits.free_output.bytes())
             .min(self.limits.max_output.bytes());
         if total_out > limit {
-            return Err(UndoError::TooLarge(ByteCount::new(limit)));
+            return Err(ContentDecodingError::TooLarge(ByteCount::new(limit)));
         }
         Ok(())
     }
 }
 
 impl Stage {
-    fn new(coding: OriginCoding) -> Result<Self, UndoError> {
+    fn new(coding: OriginCoding) -> Result<Self, ContentDecodingError> {
         let decoder = match coding {
             OriginCoding::Brotli => Decoder::Brotli(Brotli::new(ORIGIN_BROTLI_WINDOW_LOG)),
             OriginCoding::Deflate => Decoder::Deflate(Deflate::new()),
             OriginCoding::Gzip => Decoder::Gzip(Box::new(Gzip::new())),
             OriginCoding::Identity => Decoder::Identity,
             OriginCoding::Zstd => Decoder::Zstd(
-                Zstd::new(ORIGIN_ZSTD_WINDOW_LOG, &[]).map_err(|Corrupt| UndoError::Corrupt(coding))?,
+                Zstd::new(ORIGIN_ZSTD_WINDOW_LOG, &[])
+                    .map_err(|Corrupt| ContentDecodingError::Corrupt(coding))?,
             ),
         };
         Ok(Self {
@@ -318,7 +327,7 @@ impl Stage {
             }
     }
 
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, UndoError> {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, ContentDecodingError> {
         if output.is_empty() || !self.used && input.is_empty() {
             return Ok(Progress { read: 0, written: 0 });
         }
@@ -341,13 +350,13 @@ impl Stage {
             }
             Decoder::Zstd(decoder) => decoder.step(input, output),
         };
-        let progress = result.map_err(|Corrupt| UndoError::Corrupt(self.coding))?;
+        let progress = result.map_err(|Corrupt| ContentDecodingError::Corrupt(self.coding))?;
         self.total_out += progress.written as u64;
         Ok(progress)
     }
 
     /// Decodes into the buffer for the next stage, up to the buffer's size.
-    fn step_held(&mut self, input: &[u8]) -> Result<Progress, UndoError> {
+    fn step_held(&mut self, input: &[u8]) -> Result<Progress, ContentDecodingError> {
         let mut held = std::mem::take(&mut self.held);
         let start = held.len();
         held.resize(HELD_BETWEEN_STAGES, 0);
@@ -361,18 +370,22 @@ impl Stage {
 /// Decodes a complete body.
 ///
 /// # Errors
-/// As of [`Undo`].
-pub fn undo_all(codings: &[OriginCoding], mut body: &[u8], limits: UndoLimits) -> Result<Vec<u8>, UndoError> {
-    let mut undo = Undo::new(codings, limits)?;
+/// As of [`ContentDecoder`].
+pub fn decode_content(
+    codings: &[OriginCoding],
+    mut body: &[u8],
+    limits: ContentDecodingLimits,
+) -> Result<Vec<u8>, ContentDecodingError> {
+    let mut content_decoder = ContentDecoder::new(codings, limits)?;
     let mut out = Vec::new();
     loop {
-        let step = undo.push(body, &mut out)?;
+        let step = content_decoder.push(body, &mut out)?;
         body = &body[step.consumed..];
         if !step.more {
             break;
         }
     }
-    undo.finish()?;
+    content_decoder.finish()?;
     Ok(out)
 }
 

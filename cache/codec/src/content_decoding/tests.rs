@@ -50,15 +50,19 @@ fn apply(coding: OriginCoding, data: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes `coded` in pieces of `size` bytes.
-fn undo_split(codings: &[OriginCoding], coded: &[u8], size: usize) -> Result<Vec<u8>, UndoError> {
-    let mut undo = Undo::new(codings, UndoLimits::default())?;
+fn decode_split(
+    codings: &[OriginCoding],
+    coded: &[u8],
+    size: usize,
+) -> Result<Vec<u8>, ContentDecodingError> {
+    let mut content_decoder = ContentDecoder::new(codings, ContentDecodingLimits::default())?;
     let mut out = Vec::new();
     for chunk in coded.chunks(size) {
         let mut rest = chunk;
         loop {
             let before = out.len();
-            let step = undo.push(rest, &mut out)?;
-            assert!(out.len() - before <= Undo::MAX_STEP);
+            let step = content_decoder.push(rest, &mut out)?;
+            assert!(out.len() - before <= ContentDecoder::MAX_STEP);
             rest = &rest[step.consumed..];
             if !step.more {
                 break;
@@ -66,7 +70,7 @@ fn undo_split(codings: &[OriginCoding], coded: &[u8], size: usize) -> Result<Vec
         }
         assert!(rest.is_empty());
     }
-    undo.finish()?;
+    content_decoder.finish()?;
     Ok(out)
 }
 
@@ -83,7 +87,7 @@ fn each_coding_is_decoded_however_the_input_is_split() {
         let coded = apply(coding, &body);
         for size in [1, 7, 4096, coded.len()] {
             assert!(
-                undo_split(&[coding], &coded, size).unwrap() == body,
+                decode_split(&[coding], &coded, size).unwrap() == body,
                 "{coding} {size}"
             );
         }
@@ -95,15 +99,15 @@ fn deflate_is_zlib_or_raw() {
     for level in [0, 1, 9] {
         for body in [page(100_000), b"x".to_vec(), Vec::new()] {
             let raw = raw_deflate(&body, level);
-            assert_eq!(undo_split(&[OriginCoding::Deflate], &raw, 1), Ok(body.clone()));
+            assert_eq!(decode_split(&[OriginCoding::Deflate], &raw, 1), Ok(body.clone()));
             assert_eq!(
-                undo_split(&[OriginCoding::Deflate], &raw, usize::MAX),
+                decode_split(&[OriginCoding::Deflate], &raw, usize::MAX),
                 Ok(body.clone())
             );
         }
     }
     assert_eq!(
-        undo_split(&[OriginCoding::Deflate], &zlib(b""), 1),
+        decode_split(&[OriginCoding::Deflate], &zlib(b""), 1),
         Ok(Vec::new())
     );
 }
@@ -113,14 +117,17 @@ fn gzip_members_follow_each_other() {
     let coded = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
     for size in [1, 5, 1000] {
         assert_eq!(
-            undo_split(&[OriginCoding::Gzip], &coded, size).unwrap(),
+            decode_split(&[OriginCoding::Gzip], &coded, size).unwrap(),
             b"one two"
         );
     }
     // Zero padding and other garbage after the last member.
     for junk in [&[0; 512][..], b"<!-- cached -->", b"\x1fx"] {
         let padded = [coded.as_slice(), junk].concat();
-        assert_eq!(undo_split(&[OriginCoding::Gzip], &padded, 3).unwrap(), b"one two");
+        assert_eq!(
+            decode_split(&[OriginCoding::Gzip], &padded, 3).unwrap(),
+            b"one two"
+        );
     }
 }
 
@@ -135,13 +142,19 @@ fn gzip_header_fields_are_skipped() {
     encoder.write_all(b"body").unwrap();
     let coded = encoder.finish().unwrap();
     for size in [1, 1000] {
-        assert_eq!(undo_split(&[OriginCoding::Gzip], &coded, size).unwrap(), b"body");
+        assert_eq!(
+            decode_split(&[OriginCoding::Gzip], &coded, size).unwrap(),
+            b"body"
+        );
     }
     // FHCRC and an empty FEXTRA, which the builder does not write.
     let mut plain = gzip(b"body");
     plain[3] = 0x06;
     let with_crc = [&plain[..10], &[0, 0], &[0xaa, 0xbb], &plain[10..]].concat();
-    assert_eq!(undo_split(&[OriginCoding::Gzip], &with_crc, 1).unwrap(), b"body");
+    assert_eq!(
+        decode_split(&[OriginCoding::Gzip], &with_crc, 1).unwrap(),
+        b"body"
+    );
 }
 
 /// Written by hand after RFC 1952, RFC 7932 and RFC 8878: a fixed Huffman block and two uncompressed ones.
@@ -149,17 +162,17 @@ fn gzip_header_fields_are_skipped() {
 fn golden_vectors() {
     let gz = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b\x4c\x4a\x06\x00\xc2\x41\x24\x35\x03\x00\x00\x00";
     assert_eq!(
-        undo_all(&[OriginCoding::Gzip], gz, UndoLimits::default()).unwrap(),
+        decode_content(&[OriginCoding::Gzip], gz, ContentDecodingLimits::default()).unwrap(),
         b"abc"
     );
     let br = b"\x0b\x01\x80abc\x03";
     assert_eq!(
-        undo_all(&[OriginCoding::Brotli], br, UndoLimits::default()).unwrap(),
+        decode_content(&[OriginCoding::Brotli], br, ContentDecodingLimits::default()).unwrap(),
         b"abc"
     );
     let zst = b"\x28\xb5\x2f\xfd\x20\x03\x19\x00\x00abc";
     assert_eq!(
-        undo_all(&[OriginCoding::Zstd], zst, UndoLimits::default()).unwrap(),
+        decode_content(&[OriginCoding::Zstd], zst, ContentDecodingLimits::default()).unwrap(),
         b"abc"
     );
 }
@@ -171,14 +184,17 @@ fn zstd_frames_follow_each_other_and_windows_are_bounded() {
         apply(OriginCoding::Zstd, b"two"),
     ]
     .concat();
-    assert_eq!(undo_split(&[OriginCoding::Zstd], &coded, 1).unwrap(), b"one two");
+    assert_eq!(
+        decode_split(&[OriginCoding::Zstd], &coded, 1).unwrap(),
+        b"one two"
+    );
     let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
     encoder.window_log(24).unwrap();
     encoder.write_all(&page(200_000)).unwrap();
     let coded = encoder.finish().unwrap();
     assert_eq!(
-        undo_split(&[OriginCoding::Zstd], &coded, 1000),
-        Err(UndoError::Corrupt(OriginCoding::Zstd))
+        decode_split(&[OriginCoding::Zstd], &coded, 1000),
+        Err(ContentDecodingError::Corrupt(OriginCoding::Zstd))
     );
 }
 
@@ -186,15 +202,15 @@ fn zstd_frames_follow_each_other_and_windows_are_bounded() {
 fn empty_inputs_change_nothing() {
     for coding in ALL {
         let coded = apply(coding, &page(50_000));
-        let mut undo = Undo::new(&[coding], UndoLimits::default()).unwrap();
+        let mut content_decoder = ContentDecoder::new(&[coding], ContentDecodingLimits::default()).unwrap();
         let mut out = Vec::new();
         let (head, tail) = coded.split_at(coded.len() / 2);
         for part in [head, tail] {
-            let step = undo.push(part, &mut out).unwrap();
+            let step = content_decoder.push(part, &mut out).unwrap();
             assert_eq!((step.consumed, step.more), (part.len(), false));
             for _ in 0..100 {
                 assert_eq!(
-                    undo.push(&[], &mut out),
+                    content_decoder.push(&[], &mut out),
                     Ok(Step {
                         consumed: 0,
                         more: false
@@ -202,7 +218,7 @@ fn empty_inputs_change_nothing() {
                 );
             }
         }
-        assert_eq!(undo.finish(), Ok(()));
+        assert_eq!(content_decoder.finish(), Ok(()));
         assert!(out == page(50_000));
     }
 }
@@ -215,20 +231,20 @@ fn several_codings_are_decoded_in_reverse_order() {
         .iter()
         .fold(body.clone(), |data, coding| apply(*coding, &data));
     for size in [1, 997, coded.len()] {
-        assert!(undo_split(&stack, &coded, size).unwrap() == body);
+        assert!(decode_split(&stack, &coded, size).unwrap() == body);
     }
     assert_eq!(
-        Undo::new(&[OriginCoding::Gzip; 4], UndoLimits::default()).err(),
-        Some(UndoError::TooManyCodings(4))
+        ContentDecoder::new(&[OriginCoding::Gzip; 4], ContentDecodingLimits::default()).err(),
+        Some(ContentDecodingError::TooManyCodings(4))
     );
-    assert_eq!(undo_split(&[], b"plain", 2).unwrap(), b"plain");
+    assert_eq!(decode_split(&[], b"plain", 2).unwrap(), b"plain");
 }
 
 #[test]
 fn an_empty_body_is_empty_in_any_coding() {
     for coding in ALL {
         assert_eq!(
-            undo_all(&[coding, coding], b"", UndoLimits::default()),
+            decode_content(&[coding, coding], b"", ContentDecodingLimits::default()),
             Ok(Vec::new())
         );
     }
@@ -246,8 +262,8 @@ fn every_truncation_is_an_error() {
         let coded = apply(coding, &body);
         for length in 1..coded.len() {
             assert_eq!(
-                undo_all(&[coding], &coded[..length], UndoLimits::default()),
-                Err(UndoError::Truncated(coding)),
+                decode_content(&[coding], &coded[..length], ContentDecodingLimits::default()),
+                Err(ContentDecodingError::Truncated(coding)),
                 "{coding} {length}"
             );
         }
@@ -256,8 +272,8 @@ fn every_truncation_is_an_error() {
     let cut = &twice[..twice.len() / 2];
     let stack = [OriginCoding::Gzip, OriginCoding::Gzip];
     assert_eq!(
-        undo_all(&stack, cut, UndoLimits::default()),
-        Err(UndoError::Truncated(OriginCoding::Gzip))
+        decode_content(&stack, cut, ContentDecodingLimits::default()),
+        Err(ContentDecodingError::Truncated(OriginCoding::Gzip))
     );
 }
 
@@ -269,28 +285,31 @@ fn corrupt_data_is_an_error_for_all_later_calls() {
         (OriginCoding::Deflate, vec![0xff; 40]),
         (OriginCoding::Brotli, vec![0xff; 40]),
     ] {
-        let mut undo = Undo::new(&[coding], UndoLimits::default()).unwrap();
+        let mut content_decoder = ContentDecoder::new(&[coding], ContentDecodingLimits::default()).unwrap();
         let mut out = Vec::new();
-        let error = Err(UndoError::Corrupt(coding));
-        assert_eq!(undo.push(&data, &mut out), error.clone(), "{coding}");
-        assert_eq!(undo.push(b"", &mut out), error);
-        assert_eq!(undo.finish(), Err(UndoError::Corrupt(coding)));
+        let error = Err(ContentDecodingError::Corrupt(coding));
+        assert_eq!(content_decoder.push(&data, &mut out), error.clone(), "{coding}");
+        assert_eq!(content_decoder.push(b"", &mut out), error);
+        assert_eq!(
+            content_decoder.finish(),
+            Err(ContentDecodingError::Corrupt(coding))
+        );
     }
     let mut bad_sum = gzip(&page(1000));
     let at = bad_sum.len() - 6;
     bad_sum[at] ^= 1;
     assert_eq!(
-        undo_all(&[OriginCoding::Gzip], &bad_sum, UndoLimits::default()),
-        Err(UndoError::Corrupt(OriginCoding::Gzip))
+        decode_content(&[OriginCoding::Gzip], &bad_sum, ContentDecodingLimits::default()),
+        Err(ContentDecodingError::Corrupt(OriginCoding::Gzip))
     );
 }
 
 #[test]
 fn decompression_bombs_are_stopped_at_the_limit() {
     let zeros = vec![0; 40 << 20];
-    let limits = UndoLimits {
+    let limits = ContentDecodingLimits {
         free_output: ByteCount::mib(1),
-        ..UndoLimits::default()
+        ..ContentDecodingLimits::default()
     };
     for coding in [
         OriginCoding::Brotli,
@@ -299,26 +318,26 @@ fn decompression_bombs_are_stopped_at_the_limit() {
         OriginCoding::Zstd,
     ] {
         let coded = apply(coding, &zeros);
-        let mut undo = Undo::new(&[coding], limits).unwrap();
+        let mut content_decoder = ContentDecoder::new(&[coding], limits).unwrap();
         let (mut rest, mut out, mut total) = (coded.as_slice(), Vec::new(), 0);
         let error = loop {
-            match undo.push(rest, &mut out) {
+            match content_decoder.push(rest, &mut out) {
                 Ok(step) => rest = &rest[step.consumed..],
                 Err(error) => break error,
             }
-            assert!(out.len() <= Undo::MAX_STEP);
+            assert!(out.len() <= ContentDecoder::MAX_STEP);
             total += out.len() as u64;
             out.clear();
         };
-        assert!(matches!(error, UndoError::TooLarge(_)), "{coding}");
+        assert!(matches!(error, ContentDecodingError::TooLarge(_)), "{coding}");
         assert!(total <= (200 * coded.len() as u64).max(1 << 20));
     }
     // A nested bomb: the small result of the inner coding does not hide that of the outer coding.
     let nested = gzip(&gzip(&zeros));
     let stack = [OriginCoding::Gzip, OriginCoding::Gzip];
     assert!(matches!(
-        undo_all(&stack, &nested, limits),
-        Err(UndoError::TooLarge(_))
+        decode_content(&stack, &nested, limits),
+        Err(ContentDecodingError::TooLarge(_))
     ));
 }
 
@@ -327,7 +346,7 @@ fn bytes_after_the_end_are_ignored() {
     for coding in [OriginCoding::Brotli, OriginCoding::Deflate, OriginCoding::Gzip] {
         let coded = [apply(coding, b"abc"), b"<!-- junk -->".to_vec()].concat();
         for size in [1, 1000] {
-            assert_eq!(undo_split(&[coding], &coded, size).unwrap(), b"abc");
+            assert_eq!(decode_split(&[coding], &coded, size).unwrap(), b"abc");
         }
     }
 }
@@ -354,7 +373,7 @@ fn damaged_data_never_panics() {
                 let at = random(bad.len());
                 bad[at] ^= 1 << random(8);
             }
-            let _ = undo_all(&[coding], &bad, UndoLimits::default());
+            let _ = decode_content(&[coding], &bad, ContentDecodingLimits::default());
         }
     }
 }
@@ -381,7 +400,7 @@ proptest! {
         size in 1_usize..3_000,
     ) {
         let coded = codings.iter().fold(body.clone(), |data, coding| apply(*coding, &data));
-        prop_assert!(undo_split(&codings, &coded, size).unwrap() == body);
+        prop_assert!(decode_split(&codings, &coded, size).unwrap() == body);
     }
 
     #[test]
@@ -389,6 +408,6 @@ proptest! {
         input in prop::collection::vec(any::<u8>(), 0..2_000),
         coding in prop::sample::select(ALL.to_vec()),
     ) {
-        let _ = undo_all(&[coding], &input, UndoLimits::default());
+        let _ = decode_content(&[coding], &input, ContentDecodingLimits::default());
     }
 }

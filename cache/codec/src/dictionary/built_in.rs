@@ -5,7 +5,7 @@ use longhaul_types::ContentHash;
 use super::{Fit, Media, kept::kept};
 
 /// A dictionary that is part of the program.
-pub(crate) struct Shipped {
+pub(crate) struct BuiltInDictionary {
     pub(crate) hash: ContentHash,
     /// Length in bytes after decompression.
     pub(super) length: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Shipped {
     packed: &'static [u8],
 }
 
-impl Shipped {
+impl BuiltInDictionary {
     /// Contents of the dictionary; `None` only if the program itself is damaged.
     pub(crate) fn contents(&self) -> Option<Bytes> {
         kept(self.hash, || {
@@ -28,8 +28,8 @@ impl Shipped {
 
 /// The most common release of a library is last, nearest to the body. A library is recognised by its first
 /// comment or, if the comment was removed, by other text near its beginning.
-pub(super) static ALL: [Shipped; 8] = [
-    Shipped {
+pub(super) static ALL: [BuiltInDictionary; 8] = [
+    BuiltInDictionary {
         hash: hash("f4b94ac45730882b36957443dab1759ecf25f657bae02a1da3281002e339d923"),
         length: 117_833,
         set: 1,
@@ -37,7 +37,7 @@ pub(super) static ALL: [Shipped; 8] = [
         fit: Fit::Any,
         packed: include_bytes!("styles.zst"),
     },
-    Shipped {
+    BuiltInDictionary {
         hash: hash("5519969b5ce9bce686bca620380189d195003b934e85985923aa1c114cc168c5"),
         length: 516_524,
         set: 1,
@@ -50,7 +50,7 @@ pub(super) static ALL: [Shipped; 8] = [
         ]),
         packed: include_bytes!("bootstrap-css.zst"),
     },
-    Shipped {
+    BuiltInDictionary {
         hash: hash("e4ce0b1697787e5515d112a854e31ba5cc208b1cfd564c081d3c18a2419c9930"),
         length: 193_314,
         set: 1,
@@ -58,7 +58,7 @@ pub(super) static ALL: [Shipped; 8] = [
         fit: Fit::Naming(&["font awesome", "fontawesome"]),
         packed: include_bytes!("font-awesome.zst"),
     },
-    Shipped {
+    BuiltInDictionary {
         hash: hash("254b02a79f2cff625de87bdc73343162ad2c2486e5adfb2b36e6bedb33dd83f7"),
         length: 32_130,
         set: 1,
@@ -66,7 +66,7 @@ pub(super) static ALL: [Shipped; 8] = [
         fit: Fit::Naming(&["jquery ui", "jqueryui.com"]),
         packed: include_bytes!("jquery-ui-css.zst"),
     },
-    Shipped {
+    BuiltInDictionary {
         hash: hash("ac6fb46cb4eb072cf0fc89eab3ec37afa774dd39de5419d39ae351a97efdb78b"),
         length: 297_873,
         set: 1,
@@ -79,7 +79,7 @@ pub(super) static ALL: [Shipped; 8] = [
         ]),
         packed: include_bytes!("jquery.zst"),
     },
-    Shipped {
+    BuiltInDictionary {
         hash: hash("24cdae1b8c3d61fdb32ba762455e7ced994bf180f2f9383dc3f5ca1a3249c0d9"),
         length: 255_084,
         set: 1,
@@ -87,7 +87,7 @@ pub(super) static ALL: [Shipped; 8] = [
         fit: Fit::Naming(&["jquery ui", "jqueryui.com"]),
         packed: include_bytes!("jquery-ui.zst"),
     },
-    Shipped {
+    BuiltInDictionary {
         hash: hash("b5b15d3f49168bb429a86298f260abaee4ccf623c61f1a40e966ed37d23de705"),
         length: 182_964,
         set: 1,
@@ -100,7 +100,7 @@ pub(super) static ALL: [Shipped; 8] = [
         ]),
         packed: include_bytes!("bootstrap-js.zst"),
     },
-    Shipped {
+    BuiltInDictionary {
         hash: hash("8b886415451fce1baf896f25d99c57a2d209957e53c21021886e1ce464079de5"),
         length: 107_421,
         set: 1,

@@ -12,19 +12,19 @@
 //! let hash = dictionary::all().next().unwrap();
 //! assert!(dictionary::find(&hash.as_bytes()[..6]).is_some());
 //! ```
+mod built_in;
 mod fit;
 mod kept;
-mod shipped;
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
 use longhaul_types::ContentHash;
 
-use self::shipped::ALL;
+use self::built_in::ALL;
 pub(crate) use self::{
+    built_in::BuiltInDictionary,
     fit::{Fit, Media},
-    shipped::Shipped,
 };
 
 /// Newest dictionary set of this version.
@@ -32,7 +32,7 @@ pub const NEWEST_SET: u32 = 1;
 
 /// Content hashes of all dictionaries of this version.
 pub fn all() -> impl Iterator<Item = ContentHash> {
-    ALL.iter().map(|shipped| shipped.hash)
+    ALL.iter().map(|dictionary| dictionary.hash)
 }
 
 /// True if the content hash of a dictionary begins with `prefix`.
@@ -51,17 +51,22 @@ pub fn made_for(content_type: &str, first: &[u8]) -> Vec<Bytes> {
     fitting
         .into_iter()
         .flatten()
-        .filter_map(Shipped::contents)
+        .filter_map(BuiltInDictionary::contents)
         .collect()
 }
 
-fn named(prefix: &[u8]) -> Option<&'static Shipped> {
+fn named(prefix: &[u8]) -> Option<&'static BuiltInDictionary> {
     ALL.iter()
-        .find(|shipped| !prefix.is_empty() && shipped.hash.as_bytes().starts_with(prefix))
+        .find(|dictionary| !prefix.is_empty() && dictionary.hash.as_bytes().starts_with(prefix))
 }
 
 /// Dictionaries of a set for texts of this kind that begin with `first`.
-pub(crate) fn fitting(set: u32, media: Media, first: &[u8]) -> impl Iterator<Item = &'static Shipped> {
-    ALL.iter()
-        .filter(move |shipped| shipped.set <= set && shipped.media == media && shipped.fit.suits(first))
+pub(crate) fn fitting(
+    set: u32,
+    media: Media,
+    first: &[u8],
+) -> impl Iterator<Item = &'static BuiltInDictionary> {
+    ALL.iter().filter(move |dictionary| {
+        dictionary.set <= set && dictionary.media == media && dictionary.fit.suits(first)
+    })
 }

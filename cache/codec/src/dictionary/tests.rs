@@ -47,10 +47,10 @@ const FIRST_SET: [(usize, &str); 8] = [
 fn dictionary_contents_match_their_pinned_hashes() {
     let here: Vec<_> = ALL
         .iter()
-        .map(|shipped| {
-            let contents = find(shipped.hash.as_bytes()).unwrap();
+        .map(|dictionary| {
+            let contents = find(dictionary.hash.as_bytes()).unwrap();
             (
-                shipped.set,
+                dictionary.set,
                 contents.len(),
                 ContentHash::of(&contents).to_string(),
             )
@@ -58,7 +58,7 @@ fn dictionary_contents_match_their_pinned_hashes() {
         .collect();
     let first = FIRST_SET.map(|(bytes, hash)| (1, bytes, hash.to_owned()));
     assert_eq!(here, first);
-    assert!(ALL.iter().all(|shipped| shipped.set <= NEWEST_SET));
+    assert!(ALL.iter().all(|dictionary| dictionary.set <= NEWEST_SET));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn unpacked_dictionaries_use_bounded_memory() {
 fn libraries_are_recognised_by_their_banner() {
     let fitting = |media, first: &[u8]| {
         fitting(1, media, first)
-            .filter(|shipped| shipped.fit != Fit::Any)
+            .filter(|dictionary| dictionary.fit != Fit::Any)
             .count()
     };
     let banner = b"/*! jQuery v2.1.4 | (c) 2005, 2015 jQuery Foundation, Inc. | jquery.org/license */";
@@ -116,8 +116,8 @@ fn libraries_are_recognised_by_their_banner() {
 /// Fragments of three sites may still be numbers or addresses; the trainer removes those.
 #[test]
 fn dictionaries_of_fragments_hold_no_addresses_and_no_long_numbers() {
-    for shipped in ALL.iter().filter(|shipped| shipped.fit == Fit::Any) {
-        let contents = shipped.contents().unwrap();
+    for dictionary in ALL.iter().filter(|dictionary| dictionary.fit == Fit::Any) {
+        let contents = dictionary.contents().unwrap();
         let digits = contents
             .split(|byte| !byte.is_ascii_digit())
             .map(<[u8]>::len)
@@ -155,7 +155,7 @@ fn coded(body: &[u8], content_type: &str, kbps: u64, set: u32, length: Option<u6
 
 fn decoded(finished: &Finished, mut wire: &[u8]) -> Vec<u8> {
     let base = match finished.base {
-        Some(Base::Shipped(hash)) => find(&hash.as_bytes()[..6]).unwrap(),
+        Some(Base::BuiltInDictionary(hash)) => find(&hash.as_bytes()[..6]).unwrap(),
         Some(Base::Offered(_)) | None => Bytes::new(),
     };
     let mut decoder = BodyDecoder::with_base(KEY, finished.coding, BodyLimits::default(), &base);
@@ -179,7 +179,7 @@ fn a_style_sheet_of_a_new_site_gets_smaller() {
     let (finished, wire) = coded(STYLES, "text/css", 40, 1, None);
     let (alone, without) = coded(STYLES, "text/css", 40, 0, None);
     assert_eq!((finished.coding, alone.coding), (Coding::Brotli, Coding::Brotli));
-    assert!(matches!(finished.base, Some(Base::Shipped(_))));
+    assert!(matches!(finished.base, Some(Base::BuiltInDictionary(_))));
     assert_eq!(alone.base, None);
     assert!(
         wire.len() + 8 < without.len(),
@@ -193,7 +193,10 @@ fn a_style_sheet_of_a_new_site_gets_smaller() {
 
 /// Another release: parts of the shipped ones after another banner.
 fn release() -> Vec<u8> {
-    let jquery = ALL.iter().find(|shipped| shipped.length == 297_873).unwrap();
+    let jquery = ALL
+        .iter()
+        .find(|dictionary| dictionary.length == 297_873)
+        .unwrap();
     let contents = jquery.contents().unwrap();
     let mut release = b"/*! jQuery v3.9.9 | (c) OpenJS Foundation */".to_vec();
     release.extend_from_slice(&contents[210_500..240_000]);
@@ -207,7 +210,7 @@ fn another_release_of_a_library_costs_its_difference() {
     for (kbps, length) in [(40, None), (384, Some(81_544)), (10_000, None)] {
         let (finished, wire) = coded(&release, "application/javascript", kbps, 1, length);
         assert!(
-            matches!(finished.base, Some(Base::Shipped(_))),
+            matches!(finished.base, Some(Base::BuiltInDictionary(_))),
             "at {kbps} kbit/s"
         );
         assert!(wire.len() < 600, "{} bytes at {kbps} kbit/s", wire.len());

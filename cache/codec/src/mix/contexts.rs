@@ -1,7 +1,7 @@
 //! Contexts of the model, computed after every byte.
 
 use super::matcher::Past;
-use super::syntax::{Place, Syntax};
+use super::syntax::{Syntax, SyntaxPosition};
 
 /// Number of hashed contexts.
 pub(super) const CONTEXTS: usize = 14;
@@ -74,9 +74,9 @@ impl Contexts {
         let c1 = c & 0xff;
         let (open, outer) = s.open_tags();
         let code = s.is_code();
-        let scope = if s.place == Place::Text && code {
+        let scope = if s.place == SyntaxPosition::Text && code {
             hash3(s.key, s.bracket(), u32::from(s.quote))
-        } else if s.place == Place::Text {
+        } else if s.place == SyntaxPosition::Text {
             open
         } else {
             hash2(s.tag, s.attribute)

@@ -11,7 +11,7 @@ use super::history;
 use super::logistic::{squash, stretch};
 use super::matcher::{Matcher, Past};
 use super::mixer::Mixer;
-use super::slots::{Bucket, Place, Slots};
+use super::slots::{Bucket, SlotPosition, Slots};
 use super::table::TableSize;
 
 /// Hashed contexts and the two direct ones (orders 0 and 1).
@@ -53,7 +53,7 @@ pub(super) struct Model {
     order0: [u8; 256],
     order1: Vec<[u8; 256]>,
     buckets: [Bucket; CONTEXTS],
-    places: [Place; CONTEXTS],
+    places: [SlotPosition; CONTEXTS],
     states: [u8; HISTORIES],
     counters: Vec<[Counter; 256]>,
     inputs: [i16; INPUTS],
@@ -88,7 +88,7 @@ impl Model {
             order0: [0; 256],
             order1: vec![[0; 256]; 256],
             buckets: [[0; 16]; CONTEXTS],
-            places: [Place::default(); CONTEXTS],
+            places: [SlotPosition::default(); CONTEXTS],
             states: [0; HISTORIES],
             counters: vec![first; HISTORIES],
             inputs: [0; INPUTS],

@@ -13,7 +13,7 @@ struct Line([Bucket; 4]);
 
 /// Location of a bucket.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct SlotPosition {
     line: u32,
     way: u8,
 }
@@ -44,11 +44,11 @@ impl Slots {
     /// Returns the bucket of a hash. If there is none, returns an empty bucket and the place of the bucket with
     /// the fewest observations, which it replaces.
     #[inline]
-    pub(super) fn find(&self, hash: u32) -> (Place, Bucket) {
+    pub(super) fn find(&self, hash: u32) -> (SlotPosition, Bucket) {
         let number = hash >> self.shift;
         let line = &self.lines[number as usize].0;
         let check = (hash as u8).wrapping_mul(0x9d) ^ (hash >> 8) as u8;
-        let place = |way| Place { line: number, way };
+        let place = |way| SlotPosition { line: number, way };
         for (way, bucket) in (0..).zip(line) {
             if bucket[0] == check {
                 return (place(way), *bucket);
@@ -71,7 +71,7 @@ impl Slots {
 
     /// Writes a bucket back.
     #[inline]
-    pub(super) fn put(&mut self, place: Place, bucket: Bucket) {
+    pub(super) fn put(&mut self, place: SlotPosition, bucket: Bucket) {
         self.lines[place.line as usize].0[usize::from(place.way & 3)] = bucket;
     }
 }

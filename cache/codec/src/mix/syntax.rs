@@ -4,7 +4,7 @@
 const DEPTH: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SyntaxPosition {
     /// Between tags, or before any tag.
     Text,
     /// After `<`.
@@ -17,7 +17,7 @@ pub(super) enum Place {
 
 /// State of the parser. Hashes are 0 if there is no value.
 pub(super) struct Syntax {
-    pub(super) place: Place,
+    pub(super) place: SyntaxPosition,
     /// The open quotation mark, or 0.
     pub(super) quote: u8,
     /// Hashes of the current word and of the previous word.
@@ -75,7 +75,7 @@ const VOID: [u32; 6] = [
 impl Syntax {
     pub(super) fn new() -> Self {
         Self {
-            place: Place::Text,
+            place: SyntaxPosition::Text,
             quote: 0,
             word: 0,
             word_before: 0,
@@ -122,10 +122,10 @@ impl Syntax {
         self.update_line(byte);
         self.update_word(byte);
         match self.place {
-            Place::Text => self.text(byte),
-            Place::Name => self.name(byte),
-            Place::Tag => self.tag(byte),
-            Place::Value => self.value(byte),
+            SyntaxPosition::Text => self.text(byte),
+            SyntaxPosition::Name => self.name(byte),
+            SyntaxPosition::Tag => self.tag(byte),
+            SyntaxPosition::Value => self.value(byte),
         }
         self.last = byte;
     }
@@ -155,7 +155,7 @@ impl Syntax {
             && (byte.is_ascii_alphabetic() || byte == b'/' || byte == b'!')
             && (!self.script || byte == b'/')
         {
-            self.place = Place::Name;
+            self.place = SyntaxPosition::Name;
             self.closing = byte == b'/';
             self.markup |= byte != b'/';
             self.script = false;
@@ -219,7 +219,7 @@ impl Syntax {
         match byte {
             b'>' => self.end_tag(),
             b' ' | b'\n' | b'\t' | b'\r' => {
-                self.place = Place::Tag;
+                self.place = SyntaxPosition::Tag;
                 self.token = 0;
             }
             _ => self.tag = mix(self.tag, byte.to_ascii_lowercase()),
@@ -235,7 +235,7 @@ impl Syntax {
             b'=' => {
                 self.attribute = self.token;
                 self.token = 0;
-                self.place = Place::Value;
+                self.place = SyntaxPosition::Value;
                 self.quote = 0;
             }
             _ => self.token = mix(self.token, byte),
@@ -248,14 +248,14 @@ impl Syntax {
                 b'"' | b'\'' if self.last == b'=' => self.quote = byte,
                 b'>' => self.end_tag(),
                 b' ' | b'\n' => {
-                    self.place = Place::Tag;
+                    self.place = SyntaxPosition::Tag;
                     self.token = 0;
                 }
                 _ => self.token = mix(self.token, byte),
             }
         } else if byte == self.quote {
             self.quote = 0;
-            self.place = Place::Tag;
+            self.place = SyntaxPosition::Tag;
             self.token = 0;
         } else {
             self.token = mix(self.token, byte);
@@ -263,7 +263,7 @@ impl Syntax {
     }
 
     fn end_tag(&mut self) {
-        self.place = Place::Text;
+        self.place = SyntaxPosition::Text;
         self.quote = 0;
         self.token = 0;
         if self.closing {

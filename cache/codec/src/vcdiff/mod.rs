@@ -6,10 +6,10 @@
 //! other bytes.
 //!
 //! ```
-//! use longhaul_codec::vcdiff::{self, Effort, Limits};
+//! use longhaul_codec::vcdiff::{self, DeltaEffort, Limits};
 //!
 //! let (old, new) = (b"an old text of some length", b"a new text of some length");
-//! let delta = vcdiff::encode(old, new, Effort::Best);
+//! let delta = vcdiff::encode(old, new, DeltaEffort::Best);
 //! assert_eq!(vcdiff::decode(old, &delta, Limits::default()).unwrap(), new);
 //! ```
 mod adler;
@@ -22,5 +22,5 @@ mod limits;
 mod table;
 
 pub use decode::{Decoder, Event, decode};
-pub use encode::{Checksum, Effort, MAX_SOURCE_SEGMENT, MAX_TARGET_WINDOW, encode, encode_with};
+pub use encode::{Checksum, DeltaEffort, MAX_SOURCE_SEGMENT, MAX_TARGET_WINDOW, encode, encode_with};
 pub use limits::{DecodeError, Limits, Section};

@@ -6,7 +6,8 @@ use longhaul_types::{
 };
 
 use super::{
-    HASH_SIZE, MAX_BASED_WINDOW, Place, base_tail, parse_size_field, whole_hash, window_hash, window_limits,
+    HASH_SIZE, MAX_BASED_WINDOW, WindowPosition, base_tail, parse_size_field, whole_hash, window_hash,
+    window_limits,
 };
 use crate::{
     brotli::BasedBrotli,
@@ -104,7 +105,7 @@ enum State {
 struct Header {
     length: usize,
     coded: usize,
-    place: Place,
+    position: WindowPosition,
     hash: [u8; HASH_SIZE],
 }
 
@@ -246,7 +247,7 @@ impl BodyDecoder {
             Err(VarintError::NotShortest) => return Err(malformed),
         };
         let (most, most_coded) = window_limits(self.has_base);
-        let (length, place) = parse_size_field(field, most).ok_or(malformed)?;
+        let (length, position) = parse_size_field(field, most).ok_or(malformed)?;
         if self.offset.saturating_add(length as u64) > self.limits.max_body.bytes() {
             return Err(DecodeError::TooLarge(self.limits.max_body));
         }
@@ -266,7 +267,7 @@ impl BodyDecoder {
         Ok(hash.map(|hash| Header {
             length,
             coded,
-            place,
+            position,
             hash,
         }))
     }
@@ -278,15 +279,15 @@ impl BodyDecoder {
             .decompressor
             .decode(coded, header.length)
             .map_err(|Corrupt| mismatch)?;
-        self.state = match header.place {
-            Place::Inner => {
+        self.state = match header.position {
+            WindowPosition::Inner => {
                 if window_hash(&self.key, self.offset, &decoded) != header.hash {
                     return Err(mismatch);
                 }
                 self.whole.update(&decoded);
                 State::Header
             }
-            Place::Last => {
+            WindowPosition::Last => {
                 // The hasher must keep its state before an invalid window, for `resume`.
                 let mut whole = self.whole.clone();
                 whole.update(&decoded);

@@ -2,8 +2,8 @@
 use longhaul_types::{ByteCount, ContentHash, varint};
 
 use super::{
-    CodedBody, HASH_SIZE, MAX_WINDOW, Place, Replay, SMALL_WINDOW, base_tail, size_field, whole_hash,
-    window_hash, window_limits,
+    CodedBody, HASH_SIZE, MAX_WINDOW, Replay, SMALL_WINDOW, WindowPosition, base_tail, size_field,
+    whole_hash, window_hash, window_limits,
 };
 use crate::{
     coding::{After, Coder, Coding, EncodeError},
@@ -186,7 +186,7 @@ impl BodyEncoder {
     fn emit(&mut self, wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         self.whole.update(&self.pending);
         let hash = window_hash(&self.key, self.offset, &self.pending);
-        self.window(Place::Inner, &hash, wire)
+        self.window(WindowPosition::Inner, &hash, wire)
     }
 
     /// Appends the last window, and returns the content hash of the whole body.
@@ -200,23 +200,23 @@ impl BodyEncoder {
         if self.padding == Padding::Hiding {
             self.jitter = jitter(&self.key, chk);
         }
-        self.window(Place::Last, &hash, wire)?;
+        self.window(WindowPosition::Last, &hash, wire)?;
         Ok(chk)
     }
 
     fn window(
         &mut self,
-        place: Place,
+        position: WindowPosition,
         hash: &[u8; HASH_SIZE],
         wire: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
-        let after = match place {
-            Place::Inner => After::More,
-            Place::Last => After::End,
+        let after = match position {
+            WindowPosition::Inner => After::More,
+            WindowPosition::Last => After::End,
         };
         let length = self.pending.len();
         let start = wire.len();
-        varint::encode(size_field(length, place), wire);
+        varint::encode(size_field(length, position), wire);
         if length == 0 {
             if let Compressor::Replay(replay) = &mut self.compressor {
                 replay.code(length, after, &mut self.coded)?;

@@ -81,31 +81,35 @@ fn whole_hash(key: &[u8; 32], chk: ContentHash) -> [u8; HASH_SIZE] {
 
 /// Position of a window in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum WindowPosition {
     Inner,
     Last,
 }
 
 /// First field of a window.
-fn size_field(length: usize, place: Place) -> u64 {
+fn size_field(length: usize, position: WindowPosition) -> u64 {
     let size = match length {
         0 => 0,
         MAX_WINDOW => 2,
         length => 2 * (length as u64 + 1),
     };
-    size + u64::from(place == Place::Last)
+    size + u64::from(position == WindowPosition::Last)
 }
 
-/// Length and place from the first field of a window, if it is valid and the length is at most `most`.
-fn parse_size_field(field: u64, most: usize) -> Option<(usize, Place)> {
-    let place = if field % 2 == 1 { Place::Last } else { Place::Inner };
+/// Length and position from the first field of a window, if it is valid and the length is at most `most`.
+fn parse_size_field(field: u64, most: usize) -> Option<(usize, WindowPosition)> {
+    let position = if field % 2 == 1 {
+        WindowPosition::Last
+    } else {
+        WindowPosition::Inner
+    };
     match field / 2 {
-        0 if place == Place::Inner => None,
-        0 => Some((0, place)),
-        1 => Some((MAX_WINDOW, place)),
+        0 if position == WindowPosition::Inner => None,
+        0 => Some((0, position)),
+        1 => Some((MAX_WINDOW, position)),
         size => {
             let length = usize::try_from(size - 1).ok()?;
-            (length <= most && length != MAX_WINDOW).then_some((length, place))
+            (length <= most && length != MAX_WINDOW).then_some((length, position))
         }
     }
 }

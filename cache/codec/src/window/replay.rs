@@ -2,7 +2,7 @@
 use bytes::Bytes;
 use longhaul_types::{ContentHash, varint};
 
-use super::{BodyDecoder, BodyEvent, BodyLimits, HASH_SIZE, Place, parse_size_field, window_limits};
+use super::{BodyDecoder, BodyEvent, BodyLimits, HASH_SIZE, WindowPosition, parse_size_field, window_limits};
 use crate::coding::{After, Coding, EncodeError};
 
 /// The coded windows of a whole body without base.
@@ -21,7 +21,7 @@ pub struct CodedBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
     length: usize,
-    place: Place,
+    position: WindowPosition,
     /// Range of the coded bytes.
     start: usize,
     end: usize,
@@ -66,22 +66,27 @@ impl CodedBody {
         let mut windows: Vec<Window> = Vec::new();
         let (mut at, mut length) = (0, 0);
         while at < data.len() {
-            if windows.last().is_some_and(|last| last.place == Place::Last) {
+            if windows
+                .last()
+                .is_some_and(|last| last.position == WindowPosition::Last)
+            {
                 return None;
             }
-            let (head, place) = header(&data[at..])?;
+            let (head, position) = header(&data[at..])?;
             let start = at + head.size;
             let end = start.checked_add(head.coded).filter(|end| *end <= data.len())?;
             windows.push(Window {
                 length: head.length,
-                place,
+                position,
                 start,
                 end,
             });
             length += head.length as u64;
             at = end;
         }
-        let is_whole = windows.last().is_some_and(|last| last.place == Place::Last);
+        let is_whole = windows
+            .last()
+            .is_some_and(|last| last.position == WindowPosition::Last);
         is_whole.then_some(Self {
             coding,
             data,
@@ -119,10 +124,10 @@ struct Header {
 }
 
 /// Parses the fields of a window before its hash.
-fn header(wire: &[u8]) -> Option<(Header, Place)> {
+fn header(wire: &[u8]) -> Option<(Header, WindowPosition)> {
     let mut rest = wire;
     let (most, most_coded) = window_limits(false);
-    let (length, place) = parse_size_field(varint::decode(&mut rest).ok()?, most)?;
+    let (length, position) = parse_size_field(varint::decode(&mut rest).ok()?, most)?;
     let coded = if length == 0 {
         0
     } else {
@@ -133,7 +138,7 @@ fn header(wire: &[u8]) -> Option<(Header, Place)> {
         length,
         coded,
     };
-    ((coded > 0) == (length > 0) && coded <= most_coded).then_some((header, place))
+    ((coded > 0) == (length > 0) && coded <= most_coded).then_some((header, position))
 }
 
 /// A coder that returns stored results.
@@ -150,9 +155,9 @@ impl Replay {
     /// Decoded length of the next window, and whether it is the last.
     pub(crate) fn next(&self) -> Option<(usize, After)> {
         let window = self.body.windows.get(self.next)?;
-        let after = match window.place {
-            Place::Inner => After::More,
-            Place::Last => After::End,
+        let after = match window.position {
+            WindowPosition::Inner => After::More,
+            WindowPosition::Last => After::End,
         };
         Some((window.length, after))
     }

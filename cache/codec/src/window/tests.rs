@@ -86,7 +86,7 @@ fn encoders_and_decoders_are_send() {
     fn send<T: Send + 'static>() {}
     send::<BodyEncoder>();
     send::<BodyDecoder>();
-    send::<crate::Undo>();
+    send::<crate::ContentDecoder>();
     send::<crate::AdaptiveEncoder>();
 }
 
@@ -342,7 +342,7 @@ fn a_window_that_inflates_beyond_its_length_is_a_mismatch() {
     let brotli = brotli(18, &vec![0; 1 << 20]);
     for (coding, coded) in [(Coding::Zstd, bomb), (Coding::Brotli, brotli)] {
         let mut wire = Vec::new();
-        varint::encode(size_field(1000, Place::Inner), &mut wire);
+        varint::encode(size_field(1000, WindowPosition::Inner), &mut wire);
         varint::encode(coded.len() as u64, &mut wire);
         wire.extend_from_slice(&window_hash(&KEY, 0, &[0; 1000]));
         wire.extend_from_slice(&coded);
@@ -363,7 +363,7 @@ fn unused_coded_bytes_are_a_mismatch() {
             .unwrap();
         coded.push(0);
         let mut wire = Vec::new();
-        varint::encode(size_field(3, Place::Last), &mut wire);
+        varint::encode(size_field(3, WindowPosition::Last), &mut wire);
         varint::encode(coded.len() as u64, &mut wire);
         wire.extend_from_slice(ContentHash::of(b"abc").as_bytes());
         wire.extend_from_slice(&coded);
@@ -380,7 +380,7 @@ fn unused_coded_bytes_are_a_mismatch() {
 fn large_coder_windows_are_refused() {
     let coded = brotli(22, b"abc");
     let mut wire = Vec::new();
-    varint::encode(size_field(3, Place::Last), &mut wire);
+    varint::encode(size_field(3, WindowPosition::Last), &mut wire);
     varint::encode(coded.len() as u64, &mut wire);
     wire.extend_from_slice(ContentHash::of(b"abc").as_bytes());
     wire.extend_from_slice(&coded);

@@ -1,5 +1,7 @@
 //! Damaged and malicious deltas: every error, every limit, and no panic.
-use longhaul_codec::vcdiff::{Checksum, DecodeError, Decoder, Effort, Limits, Section, decode, encode_with};
+use longhaul_codec::vcdiff::{
+    Checksum, DecodeError, Decoder, DeltaEffort, Limits, Section, decode, encode_with,
+};
 use longhaul_types::ByteCount;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -330,7 +332,7 @@ fn damaged_deltas_fail_or_decode_but_never_panic() {
         ..Limits::default()
     };
     for pair in pairs::generated(13, 2) {
-        let delta = encode_with(&pair.old, &pair.new, Effort::Fast, Checksum::Adler32);
+        let delta = encode_with(&pair.old, &pair.new, DeltaEffort::Fast, Checksum::Adler32);
         let mut passed = 0;
         for _ in 0..500 {
             let mut damaged = delta.clone();

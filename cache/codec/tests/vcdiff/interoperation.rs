@@ -1,5 +1,5 @@
 //! Interoperation with xdelta3 in both directions.
-use longhaul_codec::vcdiff::{Checksum, Effort, Limits, decode, encode_with};
+use longhaul_codec::vcdiff::{Checksum, DeltaEffort, Limits, decode, encode_with};
 
 use crate::{pairs, xdelta::Xdelta};
 
@@ -26,7 +26,7 @@ fn texts() -> Vec<(Vec<u8>, Vec<u8>)> {
 fn xdelta3_decodes_our_deltas() {
     let xdelta = Xdelta::new();
     for (number, (old, new)) in texts().into_iter().enumerate() {
-        for effort in [Effort::Fast, Effort::Best] {
+        for effort in [DeltaEffort::Fast, DeltaEffort::Best] {
             for checksum in [Checksum::None, Checksum::Adler32] {
                 let delta = encode_with(&old, &new, effort, checksum);
                 let decoded = xdelta
@@ -45,7 +45,7 @@ fn xdelta3_decodes_our_deltas() {
 fn xdelta3_verifies_our_checksums() {
     let xdelta = Xdelta::new();
     let (old, new) = texts().swap_remove(0);
-    let mut delta = encode_with(&old, &new, Effort::Fast, Checksum::Adler32);
+    let mut delta = encode_with(&old, &new, DeltaEffort::Fast, Checksum::Adler32);
     // A byte of the data section: literal bytes follow the header.
     let at = delta.len() / 4;
     delta[at] ^= 1;
@@ -102,7 +102,7 @@ fn windows_of_several_megabytes_go_both_ways() {
     );
     let mut new = old[500_000..].to_vec();
     new.extend_from_slice(&old[..400_000]);
-    let delta = encode_with(&old, &new, Effort::Fast, Checksum::Adler32);
+    let delta = encode_with(&old, &new, DeltaEffort::Fast, Checksum::Adler32);
     assert!(xdelta.decode(&old, &delta).unwrap() == new);
     let delta = xdelta.encode(&[], &old, &new);
     assert!(decode(&old, &delta, Limits::default()).unwrap() == new);

@@ -27,7 +27,7 @@ use std::{
 
 use longhaul_codec::{
     BodyEncoder, Coder,
-    vcdiff::{self, Effort, Limits},
+    vcdiff::{self, DeltaEffort, Limits},
 };
 use longhaul_types::ByteCount;
 use mbrotli::{Compressor, EncoderConfig};
@@ -142,7 +142,7 @@ fn measure(files: Option<&Xdelta>, pair: &Pair, group: &mut Group) {
             zstd_whole(pair, level)
         });
     }
-    for effort in [Effort::Fast, Effort::Best] {
+    for effort in [DeltaEffort::Fast, DeltaEffort::Best] {
         let delta = group.run(&format!("vcdiff {effort:?}"), || {
             vcdiff::encode(&pair.old, &pair.new, effort)
         });

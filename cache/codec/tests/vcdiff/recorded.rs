@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul_codec::{OriginCoding, UndoLimits, undo_all};
+use longhaul_codec::{ContentDecodingLimits, OriginCoding, decode_content};
 use longhaul_replay::warc::{Exchange, Recording};
 
 use crate::pairs::Pair;
@@ -99,7 +99,12 @@ fn object(exchange: &Exchange) -> Option<(String, Object)> {
         .iter()
         .filter_map(|value| value.to_str().ok()?.trim().parse().ok())
         .collect();
-    let body = undo_all(&codings, &exchange.response.body, UndoLimits::default()).ok()?;
+    let body = decode_content(
+        &codings,
+        &exchange.response.body,
+        ContentDecodingLimits::default(),
+    )
+    .ok()?;
     let host = exchange.url.host_str()?.to_owned();
     let last = exchange
         .url

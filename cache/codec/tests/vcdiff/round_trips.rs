@@ -1,6 +1,7 @@
 //! Round trips: encoded data decodes to the same bytes.
 use longhaul_codec::vcdiff::{
-    Checksum, DecodeError, Effort, Limits, MAX_SOURCE_SEGMENT, MAX_TARGET_WINDOW, decode, encode, encode_with,
+    Checksum, DecodeError, DeltaEffort, Limits, MAX_SOURCE_SEGMENT, MAX_TARGET_WINDOW, decode, encode,
+    encode_with,
 };
 use proptest::{
     prelude::*,
@@ -9,9 +10,9 @@ use proptest::{
 
 use crate::pairs;
 
-const EFFORTS: [Effort; 2] = [Effort::Fast, Effort::Best];
+const EFFORTS: [DeltaEffort; 2] = [DeltaEffort::Fast, DeltaEffort::Best];
 
-fn check(old: &[u8], new: &[u8], effort: Effort, checksum: Checksum) -> Result<(), TestCaseError> {
+fn check(old: &[u8], new: &[u8], effort: DeltaEffort, checksum: Checksum) -> Result<(), TestCaseError> {
     let delta = encode_with(old, new, effort, checksum);
     let decoded = decode(old, &delta, Limits::default());
     prop_assert!(
@@ -88,14 +89,14 @@ fn extreme_texts_round_trip() {
 #[test]
 fn texts_of_a_megabyte_round_trip() {
     for pair in pairs::large(pairs::SEED, 1) {
-        check(&pair.old, &pair.new, Effort::Fast, Checksum::Adler32).unwrap();
+        check(&pair.old, &pair.new, DeltaEffort::Fast, Checksum::Adler32).unwrap();
     }
 }
 
 #[test]
 fn a_wrong_source_fails_the_checksum() {
     for pair in pairs::generated(7, 2) {
-        let delta = encode_with(&pair.old, &pair.new, Effort::Fast, Checksum::Adler32);
+        let delta = encode_with(&pair.old, &pair.new, DeltaEffort::Fast, Checksum::Adler32);
         let mut other = pair.old.clone();
         other.rotate_left(100);
         let found = decode(&other, &delta, Limits::default());
@@ -118,8 +119,8 @@ fn best_is_not_larger_than_fast_and_both_are_deterministic() {
             best.len(),
             fast.len()
         );
-        assert_eq!(encode(&pair.old, &pair.new, Effort::Best), best);
-        assert_eq!(encode(&pair.old, &pair.new, Effort::Fast), fast);
+        assert_eq!(encode(&pair.old, &pair.new, DeltaEffort::Best), best);
+        assert_eq!(encode(&pair.old, &pair.new, DeltaEffort::Fast), fast);
     }
 }
 

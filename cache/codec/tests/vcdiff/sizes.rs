@@ -1,5 +1,5 @@
 //! Sizes of the product's deltas compared with those of `xdelta3 -9 -S none`.
-use longhaul_codec::vcdiff::{self, Effort, Limits};
+use longhaul_codec::vcdiff::{self, DeltaEffort, Limits};
 
 use crate::{
     pairs::{self, Pair},
@@ -49,8 +49,8 @@ fn sum(pairs: &[Pair]) -> Sizes {
             delta.len()
         };
         sizes.pairs += 1;
-        sizes.fast += ours(Effort::Fast);
-        sizes.best += ours(Effort::Best);
+        sizes.fast += ours(DeltaEffort::Fast);
+        sizes.best += ours(DeltaEffort::Best);
         // xdelta3's smallest output: no checksum and no application header, like the product's. The buffer of
         // 4 MiB for the source saves most of xdelta3's time and costs less than a thousandth of the size.
         let options = ["-9", "-n", "-A", "-B", "4194304"];

@@ -1,5 +1,5 @@
 //! Examples of the format, and the incremental decoder.
-use longhaul_codec::vcdiff::{DecodeError, Decoder, Effort, Event, Limits, decode, encode};
+use longhaul_codec::vcdiff::{DecodeError, Decoder, DeltaEffort, Event, Limits, decode, encode};
 use longhaul_types::ByteCount;
 
 use crate::{
@@ -29,7 +29,7 @@ fn the_example_of_section_3() {
         decode(SOURCE, &example().delta(), Limits::default()).unwrap(),
         target
     );
-    for effort in [Effort::Fast, Effort::Best] {
+    for effort in [DeltaEffort::Fast, DeltaEffort::Best] {
         let delta = encode(SOURCE, target, effort);
         assert!(
             delta.len() < HEADER.len() + 28,
@@ -158,9 +158,9 @@ fn a_delta_without_windows_is_empty() {
 #[test]
 fn a_delta_in_pieces_decodes_like_the_whole() {
     let pair = pairs::generated(9, 1).swap_remove(0);
-    let mut delta = encode(&pair.old, &pair.new, Effort::Best);
+    let mut delta = encode(&pair.old, &pair.new, DeltaEffort::Best);
     // A second delta's windows after the first, with the same source.
-    delta.extend_from_slice(&encode(&pair.old, &pair.old, Effort::Fast)[HEADER.len()..]);
+    delta.extend_from_slice(&encode(&pair.old, &pair.old, DeltaEffort::Fast)[HEADER.len()..]);
     let expected = [pair.new, pair.old.clone()];
     for size in [1, 2, 7, 100, 5000, delta.len()] {
         let mut decoder = Decoder::new(&pair.old[..], Limits::default()).unwrap();

@@ -19,7 +19,7 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Cost, RecordKind};
-use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, Effort, Load, choose, suits_mixing};
+use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, EffortPolicy, Load, choose, suits_mixing};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{Audience, CpuPool};
 use prometheus_client::registry::Registry;
@@ -119,7 +119,7 @@ impl EncodedCache {
         let Some(cache) = self.cache.as_ref().filter(|_| !is_small) else {
             return PriorEncoding::default();
         };
-        let is_fixed = wanted.traits.effort == Effort::Fixed;
+        let is_fixed = wanted.traits.effort == EffortPolicy::Fixed;
         if is_fixed || wanted.audience == Audience::Asker || !is_text_for_the_link(wanted.traits) {
             return PriorEncoding::default();
         }

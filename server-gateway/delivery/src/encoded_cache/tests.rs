@@ -57,7 +57,7 @@ fn text(kbps: u64, length: u64) -> BodyTraits<'static> {
         length: Some(ByteCount::new(length)),
         link: Some(BitRate::kbps(kbps)),
         load: Load::NONE,
-        effort: Effort::Link,
+        effort: EffortPolicy::ByLink,
     }
 }
 

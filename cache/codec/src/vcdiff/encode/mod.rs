@@ -19,7 +19,7 @@ pub const MAX_SOURCE_SEGMENT: usize = 16 << 20;
 
 /// Processor time spent for a smaller delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub enum DeltaEffort {
     /// Greedy parse over hash tables: some milliseconds per megabyte.
     Fast,
     /// Parse of least cost over many candidates.
@@ -37,12 +37,12 @@ pub enum Checksum {
 }
 
 /// Encodes `target` as differences from `source`, without checksum.
-pub fn encode(source: &[u8], target: &[u8], effort: Effort) -> Vec<u8> {
+pub fn encode(source: &[u8], target: &[u8], effort: DeltaEffort) -> Vec<u8> {
     encode_with(source, target, effort, Checksum::None)
 }
 
 /// [`encode`] with the choice of a checksum.
-pub fn encode_with(source: &[u8], target: &[u8], effort: Effort, checksum: Checksum) -> Vec<u8> {
+pub fn encode_with(source: &[u8], target: &[u8], effort: DeltaEffort, checksum: Checksum) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     // No secondary compression, no code table, no application header.
     out.push(0);
@@ -58,8 +58,8 @@ pub fn encode_with(source: &[u8], target: &[u8], effort: Effort, checksum: Check
         let end = source.len().min(start + MAX_SOURCE_SEGMENT);
         let texts = Texts::new(&source[start..end], window);
         let instructions = match effort {
-            Effort::Fast => greedy::parse(texts),
-            Effort::Best => optimal::parse(texts),
+            DeltaEffort::Fast => greedy::parse(texts),
+            DeltaEffort::Best => optimal::parse(texts),
         };
         instructions.put(start, texts, checksum, &mut out);
     }

@@ -129,7 +129,7 @@ fn padding_hides_the_similarity_to_the_base_and_consists_of_zeros() {
     compressor.code(&body, After::End, &mut coded).unwrap();
     for (padding, is_good) in [(&[0; 9][..], true), (b"\0\0\0\x01", false)] {
         let mut wire = Vec::new();
-        varint::encode(size_field(body.len(), Place::Last), &mut wire);
+        varint::encode(size_field(body.len(), WindowPosition::Last), &mut wire);
         varint::encode((coded.len() + padding.len()) as u64, &mut wire);
         wire.extend_from_slice(&whole_hash(&KEY, ContentHash::of(&body)));
         wire.extend_from_slice(&coded);
@@ -143,7 +143,7 @@ fn padding_hides_the_similarity_to_the_base_and_consists_of_zeros() {
 fn large_coder_windows_are_refused_with_a_base_too() {
     let coded = brotli(23, b"abc");
     let mut wire = Vec::new();
-    varint::encode(size_field(3, Place::Last), &mut wire);
+    varint::encode(size_field(3, WindowPosition::Last), &mut wire);
     varint::encode(coded.len() as u64, &mut wire);
     wire.extend_from_slice(&whole_hash(&KEY, ContentHash::of(b"abc")));
     wire.extend_from_slice(&coded);
