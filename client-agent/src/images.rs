@@ -11,8 +11,8 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use longhaul_http::{
-    picture,
     policy::{self, Reload},
+    transcoded_image,
 };
 use longhaul_session::{ImageLevel, Preferences};
 use longhaul_types::ContentHash;
@@ -68,7 +68,7 @@ impl ImageSettings {
 
     fn replacement_at(&self, url: &str, request: &HeaderMap, now: Instant) -> Option<Response<ProxyBody>> {
         let hides = self.level() == ImageLevel::Text
-            && picture::is_for_display(request)
+            && transcoded_image::is_for_display(request)
             && policy::reload(request) != Reload::Bypass;
         hides.then(|| {
             if self.is_loop(url, now) {
@@ -98,7 +98,7 @@ fn placeholder(status: StatusCode, body: &'static str) -> Response<ProxyBody> {
     let headers = response.headers_mut();
     // The image must load at once when the user requests it.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(picture::FIELD, HeaderValue::from_static("image=text"));
+    headers.insert(transcoded_image::FIELD, HeaderValue::from_static("image=text"));
     if !body.is_empty() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("image/svg+xml"));
     }

@@ -46,7 +46,7 @@ pub enum CodingPlan {
     /// The response has no content coding.
     Plain,
     /// Remove these codings, listed in the order of their application; then call [`describe_decoded`].
-    Undo(Vec<String>),
+    Decode(Vec<String>),
     /// Forward the coded bytes and the header fields unchanged.
     Keep(KeepReason),
 }
@@ -80,7 +80,7 @@ pub fn plan(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> Co
     } else if is_no_transform(response) && codings.iter().all(|coding| accepts(request, coding)) {
         CodingPlan::Keep(KeepReason::NoTransform)
     } else {
-        CodingPlan::Undo(codings)
+        CodingPlan::Decode(codings)
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(plan(&browser, OK, &map(&[])), CodingPlan::Plain);
         assert_eq!(
             plan(&browser, OK, &gzip),
-            CodingPlan::Undo(vec!["gzip".to_owned()])
+            CodingPlan::Decode(vec!["gzip".to_owned()])
         );
         assert_eq!(
             plan(&browser, StatusCode::PARTIAL_CONTENT, &gzip),
@@ -213,10 +213,10 @@ mod tests {
             CodingPlan::Keep(KeepReason::NoTransform)
         );
         let br = map(&[("content-encoding", "br"), ("cache-control", "no-transform")]);
-        assert_eq!(plan(&browser, OK, &br), CodingPlan::Undo(vec!["br".to_owned()]));
+        assert_eq!(plan(&browser, OK, &br), CodingPlan::Decode(vec!["br".to_owned()]));
         assert_eq!(
             plan(&map(&[]), OK, &gzip),
-            CodingPlan::Undo(vec!["gzip".to_owned()])
+            CodingPlan::Decode(vec!["gzip".to_owned()])
         );
     }
 

@@ -1,6 +1,6 @@
 //! The HTTP rules that agent and gateway share, on the types of the `http` crate and free of I/O.
 //!
-//! * [`hop`]: hop-by-hop fields, `Via`, `Alt-Svc` (RFC 9110 section 7.6)
+//! * [`hop_by_hop`]: hop-by-hop fields, `Via`, `Alt-Svc` (RFC 9110 section 7.6)
 //! * [`framing`]: length of message bodies (RFC 9112 section 6)
 //! * [`target`]: request targets of a proxy (RFC 9112 section 3.2)
 //! * [`coding`]: content codings, and the fields that describe coded bytes
@@ -11,7 +11,7 @@
 //! * [`cookies`]: the `Cookie` field, byte for byte
 //! * [`credentials`]: connection-bound logins
 //! * [`method`]: requests that may be repeated or sent as early data
-//! * [`picture`]: transcoded images
+//! * [`transcoded_image`]: transcoded images
 //! * [`acceleration`]: hosts whose HTTPS is accelerated
 //! * [`pac`]: the proxy auto-configuration script
 //! * [`site`]: schemeful sites by the Public Suffix List
@@ -31,14 +31,14 @@ mod date;
 mod directives;
 pub mod field_list;
 pub mod framing;
-pub mod hop;
+pub mod hop_by_hop;
 pub mod limits;
 mod list;
 pub mod method;
 pub mod pac;
-pub mod picture;
 pub mod policy;
 pub mod request_context;
 pub mod site;
 pub mod target;
+pub mod transcoded_image;
 pub mod vary;

@@ -5,7 +5,7 @@
 use http::{HeaderMap, HeaderName, header};
 use longhaul_types::ContentHash;
 
-use crate::{cookies, list::members, picture};
+use crate::{cookies, list::members, transcoded_image};
 
 /// Contents of the `Vary` fields of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,10 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
     let mut text = Vec::new();
     for name in names {
         text.extend_from_slice(name.as_str().as_bytes());
-        if name == header::ACCEPT && picture::is_variant(response) && picture::is_for_display(request) {
+        if name == header::ACCEPT
+            && transcoded_image::is_variant(response)
+            && transcoded_image::is_for_display(request)
+        {
             // The response answers every request for display, whatever its `Accept` value.
             text.extend_from_slice(b"=display\n");
             continue;

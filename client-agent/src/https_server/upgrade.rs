@@ -31,7 +31,7 @@ const MAX_REFUSAL: usize = 256 * 1024;
 /// True if a request contains `Upgrade` and is allowed to upgrade its connection.
 pub(super) fn is_wanted(request: &Request<Incoming>) -> bool {
     request.version() == Version::HTTP_11
-        && longhaul_http::hop::upgrade(request.headers()).is_some()
+        && longhaul_http::hop_by_hop::upgrade(request.headers()).is_some()
         && !has_body(request)
 }
 
@@ -103,7 +103,7 @@ fn to_host(request: &Request<Incoming>) -> Request<Empty<Bytes>> {
 
 async fn refusal_response(response: Response<Incoming>) -> Response<ProxyBody> {
     let (mut parts, body) = response.into_parts();
-    longhaul_http::hop::strip_response(&mut parts.headers);
+    longhaul_http::hop_by_hop::strip_response(&mut parts.headers);
     parts.headers.remove(header::CONTENT_LENGTH);
     let body = Limited::new(body, MAX_REFUSAL).collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();

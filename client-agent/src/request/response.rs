@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Version, header};
 use longhaul_cache::StoredBody;
 use longhaul_driver::StreamError;
-use longhaul_http::hop;
+use longhaul_http::hop_by_hop;
 use longhaul_origin::OriginBody;
 use longhaul_session::{Body, ShortHash, Validator};
 use tokio::{sync::mpsc, time::timeout};
@@ -120,8 +120,8 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
         page,
     } = response_draft;
     let mut headers = fields;
-    hop::strip_response(&mut headers);
-    hop::append_via(&mut headers, Version::HTTP_11);
+    hop_by_hop::strip_response(&mut headers);
+    hop_by_hop::append_via(&mut headers, Version::HTTP_11);
     let bodyless = request.method == Method::HEAD
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED;
@@ -163,8 +163,8 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
 
 /// Returns a 304 with these fields.
 pub(super) fn not_modified(mut fields: HeaderMap) -> Response<ProxyBody> {
-    hop::strip_response(&mut fields);
-    hop::append_via(&mut fields, Version::HTTP_11);
+    hop_by_hop::strip_response(&mut fields);
+    hop_by_hop::append_via(&mut fields, Version::HTTP_11);
     response(StatusCode::NOT_MODIFIED, fields, ProxyBody::empty())
 }
 
@@ -172,8 +172,8 @@ pub(super) fn not_modified(mut fields: HeaderMap) -> Response<ProxyBody> {
 pub(super) fn of_origin(answer: Response<OriginBody>, method: &Method) -> Response<ProxyBody> {
     let (parts, body) = answer.into_parts();
     let mut headers = parts.headers;
-    hop::strip_response(&mut headers);
-    hop::append_via(&mut headers, parts.version);
+    hop_by_hop::strip_response(&mut headers);
+    hop_by_hop::append_via(&mut headers, parts.version);
     let body = if *method == Method::HEAD {
         ProxyBody::empty()
     } else {

@@ -4,7 +4,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use longhaul_driver::Priority;
 use longhaul_http::{
-    framing, hop,
+    framing, hop_by_hop,
     limits::{HeaderLimits, LimitError},
     method::{Repeatability, is_safe_bodyless, repeatability},
     policy::{Reload, reload},
@@ -67,18 +67,18 @@ impl UpstreamRequest {
         let target = target::absolute(&uri).map_err(BadRequest::Target)?;
         limits.check_target(target.path.as_str()).map_err(limit)?;
         framing::request_body(version, &headers).map_err(BadRequest::Framing)?;
-        if hop::is_loop(&headers, 0) {
+        if hop_by_hop::is_loop(&headers, 0) {
             return Err(BadRequest::Loop);
         }
         let has_body = !body.is_end_stream();
         let length = framing::content_length(&headers).map_err(BadRequest::Framing)?;
         let required_state = required_state(&method, &headers, has_body, allows_early_cookies);
         let order: Vec<HeaderName> = headers.keys().cloned().collect();
-        hop::strip_request(&mut headers);
+        hop_by_hop::strip_request(&mut headers);
         // The agent answers `Expect` itself; the URL contains the value of `Host`.
         headers.remove(header::EXPECT);
         headers.remove(header::HOST);
-        hop::append_via(&mut headers, version);
+        hop_by_hop::append_via(&mut headers, version);
         let origin = origin(&target);
         let url = format!("{origin}{}", target.path);
         let context = RequestContext::of(client, secret, &method, &url, &headers);

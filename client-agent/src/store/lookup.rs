@@ -143,6 +143,6 @@ fn fresh(
 ) -> Option<HeaderMap> {
     match freshness_of(response, status, fields, query.request).reuse(query.method, query.request, now()) {
         Reuse::Fresh(fields) => Some(fields),
-        Reuse::Stale(_) | Reuse::No => None,
+        Reuse::Stale(_) | Reuse::Forward => None,
     }
 }

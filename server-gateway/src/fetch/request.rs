@@ -7,7 +7,7 @@ use http::{
     request::Parts,
 };
 use longhaul_http::{
-    coding, conditional, field_list, hop,
+    coding, conditional, field_list, hop_by_hop,
     limits::HeaderLimits,
     method::{EARLY_DATA, EARLY_DATA_ONE, is_safe_bodyless},
 };
@@ -107,7 +107,7 @@ fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Prepar
         .url
         .parse()
         .map_err(|_| Failure::new(FailureReason::BadUrl, "the request's URL is not valid"))?;
-    if hop::is_loop(&browser, PROXIES_BEFORE) {
+    if hop_by_hop::is_loop(&browser, PROXIES_BEFORE) {
         let detail = "the request has passed this gateway before: it goes in circles";
         return Err(Failure::new(FailureReason::TargetRefused, detail));
     }
@@ -145,7 +145,7 @@ fn method(method: &SessionMethod) -> Result<Method, Failure> {
 
 fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: Arrived) -> HeaderMap {
     let mut headers = browser.clone();
-    hop::strip_request(&mut headers);
+    hop_by_hop::strip_request(&mut headers);
     for name in [
         // Derived from the URL.
         HOST,
@@ -167,7 +167,7 @@ fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: 
     if arrived == Arrived::Early {
         headers.insert(EARLY_DATA, EARLY_DATA_ONE);
     }
-    hop::append_via(&mut headers, Version::HTTP_11);
+    hop_by_hop::append_via(&mut headers, Version::HTTP_11);
     headers
 }
 
@@ -242,7 +242,7 @@ mod tests {
             prepared.parts.headers["accept-encoding"],
             "gzip, deflate, br, zstd"
         );
-        assert_eq!(hop::times_through(&prepared.parts.headers), 2);
+        assert_eq!(hop_by_hop::times_through(&prepared.parts.headers), 2);
         assert_eq!(prepared.browser["accept-encoding"], "br");
     }
 

@@ -1,8 +1,8 @@
 //! Selection of the responses that may be transcoded, and their fields after transcoding.
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use longhaul_http::{
-    picture,
     policy::{Reload, reload},
+    transcoded_image,
 };
 use longhaul_transcode::ImageLevel;
 use longhaul_types::ContentHash;
@@ -17,7 +17,7 @@ pub(super) fn may_transcode(
 ) -> bool {
     *method == Method::GET
         && status == StatusCode::OK
-        && picture::is_for_display(browser)
+        && transcoded_image::is_for_display(browser)
         // A reload that bypasses caches requests the original.
         && reload(browser) != Reload::Bypass
         && !browser.contains_key(header::RANGE)
@@ -118,7 +118,7 @@ pub(super) fn describe_variant(
         headers.insert(header::ETAG, tag);
     }
     if let Ok(name) = HeaderValue::try_from(format!("image={level}")) {
-        headers.insert(picture::FIELD, name);
+        headers.insert(transcoded_image::FIELD, name);
     }
     depends_on_accept(headers);
 }

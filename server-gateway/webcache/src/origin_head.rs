@@ -3,7 +3,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, response
 use longhaul_codec::{ContentDecoder, ContentDecodingLimits, OriginCoding, UnsupportedCoding};
 use longhaul_http::{
     coding::{self, CodingPlan, KeepReason},
-    hop,
+    hop_by_hop,
 };
 
 use super::failure::FetchFailure;
@@ -70,17 +70,17 @@ pub(super) fn origin_head(
     match coding::plan(browser, status, &headers) {
         CodingPlan::Plain | CodingPlan::Keep(KeepReason::NoTransform) => {}
         CodingPlan::Keep(KeepReason::Partial | KeepReason::UnknownCoding) => integrity = Integrity::Doubtful,
-        CodingPlan::Undo(names) => {
+        CodingPlan::Decode(names) => {
             content_decoder = Some(content_decoder_of(&names)?);
             length = None;
             integrity = Integrity::Certain;
             coding::describe_decoded(&mut headers, None);
         }
     }
-    hop::strip_response(&mut headers);
+    hop_by_hop::strip_response(&mut headers);
     // Reserved for this gateway.
-    headers.remove(longhaul_http::picture::FIELD);
-    hop::append_via(&mut headers, version);
+    headers.remove(longhaul_http::transcoded_image::FIELD);
+    hop_by_hop::append_via(&mut headers, version);
     let content = if bodyless {
         OriginContent::None
     } else if is_empty {

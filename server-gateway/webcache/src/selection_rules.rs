@@ -101,7 +101,7 @@ fn evaluate(
     );
     let reuse = freshness.reuse(method, request, now);
     match reuse {
-        Reuse::No => None,
+        Reuse::Forward => None,
         Reuse::Fresh(_) | Reuse::Stale(_) => Some(Candidate {
             stored,
             status,

@@ -79,7 +79,7 @@ impl OriginFetch {
             CacheKind::Private,
         );
         let mut not_modified = received.response.headers().clone();
-        longhaul_http::hop::strip_response(&mut not_modified);
+        longhaul_http::hop_by_hop::strip_response(&mut not_modified);
         let headers = freshness.after_304(&not_modified, received.received_at)?;
         let storage_decision = storage_rules::storage_decision(
             &self.asker,

@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use longhaul_cache::{Cache, Forget, Partition, StoredResponse};
 use longhaul_http::{
     conditional::{is_not_modified, not_modified_fields},
-    hop,
+    hop_by_hop,
     policy::{Reload, Reuse, only_if_cached},
 };
 use longhaul_origin::OriginClient;
@@ -386,7 +386,7 @@ fn is_not_modified_for(request: &CacheRequest, fetched: &FetchedResponse) -> boo
 fn gateway_timeout(request: &CacheRequest) -> GatewayResponse {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-    hop::append_via(&mut headers, http::Version::HTTP_11);
+    hop_by_hop::append_via(&mut headers, http::Version::HTTP_11);
     GatewayResponse {
         status: StatusCode::GATEWAY_TIMEOUT,
         headers,

@@ -26,7 +26,7 @@ pub enum Reuse {
     /// [`Freshness::after_304`]; any other response replaces the stored one.
     Stale(HeaderMap),
     /// Forward the request unchanged.
-    No,
+    Forward,
 }
 
 /// A stored response with the data that decide about its reuse.
@@ -71,24 +71,24 @@ impl Freshness {
         let readable = *method == Method::GET || *method == Method::HEAD;
         let special = FORWARDED.iter().any(|name| request.contains_key(name));
         if !readable || special || !self.matches(request) || !self.is_allowed_to(request) {
-            return Reuse::No;
+            return Reuse::Forward;
         }
         if reload(request) == Reload::Bypass {
-            return Reuse::No;
+            return Reuse::Forward;
         }
         let authorized = request.contains_key(header::AUTHORIZATION);
         if authorized && self.kind == CacheKind::Shared {
-            return Reuse::No;
+            return Reuse::Forward;
         }
         let semantics = self.semantics();
         if !authorized && self.satisfies(&semantics, request, now) {
             return Reuse::Fresh(self.fields_at(&semantics, now));
         }
         if *method != Method::GET {
-            return Reuse::No;
+            return Reuse::Forward;
         }
         let conditional = validation::conditional_request(request, self.status, &self.response);
-        conditional.map_or(Reuse::No, Reuse::Stale)
+        conditional.map_or(Reuse::Forward, Reuse::Stale)
     }
 
     /// Time for which the response remains fresh after `now`; zero if it is stale.

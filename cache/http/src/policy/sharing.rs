@@ -13,7 +13,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use longhaul_types::ContentHash;
 
-use crate::{coding::ORIGIN_ACCEPT_ENCODING, hop, list::members};
+use crate::{coding::ORIGIN_ACCEPT_ENCODING, hop_by_hop, list::members};
 
 /// Key of the request fields that two requests for a URL must have in common to get the same shared response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn is_own_via(value: &HeaderValue) -> bool {
     let via = HeaderMap::from_iter([(header::VIA, value.clone())]);
     members(&via, header::VIA).all(|member| {
         member
-            .strip_suffix(hop::PSEUDONYM)
+            .strip_suffix(hop_by_hop::PSEUDONYM)
             .is_some_and(|version| VERSIONS.contains(&version))
     })
 }
@@ -88,7 +88,7 @@ fn is_keyed(name: &HeaderName) -> bool {
     KEYED.contains(&name) || KEYED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The versions that [`hop::append_via`] writes.
+/// The versions that [`hop_by_hop::append_via`] writes.
 const VERSIONS: [&str; 5] = ["0.9 ", "1.0 ", "1.1 ", "2 ", "3 "];
 /// Fields that describe the browser, the user's preferences and the requesting page. Other fields may carry
 /// permissions (`X-Api-Key`) or control the origin (`X-Forwarded-Host`): responses to them are never shared.

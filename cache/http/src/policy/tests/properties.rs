@@ -84,7 +84,7 @@ proptest! {
             Reuse::Stale(fields) => prop_assert!(
                 fields.contains_key("if-none-match") || fields.contains_key("if-modified-since")
             ),
-            Reuse::No => {}
+            Reuse::Forward => {}
         }
         let _ = freshness.after_304(&request, received);
         let stored = storage(&GET, &request, status, &response);

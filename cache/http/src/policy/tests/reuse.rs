@@ -9,7 +9,7 @@ fn reuse(freshness: &Freshness, request: &[(&'static str, &'static str)]) -> &'s
     match freshness.reuse(&GET, &map(request), after(10)) {
         Reuse::Fresh(_) => "fresh",
         Reuse::Stale(_) => "stale",
-        Reuse::No => "no",
+        Reuse::Forward => "no",
     }
 }
 
@@ -128,8 +128,11 @@ fn reuse_follows_method_range_and_preconditions() {
         freshness.reuse(&Method::HEAD, &request, NOW),
         Reuse::Fresh(_)
     ));
-    assert_eq!(freshness.reuse(&Method::HEAD, &request, after(100)), Reuse::No);
-    assert_eq!(freshness.reuse(&Method::POST, &request, NOW), Reuse::No);
+    assert_eq!(
+        freshness.reuse(&Method::HEAD, &request, after(100)),
+        Reuse::Forward
+    );
+    assert_eq!(freshness.reuse(&Method::POST, &request, NOW), Reuse::Forward);
     for field in [
         ("range", "bytes=0-"),
         ("if-range", "\"a\""),

@@ -3,7 +3,7 @@ use super::*;
 fn conditional(response: &HeaderMap, request: &HeaderMap) -> Option<HeaderMap> {
     match private(response).reuse(&GET, request, NOW) {
         Reuse::Stale(fields) => Some(fields),
-        Reuse::Fresh(_) | Reuse::No => None,
+        Reuse::Fresh(_) | Reuse::Forward => None,
     }
 }
 
@@ -39,7 +39,7 @@ fn validation_requests_name_the_stored_version() {
         NOW,
         CacheKind::Private,
     );
-    assert_eq!(missing.reuse(&GET, &map(&[]), NOW), Reuse::No);
+    assert_eq!(missing.reuse(&GET, &map(&[]), NOW), Reuse::Forward);
 }
 
 /// Fields that describe the stored bytes remain, whatever servers put into a 304.
