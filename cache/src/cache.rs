@@ -6,7 +6,7 @@ use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    BodyWriter, CacheConfig, Cost, Forget, Mirror, OpenError, Owner, Partition, RecordKey, RecordKind,
+    BodyWriter, CacheConfig, Cost, Deletion, Mirror, OpenError, Owner, Partition, RecordKey, RecordKind,
     ResetReason, Storage, StoredBody, StoredResponse, Usage,
     command::{Queues, Read, Write, WriterId},
     shared::Shared,
@@ -184,8 +184,8 @@ impl Cache {
 
     /// Deletes responses, records, and bodies that no remaining response refers to. Unless an origin
     /// requested the deletion, the file contains none of the data when this function returns.
-    pub async fn forget(&self, forget: Forget) {
-        self.queues.tell(|reply| Write::Forget { forget, reply }).await;
+    pub async fn forget(&self, forget: Deletion) {
+        self.queues.tell(|reply| Write::Deletion { forget, reply }).await;
     }
 
     /// Stores a record and replaces the one with the same kind and key.

@@ -6,7 +6,8 @@ use longhaul_types::{ContentHash, PublicKey};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Cost, Forget, Owner, Partition, PartitionLabel, RecordKey, RecordKind, StoreError, StoredResponse, Usage,
+    Cost, Deletion, Owner, Partition, PartitionLabel, RecordKey, RecordKind, StoreError, StoredResponse,
+    Usage,
 };
 
 /// Requests in progress: as many as browsers open connections (Chromium: 225), and some more.
@@ -149,8 +150,8 @@ pub(crate) enum Write {
         value: Bytes,
         reply: oneshot::Sender<()>,
     },
-    Forget {
-        forget: Forget,
+    Deletion {
+        forget: Deletion,
         reply: oneshot::Sender<()>,
     },
     ForgetUrl {

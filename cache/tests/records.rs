@@ -3,8 +3,8 @@ mod support;
 
 use bytes::Bytes;
 use longhaul_cache::{
-    Cache, Forget, ForgetWhat, MAX_RECORD, MAX_RECORDS, Owner, Partition, PartitionLabel, RecordKey,
-    RecordKind, Whose,
+    Cache, Deletion, DeletionScope, MAX_RECORD, MAX_RECORDS, Owner, OwnerSelection, Partition,
+    PartitionLabel, RecordKey, RecordKind,
 };
 use longhaul_http::site::SchemefulSite;
 use longhaul_types::{ByteCount, ClientId, ContentHash, PublicKey};
@@ -216,13 +216,17 @@ async fn a_mirror_records_the_partition_of_each_held_body() {
     cache.mirror_remove(device, hashes(0..1)).await;
     assert_eq!(held(&cache, &a).await, 4_999);
     assert_eq!(held(&cache, &b).await, 4_999);
-    let forget = |whose, what| cache.forget(Forget { whose, what });
+    let forget = |whose, what| cache.forget(Deletion { whose, what });
     let owner = Owner::of_device(&device, ClientId(0));
-    forget(Whose::Client(owner), ForgetWhat::Site("a.test".to_owned())).await;
+    forget(
+        OwnerSelection::Client(owner),
+        DeletionScope::Site("a.test".to_owned()),
+    )
+    .await;
     assert_eq!(held(&cache, &a).await, 0);
     assert_eq!(held(&cache, &b).await, 4_999);
     assert_eq!(held(&cache, &guest).await, 4_999);
-    forget(Whose::Device(*device.as_bytes()), ForgetWhat::All).await;
+    forget(OwnerSelection::Device(*device.as_bytes()), DeletionScope::All).await;
     assert_eq!(cache.mirror(device).await.unwrap().held, []);
 }
 

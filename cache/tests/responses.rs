@@ -4,8 +4,8 @@ mod support;
 
 use bytes::Bytes;
 use longhaul_cache::{
-    Forget, ForgetWhat, MAX_RESPONSE, MAX_VARIANTS, Owner, Partition, RecordKey, RecordKind, StoredResponse,
-    Whose,
+    Deletion, DeletionScope, MAX_RESPONSE, MAX_VARIANTS, Owner, OwnerSelection, Partition, RecordKey,
+    RecordKind, StoredResponse,
 };
 use longhaul_http::{request_context::CredentialsKey, site::SchemefulSite};
 use longhaul_types::{ByteCount, ClientId, ContentHash};
@@ -158,9 +158,9 @@ async fn deleted_data_is_not_in_the_file() {
         assert!(is_in_files(dir.path(), text), "{text}");
     }
     cache
-        .forget(Forget {
-            whose: Whose::local(ClientId::OWNER),
-            what: ForgetWhat::Site("bank.test".to_owned()),
+        .forget(Deletion {
+            whose: OwnerSelection::local(ClientId::OWNER),
+            what: DeletionScope::Site("bank.test".to_owned()),
         })
         .await;
     for text in traces {
@@ -170,9 +170,9 @@ async fn deleted_data_is_not_in_the_file() {
     assert_eq!(cache.record(RecordKind::Plan, &key).await, None);
     assert_eq!(read(&cache, public_chk).await, Some(public));
     assert_eq!(cache.find(&news, "http://news.test/").await.len(), 1);
-    let forget = Forget {
-        whose: Whose::Everybody,
-        what: ForgetWhat::All,
+    let forget = Deletion {
+        whose: OwnerSelection::Everybody,
+        what: DeletionScope::All,
     };
     cache.forget(forget).await;
     assert!(!is_in_files(dir.path(), "the weather of"));
@@ -207,9 +207,9 @@ async fn an_origin_and_a_url_are_deleted_in_all_partitions_of_a_client() {
     assert_eq!(counts().await, [0, 1, 0, 1, 1, 1]);
     put().await;
     cache
-        .forget(Forget {
-            whose: Whose::local(ClientId::OWNER),
-            what: ForgetWhat::Origin("http://a.test:81".to_owned()),
+        .forget(Deletion {
+            whose: OwnerSelection::local(ClientId::OWNER),
+            what: DeletionScope::Origin("http://a.test:81".to_owned()),
         })
         .await;
     assert_eq!(counts().await, [1, 0, 1, 0, 1, 1]);

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::{
     file::{self, Place},
-    trouble::Trouble,
+    sqlite_error::SqliteErrorClass,
 };
 use crate::{OpenError, ResetReason, Storage};
 
@@ -47,7 +47,7 @@ impl Backend {
                 };
                 Ok((base, ready.reset))
             }
-            Err(error) if Trouble::of(&error) == Trouble::InUse => Err(OpenError::InUse {
+            Err(error) if SqliteErrorClass::of(&error) == SqliteErrorClass::InUse => Err(OpenError::InUse {
                 path: PathBuf::from(place.path()),
             }),
             Err(error) => Ok((Self::in_memory(error.to_string(), quota)?, None)),

@@ -9,7 +9,7 @@ use std::{
 use longhaul_types::ByteCount;
 use rusqlite::Connection;
 
-use super::{schema, trouble::Trouble};
+use super::{schema, sqlite_error::SqliteErrorClass};
 use crate::{OpenError, ResetReason};
 
 /// Page size in bytes. SQLite's own measurements with BLOBs of 100 KB find 8 and 16 KiB the fastest
@@ -89,7 +89,7 @@ impl Place {
                 let _ = fs::rename(&self.path, aside);
                 self.anew(quota, ResetReason::Newer { version })
             }
-            Err(Refused::Sqlite(error)) if Trouble::of(&error) == Trouble::Damaged => {
+            Err(Refused::Sqlite(error)) if SqliteErrorClass::of(&error) == SqliteErrorClass::Damaged => {
                 self.set_aside_damaged();
                 self.anew(quota, ResetReason::Damaged)
             }

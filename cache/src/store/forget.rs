@@ -8,7 +8,7 @@ use super::{
     content::{hash_of, label},
     state::Store,
 };
-use crate::{Forget, ForgetWhat, Owner, Partition, Whose};
+use crate::{Deletion, DeletionScope, Owner, OwnerSelection, Partition};
 
 /// Bodies examined per step.
 const STEP: usize = 1024;
@@ -56,28 +56,28 @@ impl Condition {
         Self { sql, values }
     }
 
-    fn of_whose(whose: Whose) -> Self {
+    fn of_whose(whose: OwnerSelection) -> Self {
         match whose {
-            Whose::Everybody => Self::new("1", Vec::new()),
-            Whose::Device(device) => Self::new("device = ?", vec![Box::new(device)]),
-            Whose::Client(owner) => Self::new(
+            OwnerSelection::Everybody => Self::new("1", Vec::new()),
+            OwnerSelection::Device(device) => Self::new("device = ?", vec![Box::new(device)]),
+            OwnerSelection::Client(owner) => Self::new(
                 "device = ? AND client = ?",
                 vec![Box::new(owner.device), Box::new(client_of(owner))],
             ),
         }
     }
 
-    fn of_what(what: &ForgetWhat) -> Self {
+    fn of_what(what: &DeletionScope) -> Self {
         match what {
-            ForgetWhat::All => Self::new("1", Vec::new()),
-            ForgetWhat::Site(domain) => {
+            DeletionScope::All => Self::new("1", Vec::new()),
+            DeletionScope::Site(domain) => {
                 let label = label(domain);
                 Self::new(
                     "(domain = ? OR asker = ? OR frame = ?)",
                     vec![Box::new(label), Box::new(label), Box::new(label)],
                 )
             }
-            ForgetWhat::Origin(origin) => Self::new("origin = ?", vec![Box::new(label(origin))]),
+            DeletionScope::Origin(origin) => Self::new("origin = ?", vec![Box::new(label(origin))]),
         }
     }
 
@@ -92,8 +92,8 @@ impl Condition {
 impl Store {
     /// Performs a deletion request. Data deleted for a user leave no trace in the file; data deleted for an
     /// origin are only no longer used.
-    pub(super) fn forget_of(&mut self, forget: &Forget) -> rusqlite::Result<()> {
-        let for_good = !matches!(forget.what, ForgetWhat::Origin(_));
+    pub(super) fn forget_of(&mut self, forget: &Deletion) -> rusqlite::Result<()> {
+        let for_good = !matches!(forget.what, DeletionScope::Origin(_));
         self.overwrite_deleted(if for_good { "ON" } else { "FAST" })?;
         let forgotten = self.forget_rows(forget);
         self.overwrite_deleted("FAST")?;
@@ -104,7 +104,7 @@ impl Store {
         self.connection.pragma_update(None, "secure_delete", extent)
     }
 
-    fn forget_rows(&mut self, forget: &Forget) -> rusqlite::Result<()> {
+    fn forget_rows(&mut self, forget: &Deletion) -> rusqlite::Result<()> {
         self.begin(0)?;
         let (condition, values) = Condition::of_whose(forget.whose).and(Condition::of_what(&forget.what));
         let find = format!("SELECT id, body, url FROM responses WHERE {condition}");
@@ -122,7 +122,7 @@ impl Store {
         for url in urls {
             self.forget_unshared(url)?;
         }
-        if matches!(forget.what, ForgetWhat::Origin(_)) {
+        if matches!(forget.what, DeletionScope::Origin(_)) {
             return Ok(());
         }
         let (condition, values) = Condition::of_whose(forget.whose).and(Condition::of_what(&forget.what));
@@ -154,23 +154,23 @@ impl Store {
     }
 
     /// Deletes the selected data from mirrors.
-    fn forget_mirrored(&mut self, forget: &Forget) -> rusqlite::Result<()> {
+    fn forget_mirrored(&mut self, forget: &Deletion) -> rusqlite::Result<()> {
         let (device, client) = match forget.whose {
-            Whose::Everybody => (None, None),
-            Whose::Device(device) => (Some(device), None),
-            Whose::Client(owner) => (Some(owner.device), Some(owner)),
+            OwnerSelection::Everybody => (None, None),
+            OwnerSelection::Device(device) => (Some(device), None),
+            OwnerSelection::Client(owner) => (Some(owner.device), Some(owner)),
         };
         let of_client = client.map_or_else(
             || Condition::new("1", Vec::new()),
             |owner| Condition::new("client = ?", vec![Box::new(client_of(owner))]),
         );
         let of_what = match &forget.what {
-            ForgetWhat::All => Condition::new("1", Vec::new()),
-            ForgetWhat::Site(domain) => {
+            DeletionScope::All => Condition::new("1", Vec::new()),
+            DeletionScope::Site(domain) => {
                 let label = label(domain);
                 Condition::new("(asker = ? OR frame = ?)", vec![Box::new(label), Box::new(label)])
             }
-            ForgetWhat::Origin(_) => return Ok(()),
+            DeletionScope::Origin(_) => return Ok(()),
         };
         let (condition, values) = of_client.and(of_what);
         self.forget_held(device, &condition, &values)

@@ -55,7 +55,7 @@ impl Store {
                 group.answers.into_iter().for_each(|answer| answer.send(Ok(())));
                 self.report(group.evicted);
             }
-            Err(error) => self.trouble(&error),
+            Err(error) => self.handle_sqlite_error(&error),
         }
     }
 
@@ -82,7 +82,7 @@ impl Store {
         }
         self.unmoved = 0;
         if let Err(error) = self.checkpoint("PASSIVE") {
-            self.trouble(&error);
+            self.handle_sqlite_error(&error);
         }
         true
     }

@@ -15,8 +15,8 @@ mod records;
 mod recovery;
 mod responses;
 mod schema;
+mod sqlite_error;
 mod state;
-mod trouble;
 mod uploads;
 mod worker;
 
@@ -87,7 +87,7 @@ impl Store {
         let mut store = Self::new(backend, shared, entropy, Eviction::new(evicted));
         if let Err(error) = store.load() {
             // Damage that is found only now, in the tables.
-            store.trouble(&error);
+            store.handle_sqlite_error(&error);
         }
         store.keep_spare();
         let reset = reset.or_else(|| (store.resets > 0).then_some(ResetReason::Damaged));

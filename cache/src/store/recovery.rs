@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 use super::{
     backend::{Backend, LEAST_QUOTA},
     file,
+    sqlite_error::SqliteErrorClass,
     state::{Store, Writing},
-    trouble::Trouble,
 };
 use crate::{ResetReason, StoreError};
 
@@ -28,12 +28,12 @@ impl Store {
     }
 
     /// Restores operation after an error.
-    pub(super) fn trouble(&mut self, error: &rusqlite::Error) {
-        let trouble = Trouble::of(error);
-        tracing::warn!(%error, ?trouble, "a write or read of the cache's file failed");
+    pub(super) fn handle_sqlite_error(&mut self, error: &rusqlite::Error) {
+        let trouble = SqliteErrorClass::of(error);
+        tracing::warn!(%error, ?trouble, "the cache's file fails");
         match trouble {
-            Trouble::Full | Trouble::InUse => self.full(),
-            Trouble::Damaged => self.reset(ResetReason::Damaged),
+            SqliteErrorClass::Full | SqliteErrorClass::InUse => self.full(),
+            SqliteErrorClass::Damaged => self.reset(ResetReason::Damaged),
         }
     }
 
@@ -84,7 +84,7 @@ impl Store {
         self.writing = Writing::Yes;
         match self.checkpoint("TRUNCATE") {
             Ok(()) => self.keep_spare(),
-            Err(error) => self.trouble(&error),
+            Err(error) => self.handle_sqlite_error(&error),
         }
     }
 

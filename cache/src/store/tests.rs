@@ -218,7 +218,7 @@ fn a_failed_group_commit_is_rolled_back_and_reported() {
         .unwrap();
     store.append(WriterId(1), &part(content(3, 1000))).unwrap();
     let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
-    store.trouble(&rusqlite::Error::SqliteFailure(full, None));
+    store.handle_sqlite_error(&rusqlite::Error::SqliteFailure(full, None));
 
     assert_eq!(answer.try_recv().unwrap(), Err(StoreError::Full));
     assert!(is_there(&mut store, 1), "its removal is undone");

@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use super::{
+    sqlite_error::SqliteErrorClass,
     state::{Answer, Store},
-    trouble::Trouble,
 };
 use crate::{
     StoreError,
@@ -144,7 +144,7 @@ fn answer<T: Default>(
 ) {
     let outcome = read(store);
     let value = outcome.unwrap_or_else(|error| {
-        store.trouble(&error);
+        store.handle_sqlite_error(&error);
         T::default()
     });
     // The receiver may be gone.
@@ -167,7 +167,7 @@ impl Store {
             Read::Record { kind, key, reply } => answer(self, reply, |store| store.record(kind, key)),
             Read::Usage { reply } => match self.usage() {
                 Ok(usage) => drop(reply.send(usage)),
-                Err(error) => self.trouble(&error),
+                Err(error) => self.handle_sqlite_error(&error),
             },
         }
     }
@@ -202,7 +202,7 @@ impl Store {
             } => {
                 self.perform(reply, |store| store.put_record(kind, &key, &value));
             }
-            Write::Forget { forget, reply } => self.perform(reply, |store| store.forget_of(&forget)),
+            Write::Deletion { forget, reply } => self.perform(reply, |store| store.forget_of(&forget)),
             Write::ForgetUrl { owner, url, reply } => {
                 self.perform(reply, |store| store.forget_url(owner, &url));
             }
@@ -242,10 +242,10 @@ impl Store {
 
     fn attempt<T>(&mut self, change: impl FnOnce(&mut Self) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         change(self).map_err(|error| {
-            self.trouble(&error);
-            match Trouble::of(&error) {
-                Trouble::Full | Trouble::InUse => StoreError::Full,
-                Trouble::Damaged => StoreError::Reset,
+            self.handle_sqlite_error(&error);
+            match SqliteErrorClass::of(&error) {
+                SqliteErrorClass::Full | SqliteErrorClass::InUse => StoreError::Full,
+                SqliteErrorClass::Damaged => StoreError::Reset,
             }
         })
     }
@@ -274,7 +274,7 @@ impl Store {
     /// After each write: limits the group, and keeps the quota even without idle moments.
     fn bound(&mut self) {
         if let Err(error) = self.reclaim() {
-            self.trouble(&error);
+            self.handle_sqlite_error(&error);
         }
         if self.group_is_large() {
             self.commit();
@@ -295,7 +295,7 @@ impl Store {
         match step {
             Ok(more) => more || self.group.is_some() || self.move_log(),
             Err(error) => {
-                self.trouble(&error);
+                self.handle_sqlite_error(&error);
                 false
             }
         }
@@ -304,7 +304,7 @@ impl Store {
     /// Before the end: writes the state in memory and the log into the file.
     fn leave(&mut self) {
         if let Err(error) = self.write_uses() {
-            self.trouble(&error);
+            self.handle_sqlite_error(&error);
         }
         self.commit();
         if self.storage.is_file()

@@ -16,8 +16,8 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_cache::{
-    BodyWriter, Cache, Cost, Forget, ForgetWhat, Owner, Partition, RecordKey, RecordKind, StoredBody,
-    StoredResponse, Usage, Whose,
+    BodyWriter, Cache, Cost, Deletion, DeletionScope, Owner, OwnerSelection, Partition, RecordKey,
+    RecordKind, StoredBody, StoredResponse, Usage,
 };
 use longhaul_codec::{MAX_BASE, dictionary};
 use longhaul_http::request_context::{CredentialsSecret, RequestContext, origin_of};
@@ -235,9 +235,9 @@ impl Store {
     /// Deletes a client's data of an origin (`Clear-Site-Data`).
     pub(crate) async fn clear(&self, client: ClientId, url: &str) {
         if let (Some(cache), Some(origin)) = (self.cache(), origin_of(url)) {
-            let what = ForgetWhat::Origin(origin.to_owned());
-            let whose = Whose::local(client);
-            cache.forget(Forget { whose, what }).await;
+            let what = DeletionScope::Origin(origin.to_owned());
+            let whose = OwnerSelection::local(client);
+            cache.forget(Deletion { whose, what }).await;
         }
     }
 
@@ -245,9 +245,9 @@ impl Store {
     /// client, or of all clients. The file contains none of this data when the call returns.
     pub(crate) async fn forget(&self, client: Option<ClientId>, site: Option<&str>) {
         if let Some(cache) = self.cache() {
-            let whose = client.map_or(Whose::Everybody, Whose::local);
-            let what = site.map_or(ForgetWhat::All, |site| ForgetWhat::Site(site.to_owned()));
-            cache.forget(Forget { whose, what }).await;
+            let whose = client.map_or(OwnerSelection::Everybody, OwnerSelection::local);
+            let what = site.map_or(DeletionScope::All, |site| DeletionScope::Site(site.to_owned()));
+            cache.forget(Deletion { whose, what }).await;
         }
     }
 

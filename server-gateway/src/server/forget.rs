@@ -3,7 +3,7 @@
 //! One file contains responses, manifests, learned plans, delta bases and the mirror; the deletion leaves no
 //! trace of them in the file. Data that several devices contributed to or share remains unless only this
 //! device requested it.
-use longhaul_cache::{Forget, ForgetWhat, Owner, Whose};
+use longhaul_cache::{Deletion, DeletionScope, Owner, OwnerSelection};
 use longhaul_session as session;
 use longhaul_types::ClientId;
 
@@ -13,16 +13,16 @@ use crate::session::context::SessionContext;
 pub(super) async fn forget(context: &SessionContext, wanted: &session::Forget) {
     let client = wanted.client.map(ClientId);
     let whose = match client {
-        Some(client) => Whose::Client(Owner::of_device(&context.device, client)),
-        None => Whose::Device(*context.device.as_bytes()),
+        Some(client) => OwnerSelection::Client(Owner::of_device(&context.device, client)),
+        None => OwnerSelection::Device(*context.device.as_bytes()),
     };
     let what = match &wanted.site {
-        Some(domain) => ForgetWhat::Site(domain.to_ascii_lowercase()),
-        None => ForgetWhat::All,
+        Some(domain) => DeletionScope::Site(domain.to_ascii_lowercase()),
+        None => DeletionScope::All,
     };
     // First end the page loads, which would store the data again.
     context.bundles.end(client, wanted.site.as_deref());
-    context.gateway.store.forget(Forget { whose, what }).await;
+    context.gateway.store.forget(Deletion { whose, what }).await;
     let bundles = context.bundles.context();
     bundles.bases.reload();
     bundles.mirror.reload().await;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Empty, combinators::UnsyncBoxBody};
-use longhaul_cache::{Cost, Forget, ForgetWhat, Partition, Whose};
+use longhaul_cache::{Cost, Deletion, DeletionScope, OwnerSelection, Partition};
 use longhaul_http::{
     clear_site_data::clears_cache,
     conditional::{RangeAnswer, range_answer},
@@ -313,9 +313,9 @@ impl OriginFetch {
         self.inner.writes.invalidate(origin);
         // Includes responses that were validated just before.
         self.inner.writes.finished().await;
-        let forget = Forget {
-            whose: Whose::Client(self.asker.owner()),
-            what: ForgetWhat::Origin(origin.to_owned()),
+        let forget = Deletion {
+            whose: OwnerSelection::Client(self.asker.owner()),
+            what: DeletionScope::Origin(origin.to_owned()),
         };
         cache.forget(forget).await;
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Body;
 use http_body_util::BodyExt as _;
-use longhaul_cache::{Cache, Forget, Partition, StoredResponse};
+use longhaul_cache::{Cache, Deletion, Partition, StoredResponse};
 use longhaul_http::{
     conditional::{is_not_modified, not_modified_fields},
     hop_by_hop,
@@ -73,7 +73,7 @@ impl WebCache {
     }
 
     /// Deletes data from the cache; responses in progress are not stored either.
-    pub async fn forget(&self, forget: Forget) {
+    pub async fn forget(&self, forget: Deletion) {
         let Some(cache) = &self.0.cache else { return };
         self.0.writes.invalidate_all();
         self.0.writes.finished().await;

@@ -6,16 +6,16 @@ use crate::Owner;
 /// Data to be deleted. A body is deleted with the last response that refers to it; bodies without any
 /// response are always deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forget {
+pub struct Deletion {
     /// Owners of the data.
-    pub whose: Whose,
+    pub whose: OwnerSelection,
     /// Selection among the owners' data.
-    pub what: ForgetWhat,
+    pub what: DeletionScope,
 }
 
 /// Owners of the responses and records to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum OwnerSelection {
     /// All owners; includes shared responses.
     Everybody,
     /// All clients of a device.
@@ -26,7 +26,7 @@ pub enum Whose {
 
 /// Selection of responses and records to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ForgetWhat {
+pub enum DeletionScope {
     /// All.
     All,
     /// Data fetched from a site or for a site, by its registrable domain.
@@ -35,7 +35,7 @@ pub enum ForgetWhat {
     Origin(String),
 }
 
-impl Whose {
+impl OwnerSelection {
     /// A client of the local device.
     pub const fn local(client: ClientId) -> Self {
         Self::Client(Owner::local(client))

@@ -3,7 +3,7 @@ use rusqlite::{Error, ErrorCode, ffi};
 
 /// Class of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum SqliteErrorClass {
     /// The file is not one that this program wrote.
     Damaged,
     /// No further data can be written: disk, disk quota or page limit.
@@ -12,7 +12,7 @@ pub(super) enum Trouble {
     InUse,
 }
 
-impl Trouble {
+impl SqliteErrorClass {
     /// Classifies an error. Errors that only a damaged file can cause (a missing table, a column of another
     /// type, a violated constraint) count as damage.
     pub(super) fn of(error: &Error) -> Self {
@@ -48,18 +48,21 @@ impl Trouble {
 mod tests {
     use super::*;
 
-    fn of(code: i32) -> Trouble {
-        Trouble::of(&Error::SqliteFailure(ffi::Error::new(code), None))
+    fn of(code: i32) -> SqliteErrorClass {
+        SqliteErrorClass::of(&Error::SqliteFailure(ffi::Error::new(code), None))
     }
 
     #[test]
     fn sqlite_error_codes_are_classified() {
-        assert_eq!(of(ffi::SQLITE_CORRUPT), Trouble::Damaged);
-        assert_eq!(of(ffi::SQLITE_NOTADB), Trouble::Damaged);
-        assert_eq!(of(ffi::SQLITE_IOERR_SHORT_READ), Trouble::Damaged);
-        assert_eq!(of(ffi::SQLITE_FULL), Trouble::Full);
-        assert_eq!(of(ffi::SQLITE_IOERR_WRITE), Trouble::Full);
-        assert_eq!(of(ffi::SQLITE_BUSY), Trouble::InUse);
-        assert_eq!(Trouble::of(&Error::QueryReturnedNoRows), Trouble::Damaged);
+        assert_eq!(of(ffi::SQLITE_CORRUPT), SqliteErrorClass::Damaged);
+        assert_eq!(of(ffi::SQLITE_NOTADB), SqliteErrorClass::Damaged);
+        assert_eq!(of(ffi::SQLITE_IOERR_SHORT_READ), SqliteErrorClass::Damaged);
+        assert_eq!(of(ffi::SQLITE_FULL), SqliteErrorClass::Full);
+        assert_eq!(of(ffi::SQLITE_IOERR_WRITE), SqliteErrorClass::Full);
+        assert_eq!(of(ffi::SQLITE_BUSY), SqliteErrorClass::InUse);
+        assert_eq!(
+            SqliteErrorClass::of(&Error::QueryReturnedNoRows),
+            SqliteErrorClass::Damaged
+        );
     }
 }
