@@ -274,12 +274,13 @@ mod tests {
     #[test]
     fn once_takes_a_url_or_none() {
         let parse = |line: &str| CliArgs::try_parse_from(line.split(' '));
-        let once = |line: &str| match parse(line).unwrap().command {
-            Command::Demo(demo) => {
-                let DemoArgs { once, page, .. } = *demo;
-                once.map(|url| url.or(page).map(String::from))
-            }
-            other => panic!("{other:?}"),
+        let once = |line: &str| {
+            let command = parse(line).unwrap().command;
+            let Command::Demo(demo) = command else {
+                panic!("{command:?}");
+            };
+            let DemoArgs { once, page, .. } = *demo;
+            once.map(|url| url.or(page).map(String::from))
         };
         assert_eq!(once("longhaul demo"), None);
         assert_eq!(once("longhaul demo --once"), Some(None));
