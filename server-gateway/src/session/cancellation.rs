@@ -6,9 +6,12 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Maximum number of cancellations that arrived before their fetch; a session has no more streams than this
-/// by default.
-const MAX_OVERTAKING: usize = 256;
+/// Maximum number of cancellations whose fetches are not registered yet. By default a session has 256 streams
+/// that arrive, and as many whose fetches wait for a slot.
+const MAX_OVERTAKING: usize = 1024;
+/// Maximum number of ended fetches that are remembered. Their cancellations must not take the places of those
+/// whose fetches are still to arrive.
+const MAX_ENDED: usize = 1024;
 
 /// The active fetches and tunnels of a session, and early cancellations.
 #[derive(Debug, Default)]
@@ -54,7 +57,7 @@ impl Registration<'_> {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.cancellations.lock().running.remove(&self.id);
+        self.cancellations.lock().end(self.id);
     }
 }
 
@@ -63,6 +66,8 @@ struct Cancels {
     running: BTreeMap<u64, oneshot::Sender<()>>,
     /// Numbers cancelled before their fetch arrived, because streams arrive independently.
     overtaking: BTreeSet<u64>,
+    /// Numbers of the last fetches and tunnels that have ended.
+    ended: BTreeSet<u64>,
 }
 
 impl Cancels {
@@ -80,13 +85,22 @@ impl Cancels {
         Some(receiver)
     }
 
+    fn end(&mut self, id: u64) {
+        self.running.remove(&id);
+        self.ended.insert(id);
+        if self.ended.len() > MAX_ENDED {
+            self.ended.pop_first();
+        }
+    }
+
     fn cancel(&mut self, id: u64) {
         match self.running.remove(&id) {
             Some(sender) => {
                 // If the fetch ends at this moment, nothing is lost.
                 let _ended = sender.send(());
             }
-            // The fetch has ended, or has not arrived yet.
+            None if self.ended.remove(&id) => {}
+            // The fetch has not arrived yet, or ended long ago.
             None => {
                 self.overtaking.insert(id);
                 if self.overtaking.len() > MAX_OVERTAKING {
@@ -115,5 +129,18 @@ mod tests {
         }
         assert_eq!(cancels.overtaking.len(), MAX_OVERTAKING);
         assert_eq!(cancels.register(9_999).unwrap().try_recv(), Ok(()));
+    }
+
+    #[test]
+    fn cancellations_of_ended_fetches_do_not_displace_those_of_later_ones() {
+        let mut cancels = Cancels::default();
+        cancels.cancel(1);
+        for id in 2..10_000 {
+            let _running = cancels.register(id).unwrap();
+            cancels.end(id);
+            cancels.cancel(id);
+        }
+        assert_eq!(cancels.register(1).unwrap().try_recv(), Ok(()));
+        assert!(cancels.ended.len() <= MAX_ENDED);
     }
 }
