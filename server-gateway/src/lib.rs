@@ -5,7 +5,7 @@
 //! * `fetch` serves requests from the HTTP cache ([`longhaul_webcache`]) and responds on a response stream;
 //!   `tunnel` relays CONNECT tunnels.
 //! * `images` transcodes images in separate processes. [`longhaul_delivery`] encodes bodies for the agent.
-//! * `bundle` announces and pushes the objects of a page load.
+//! * `pageload` announces and pushes the objects of a page load.
 //! * `failure` maps failures to the reasons that the agent receives.
 //! * `config` and `commands` are the operator's settings and commands, `admin` the counters.
 #![forbid(unsafe_code)]
