@@ -5,8 +5,8 @@ SEEDS ?= 50
 .PHONY: demo test check sim soak fuzz bench bench-full bench-build
 
 demo: tools-build
-	$(CARGO) build --profile demo --locked -p longhaul -p longhaul-agent -p longhaul-gateway
-	target/demo/longhaul demo
+	LONGHAUL_COMMIT="$$(scripts/commit.sh)" $(CARGO) build --profile demo --locked -p longhaul -p longhaul-agent -p longhaul-gateway
+	target/demo/longhaul demo --link umts-384
 
 test: tools check
 	$(CARGO) build --locked --workspace --bins
@@ -43,7 +43,7 @@ bench-full: bench-build
 	scripts/bench.sh full $(BENCH_OUT)
 
 bench-build: tools
-	LONGHAUL_COMMIT="$$(git describe --always --abbrev=40 --dirty 2>/dev/null || true)" \
+	LONGHAUL_COMMIT="$$(scripts/commit.sh)" \
 	$(CARGO) build --release --locked -p longhaul-bench -p longhaul-agent -p longhaul-gateway
 
 # Every fuzz target for MINUTES minutes, under cargo-fuzz on the nightly toolchain.
@@ -71,3 +71,25 @@ deny: tools-build
 	else \
 		echo "SKIPPED: the advisory database could not be fetched; known vulnerabilities were NOT checked." >&2; \
 	fi
+
+# Packages for Debian, an OCI image of the gateway, notices and lists of parts, in target/packages/out.
+# `PACKAGE_PROFILE=demo make packages` builds sooner, for trying the packages.
+.PHONY: packages
+packages: tools-build
+	@scripts/install-tools.sh packages
+	scripts/packages.sh
+
+# Builds the packages in two folders and compares them byte by byte. Takes two release builds.
+.PHONY: packages-equal
+packages-equal: tools-build
+	@scripts/install-tools.sh packages
+	scripts/packages-equal.sh
+
+# Installs the packages on a fresh Debian in a container, uses them with browsers, upgrades and removes them. Needs root.
+.PHONY: product-test
+product-test: target/packages/out
+	@scripts/install-tools.sh product
+	tests/product/run.sh
+
+target/packages/out:
+	$(MAKE) packages

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the missing packages for building (`build`) or testing (`test`) on Debian and related distributions; on others it prints the list.
+# Installs the missing packages for building (`build`), testing (`test`), making packages (`packages`) or testing them
+# (`product`) on Debian and related distributions; on others it prints the list.
 set -eu
 
 missing=""
@@ -25,8 +26,33 @@ test)
     # The databases in which browsers keep their certificate authorities.
     need certutil libnss3-tools
     ;;
+packages)
+    need dpkg-shlibdeps dpkg-dev
+    need objcopy binutils
+    # Each is a command of cargo, compiled in some minutes the first time. The versions decide about the bytes of packages.
+    while read -r tool version; do
+        case $(cargo install --list) in
+        *"$tool v$version"*) ;;
+        *) cargo install --locked "$tool@$version" ;;
+        esac
+    done <<TOOLS
+cargo-deb 3.8.0
+cargo-about 0.9.3
+cargo-cyclonedx 0.5.9
+TOOLS
+    ;;
+product)
+    need mmdebstrap mmdebstrap
+    need systemd-nspawn systemd-container
+    need nsenter util-linux
+    need openssl openssl
+    need node nodejs
+    need npm npm
+    need umoci umoci
+    PATH="$PATH:/usr/sbin:/sbin" need runc runc
+    ;;
 *)
-    echo "usage: $0 build|test" >&2
+    echo "usage: $0 build|test|packages|product" >&2
     exit 2
     ;;
 esac

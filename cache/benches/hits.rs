@@ -113,6 +113,7 @@ async fn responses(cache: &Cache, times: &mut Vec<Duration>) {
             length: 0,
             requested_at: UnixTime::default(),
             received_at: UnixTime::default(),
+            origin_bytes: None,
         };
         let start = Instant::now();
         cache.put(response).await;

@@ -34,6 +34,8 @@ pub use deletion::{Deletion, DeletionScope, OwnerSelection};
 pub use mirror::{MAX_DEVICES, MAX_HELD, Mirror, PartitionLabel};
 pub use reader::{ReadError, StoredBody};
 pub use record::{MAX_RECORD, MAX_RECORDS, RecordKey, RecordKind};
-pub use response::{MAX_RESPONSE, MAX_VARIANTS, Owner, Partition, PrivatePartition, StoredResponse};
+pub use response::{
+    MAX_RESPONSE, MAX_VARIANTS, OriginBytes, Owner, Partition, PrivatePartition, StoredResponse,
+};
 pub use usage::Usage;
 pub use writer::{BodyWriter, StoreError};

@@ -126,4 +126,15 @@ pub struct StoredResponse {
     pub requested_at: UnixTime,
     /// Time at which the response was received (`response_time`).
     pub received_at: UnixTime,
+    /// Bytes that the origin sent; none if they are unknown.
+    pub origin_bytes: Option<OriginBytes>,
+}
+
+/// Bytes that an origin sent for a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OriginBytes {
+    /// The head.
+    pub head: u64,
+    /// The body, with its content codings.
+    pub body: u64,
 }

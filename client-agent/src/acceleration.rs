@@ -1,6 +1,8 @@
 //! The components that make pages load faster: page loads with pushes, accelerated HTTPS, and smaller images.
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+
 use crate::{https::Https, images::ImageSettings, pageload::PageLoads};
 
 /// Handle of the components that accelerate pages.
@@ -8,8 +10,8 @@ use crate::{https::Https, images::ImageSettings, pageload::PageLoads};
 pub struct Acceleration {
     /// Page loads in progress.
     pub page_loads: PageLoads,
-    /// Settings of page bundles.
-    pub push: PushPolicy,
+    /// Settings of page bundles, which may change while the agent runs.
+    pub push: ArcSwap<PushPolicy>,
     /// State of accelerated HTTPS.
     pub https: Https,
     /// The user's image settings.

@@ -1,12 +1,15 @@
 //! The running agent with all its components.
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
+
+use arc_swap::ArcSwap;
 
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginConfigError;
-use longhaul_session::{Mixing, Preferences};
+use longhaul_service::{LivenessProbe, liveness_probe};
+use longhaul_session::{ImageLevel, Mixing, Preferences};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
@@ -15,18 +18,18 @@ use crate::{
     config::{Config, EarlyCredentials, Fallback, PushSettings},
     connection::{BindError, bind},
     control::{self, Control, ControlToken, NoRandomness},
-    control_client,
     counters::Counters,
     forget::DeletionQueue,
     gateway::{Gateway, GatewayConfig},
     handles::Handles,
     https::{AuthorityError, Https},
     images::ImageSettings,
-    listener,
+    listener::{self, AccessRules},
     pageload::PageLoads,
     state_dir::{AgentFile, StateDir, StateError},
+    state_lock::{LockError, StateLock},
     store::{FramedSites, Storage, Store},
-    upstream::{Upstream, WorkingHosts, direct},
+    upstream::{Upstream, UpstreamRules, WorkingHosts, direct},
 };
 
 /// Errors of starting an agent.
@@ -39,6 +42,9 @@ pub enum StartError {
     /// The state directory cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Another agent uses the state directory.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The client for direct fetches cannot be created.
     #[error("the client for direct requests cannot be created: {0}")]
     Direct(#[from] OriginConfigError),
@@ -50,6 +56,18 @@ pub enum StartError {
     Token(#[from] NoRandomness),
 }
 
+/// Errors of applying changed settings.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// The client for direct fetches does not accept the settings.
+    #[error("the client for direct requests cannot be changed: {0}")]
+    Direct(#[from] OriginConfigError),
+    /// The device's certificate authority, which accelerated HTTPS requires, cannot be opened or created.
+    #[error("HTTPS cannot be accelerated: {0}")]
+    Authority(#[from] AuthorityError),
+}
+
 /// A running agent. Dropping it stops it without closing the session; [`Agent::stop`] closes the session.
 #[derive(Debug)]
 pub struct Agent {
@@ -57,6 +75,12 @@ pub struct Agent {
     control: Arc<Control>,
     state_dir: StateDir,
     tasks: JoinSet<()>,
+    /// Probes of the tasks that accept connections.
+    accepting: [LivenessProbe; 2],
+    /// Image level of the settings; the level in force may be another one, chosen on the status page.
+    configured_images: Mutex<ImageLevel>,
+    /// Dropped last: until then, the files of the state directory are this agent's.
+    _lock: StateLock,
 }
 
 impl Agent {
@@ -68,6 +92,7 @@ impl Agent {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let state_dir = StateDir::new(config.state_dir);
         state_dir.create()?;
+        let lock = StateLock::take(&state_dir).await?;
         let proxy_listener = bind(config.listen, "the proxy port", "listen").await?;
         let control_listener = bind(config.control, "the control port", "control").await?;
         let proxy = proxy_listener.local_addr().unwrap_or(config.listen);
@@ -78,7 +103,8 @@ impl Agent {
                  `listen.password-file` can use the gateway, and passwords cross that network unencrypted"
             );
         }
-        let access = Arc::new(config.access);
+        let access = AccessRules::new(config.access);
+        let upstream_rules = upstream_rules(config.fallback, config.early_credentials);
         let direct = direct::client(&config.direct_allow, &[proxy, control_address])?;
         let https = Https::open(config.https, &state_dir)?;
         let store = Store::open(config.cache.dir, config.cache.size).await;
@@ -89,6 +115,11 @@ impl Agent {
             mixing: Mixing::Accepted,
             ..Preferences::default()
         });
+        // `use_invite` replaces only the invite of the state directory.
+        let is_enrolled_by_file = state_dir
+            .invite()
+            .is_ok_and(|kept| kept.to_line() == config.invite.to_line());
+        // A new enrolment does not change the secret before the next start: the cache stays usable.
         let credentials_secret = CredentialsSecret::derived_from(config.invite.device().as_bytes());
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
@@ -104,11 +135,7 @@ impl Agent {
             upstream: Arc::new(Upstream {
                 gateway,
                 direct,
-                fallback_after: match config.fallback {
-                    Fallback::After(time) => Some(time),
-                    Fallback::Never => None,
-                },
-                allows_early_cookies: config.early_credentials == EarlyCredentials::Allowed,
+                rules: ArcSwap::from_pointee(upstream_rules),
                 working_hosts: WorkingHosts::default(),
             }),
             storage: Arc::new(Storage {
@@ -118,7 +145,7 @@ impl Agent {
             }),
             acceleration: Arc::new(Acceleration {
                 page_loads,
-                push: push_policy(config.push),
+                push: ArcSwap::from_pointee(push_policy(config.push)),
                 https,
                 images: ImageSettings::new(preferences),
             }),
@@ -130,8 +157,10 @@ impl Agent {
             proxy: reachable(proxy),
             address: control_address,
             started: Instant::now(),
-            access: Arc::clone(&access),
+            access: access.clone(),
             token: ControlToken::make()?,
+            state_dir: state_dir.clone(),
+            is_enrolled_by_file,
         });
         let token = control.token.to_hex();
         state_dir.keep_control_token(&token)?;
@@ -142,18 +171,76 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(listener::serve(proxy_listener, handles, access, reachable(proxy)));
-        tasks.spawn(control::serve(control_listener, Arc::clone(&control)));
-        info!(
-            "status page: {}",
-            control_client::status_page(control_address, Some(&token))
-        );
+        let (proxy_probe, probed) = liveness_probe();
+        let serving = listener::serve(proxy_listener, handles, access, reachable(proxy));
+        tasks.spawn(probed.during(serving));
+        let (control_probe, probed) = liveness_probe();
+        tasks.spawn(probed.during(control::serve(control_listener, Arc::clone(&control))));
+        // The address contains the token, which no log may contain.
+        info!("the agent is ready; `longhaul-agent status` prints the address of its status page");
         Ok(Self {
             proxy,
             control,
             state_dir,
             tasks,
+            accepting: [proxy_probe, control_probe],
+            configured_images: Mutex::new(config.images),
+            _lock: lock,
         })
+    }
+
+    /// Applies the settings that may change while the agent runs to new requests and connections. Those in
+    /// progress keep the settings with which they began. Settings that take effect at the next start are
+    /// ignored.
+    ///
+    /// # Errors
+    /// See [`ReloadError`]; then nothing changes.
+    pub fn reload(&self, config: Config) -> Result<(), ReloadError> {
+        let Handles {
+            upstream,
+            acceleration,
+            ..
+        } = &self.control.handles;
+        let own_ports = [self.proxy, self.control.address];
+        // The steps that can fail come first; the second one cannot fail without `extra-ca`, which an agent
+        // does not have.
+        acceleration.https.reconfigure(config.https)?;
+        upstream
+            .direct
+            .reconfigure(direct::config(&config.direct_allow, &own_ports))?;
+        let rules = upstream_rules(config.fallback, config.early_credentials);
+        upstream.rules.store(Arc::new(rules));
+        acceleration.push.store(Arc::new(push_policy(config.push)));
+        self.control.access.set(config.access);
+        let mut configured = self
+            .configured_images
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // A level that the user chose on the status page stays, unless the settings name another one.
+        if std::mem::replace(&mut *configured, config.images) != config.images {
+            acceleration.images.set_level(config.images);
+        }
+        Ok(())
+    }
+
+    /// Completes when the tasks on which every page depends have answered: those that accept connections of
+    /// browsers and of the control port, the one that keeps the session open, and the one that runs it.
+    pub async fn answered(&self) {
+        for probe in &self.accepting {
+            probe.answered().await;
+        }
+        self.control.handles.upstream.gateway.answered().await;
+    }
+
+    /// Completes when one of the tasks that accept connections, or the one that keeps the session open, has
+    /// ended by itself.
+    pub async fn ended(&self) {
+        let [proxy, control] = &self.accepting;
+        tokio::select! {
+            () = proxy.ended() => {}
+            () = control.ended() => {}
+            () = self.control.handles.upstream.gateway.ended() => {}
+        }
     }
 
     /// Address of the proxy.
@@ -173,6 +260,16 @@ impl Agent {
         self.control.handles.upstream.gateway.close().await;
         self.control.handles.storage.store.close().await;
         self.state_dir.withdraw();
+    }
+}
+
+fn upstream_rules(fallback: Fallback, early_credentials: EarlyCredentials) -> UpstreamRules {
+    UpstreamRules {
+        fallback_after: match fallback {
+            Fallback::After(time) => Some(time),
+            Fallback::Never => None,
+        },
+        allows_early_cookies: early_credentials == EarlyCredentials::Allowed,
     }
 }
 

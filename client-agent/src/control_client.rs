@@ -1,8 +1,8 @@
-//! The command `status`: queries the agent that runs on this machine.
+//! Requests of the commands to the control port of the agent that runs on this machine.
 use std::{fmt::Write as _, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, header};
+use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -10,15 +10,21 @@ use longhaul_types::{BitRate, ByteCount};
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
-    dashboard::{FORGET, Status},
+    dashboard::{AUTHORITY, FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, Status, USE_INVITE},
     forget::Site,
+    https::HostName,
     state_dir::StateDir,
+    state_lock::StateLock,
 };
 
 /// Timeout of the status, which the agent answers from memory.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Timeout of a deletion: deleting from a large file, and a round trip to the gateway.
 const FORGET_TIME: Duration = Duration::from_secs(120);
+/// Timeout of a new invite: the agent waits 15 s for the session.
+const INVITE_TIME: Duration = Duration::from_secs(30);
+/// Maximum number of characters of a refusal that are shown.
+const MAX_REFUSAL: usize = 500;
 /// Maximum size of a response; a status has less than 4 KiB.
 const MAX_STATUS: usize = 64 * 1024;
 
@@ -31,6 +37,20 @@ pub enum StatusError {
         "no agent runs with the state directory {0}: start it with `longhaul-agent run`, or give --control ADDR:PORT"
     )]
     NotRunning(String),
+    /// The agent that published its addresses has ended.
+    #[error(
+        "no agent runs with the state directory {directory}: process {pid}, which used it last, has ended without \
+         stopping properly. Start it with `longhaul-agent run`"
+    )]
+    Ended {
+        /// The state directory.
+        directory: String,
+        /// The process.
+        pid: u32,
+    },
+    /// An agent runs but has not published its addresses yet.
+    #[error("the agent of the state directory {0} is starting: try again, or give --control ADDR:PORT")]
+    Starting(String),
     /// Another program answers, or none does.
     #[error("no agent answers on {address}: {detail}")]
     NoAnswer {
@@ -39,6 +59,14 @@ pub enum StatusError {
         /// Description of the error.
         detail: String,
     },
+    /// The agent refuses the request.
+    #[error("the agent refuses this (status {status}): {words}")]
+    Refused {
+        /// Status of its answer.
+        status: StatusCode,
+        /// The reason.
+        words: String,
+    },
 }
 
 /// Returns the control address of the agent that uses `state_dir`.
@@ -46,10 +74,22 @@ pub enum StatusError {
 /// # Errors
 /// No agent runs.
 pub fn control_address(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
-    let published = state_dir.published();
-    published
-        .map(|agent| agent.control)
-        .ok_or_else(|| StatusError::NotRunning(state_dir.path().display().to_string()))
+    let directory = state_dir.path().display().to_string();
+    match (state_dir.published(), StateLock::is_held(state_dir)) {
+        // The file of an agent that was killed stays.
+        (Some(agent), Some(false)) => Err(StatusError::Ended {
+            directory,
+            pid: agent.pid,
+        }),
+        (Some(agent), Some(true) | None) => Ok(agent.control),
+        (None, Some(true)) => Err(StatusError::Starting(directory)),
+        (None, Some(false) | None) => Err(StatusError::NotRunning(directory)),
+    }
+}
+
+/// True if the system says whether an agent runs with the state directory; else only its answer shows it.
+pub fn is_certain(state_dir: &StateDir) -> bool {
+    StateLock::is_held(state_dir).is_some()
 }
 
 /// Requests the status as JSON text, with the control port's token, which users other than the agent's need.
@@ -57,10 +97,19 @@ pub fn control_address(state_dir: &StateDir) -> Result<SocketAddr, StatusError> 
 /// # Errors
 /// No agent answers at `address`.
 pub async fn fetch_status(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
-    let answer = timeout(ANSWER_TIME, fetch(address, token, Method::GET, "/status.json")).await;
-    answer
-        .unwrap_or_else(|_| Err("no answer in time".to_owned()))
-        .map_err(|detail| StatusError::NoAnswer { address, detail })
+    get(address, token, "/status.json").await.and_then(accepted)
+}
+
+/// Requests the certificate of the running agent's authority; `None` if the agent uses none.
+///
+/// # Errors
+/// No agent answers at `address`, or it refuses.
+pub async fn authority(address: SocketAddr, token: Option<&str>) -> Result<Option<String>, StatusError> {
+    let answer = get(address, token, AUTHORITY).await?;
+    if answer.0 == StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    accepted(answer).map(Some)
 }
 
 /// Requests the deletion of a site's data, or of all data, at agent and gateway; returns the agent's answer.
@@ -76,10 +125,78 @@ pub async fn forget(
         Some(site) => format!("{FORGET}?site={}", site.domain()),
         None => FORGET.to_owned(),
     };
-    let answer = timeout(FORGET_TIME, fetch(address, token, Method::POST, &path)).await;
+    order(address, token, &path, FORGET_TIME).await
+}
+
+/// Lets the agent use the invite of its state directory; returns the agent's answer.
+///
+/// # Errors
+/// No agent answers at `address`, or it refuses.
+pub async fn use_invite(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
+    order(address, token, USE_INVITE, INVITE_TIME).await
+}
+
+/// Lets the agent remove its certificate authority; returns the agent's answer.
+///
+/// # Errors
+/// No agent answers at `address`, or it refuses.
+pub async fn remove_authority(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
+    order(address, token, REMOVE_AUTHORITY, ANSWER_TIME).await
+}
+
+/// Lets the agent forget the bypasses of a host, or all; returns the agent's answer.
+///
+/// # Errors
+/// No agent answers at `address`, or it refuses.
+pub async fn forget_bypasses(
+    address: SocketAddr,
+    token: Option<&str>,
+    host: Option<&HostName>,
+) -> Result<String, StatusError> {
+    let path = match host {
+        Some(host) => format!("{HTTPS_FORGET}?host={host}"),
+        None => HTTPS_FORGET.to_owned(),
+    };
+    order(address, token, &path, ANSWER_TIME).await
+}
+
+type Answer = (StatusCode, String);
+
+async fn get(address: SocketAddr, token: Option<&str>, path: &str) -> Result<Answer, StatusError> {
+    within(ANSWER_TIME, address, fetch(address, token, Method::GET, path)).await
+}
+
+async fn order(
+    address: SocketAddr,
+    token: Option<&str>,
+    path: &str,
+    limit: Duration,
+) -> Result<String, StatusError> {
+    let answer = within(limit, address, fetch(address, token, Method::POST, path)).await;
+    answer.and_then(accepted)
+}
+
+async fn within(
+    limit: Duration,
+    address: SocketAddr,
+    answer: impl Future<Output = Result<Answer, String>>,
+) -> Result<Answer, StatusError> {
+    let answer = timeout(limit, answer).await;
     answer
         .unwrap_or_else(|_| Err("no answer in time".to_owned()))
         .map_err(|detail| StatusError::NoAnswer { address, detail })
+}
+
+/// Converts a refusal to an error.
+fn accepted((status, text): Answer) -> Result<String, StatusError> {
+    if status.is_success() {
+        return Ok(text);
+    }
+    let first = text.lines().next().unwrap_or_default();
+    Err(StatusError::Refused {
+        status,
+        words: first.chars().take(MAX_REFUSAL).collect(),
+    })
 }
 
 async fn fetch(
@@ -87,7 +204,7 @@ async fn fetch(
     token: Option<&str>,
     method: Method,
     path: &str,
-) -> Result<String, String> {
+) -> Result<Answer, String> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| error.to_string())?;
@@ -115,17 +232,7 @@ async fn fetch(
     driver.abort();
     let body = body.map_err(|error| error.to_string())?.to_bytes();
     let text = String::from_utf8(body.to_vec()).map_err(|_| "its answer is not text".to_owned())?;
-    if !status.is_success() {
-        let words: String = text
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(300)
-            .collect();
-        return Err(format!("it answers with status {status}: {words}"));
-    }
-    Ok(text)
+    Ok((status, text))
 }
 
 /// Returns the address of the status page; its buttons work only with the control port's token.
@@ -147,11 +254,18 @@ pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Er
     if let Some(reason) = &status.reason {
         let _infallible = write!(out, " ({reason})");
     }
+    if let Some(notice) = &status.notice {
+        let _infallible = write!(out, "\nnotice    {notice}");
+    }
     if let Some(session) = &status.session {
-        let rate = session
-            .rate_bps
-            .map_or_else(|| "unknown".to_owned(), |rate| BitRate::bps(rate).to_string());
-        let _infallible = write!(out, "\nlink      RTT {:.0} ms, rate {rate}", session.rtt_ms);
+        let rate = session.rate_bps.map_or_else(
+            || "not measured".to_owned(),
+            |rate| BitRate::bps(rate).to_string(),
+        );
+        let rtt = session
+            .rtt_ms
+            .map_or_else(|| "not measured".to_owned(), |rtt| format!("{rtt:.0} ms"));
+        let _infallible = write!(out, "\nlink      RTT {rtt}, rate {rate}");
     }
     let direct = if status.direct_in_use {
         ", now direct because the gateway does not answer"

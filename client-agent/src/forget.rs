@@ -9,7 +9,7 @@ use std::{
 };
 
 use longhaul_http::site::registrable_domain;
-use longhaul_session::{self as messages, Message};
+use longhaul_session::{self as messages, ForgetId, Message};
 use longhaul_types::ClientId;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::timeout};
@@ -191,14 +191,14 @@ async fn send_pending(inner: Arc<Inner>, gateway: Gateway) {
             continue;
         };
         let (session, _) = gateway.wait_for_session(RequiredSessionState::Open).await;
-        let id = deletion.id;
+        let id = ForgetId::new(deletion.id);
         session.send_control(Message::Forget(messages::Forget {
             id,
-            client: deletion.client,
+            client: deletion.client.map(ClientId),
             site: deletion.site,
         }));
         if session.wait_for_forgotten(id).await {
-            inner.remove(id);
+            inner.remove(deletion.id);
         }
     }
 }

@@ -3,9 +3,9 @@
 //! Path of a request: [`listener`] accepts it from the browser on a connection of [`connection`], after
 //! [`access`] has decided whom the agent serves; `request` runs it through its phases: [`store`] may have a stored
 //! response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`] carries it over the hop (or
-//! [`upstream::direct`] fetches it if no gateway answers). [`pages`] explains failures. [`images`] applies the
+//! [`upstream::direct`] fetches it if no gateway answers). [`pages`] explains failures, [`trouble`] those of the hop. [`images`] applies the
 //! user's image level. `CONNECT` goes to `tunnel`, or to `https_server` for the hosts that [`https`] accelerates.
-//! [`control`] serves the status page of [`dashboard`].
+//! [`control`] serves the status page of [`dashboard`]. [`savings`] counts what was saved.
 //!
 //! Components get what they use through four handles ([`handles`]): [`upstream`], [`store::Storage`],
 //! [`acceleration`] and [`counters`]. Only [`mod@agent`] reads the settings ([`config`]) and connects the
@@ -32,12 +32,22 @@ pub mod https;
 mod https_server;
 pub mod images;
 pub mod listener;
+#[cfg(not(unix))]
+#[path = "open_files_portable.rs"]
+mod open_files;
+#[cfg(unix)]
+#[path = "open_files_unix.rs"]
+mod open_files;
 pub mod pageload;
 pub mod pages;
 pub mod proxy_body;
 mod request;
+pub mod savings;
+pub mod service;
 pub mod state_dir;
+pub mod state_lock;
 pub mod store;
+pub mod trouble;
 mod tunnel;
 pub mod upstream;
 mod wall_clock;

@@ -1,86 +1,74 @@
 //! The command `longhaul-agent`.
 #![forbid(unsafe_code)]
 
-use std::{
-    io::{IsTerminal, Write},
-    net::SocketAddr,
-    path::Path,
-    process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
-};
+mod commands;
+
+use std::{io::Write, net::SocketAddr, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use longhaul_agent::{
-    agent::Agent,
-    config::{self, CaCommand, CliArgs, Command, ConfigFlags, Environment, ForgetArgs, StatusArgs},
+    config::{self, CheckGatewayArgs, CliArgs, Command, ConfigFlags, Environment, ForgetArgs, StatusArgs},
     control_client,
+    dashboard::TroubleStatus,
     forget::Site,
-    https::Authority,
+    gateway, service,
     state_dir::StateDir,
 };
-use longhaul_types::UnixTime;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use longhaul_service::{Exit, LogFilter, LogFormat, Logs};
+use longhaul_settings::Mistakes;
+use longhaul_types::error_text;
 
-/// Maximum number of open files: twice the maximum number of connections, and a reserve.
-const MAX_FILES: u64 = 8192;
+/// Time for file operations that are in progress when the program ends.
+const LAST_OPERATIONS: Duration = Duration::from_secs(1);
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let args = CliArgs::parse();
-    let environment = Environment::of_process();
-    start_logs(&environment);
-    let done = match args.command {
-        Command::Run(flags) => run(&flags, &environment).await,
-        Command::CheckConfig(flags) => check_config(&flags, &environment),
-        Command::Status(flags) => show_status(&flags, &environment).await,
-        Command::Forget(flags) => forget(&flags, &environment).await,
-        Command::Ca(command) => authority(&command, &environment),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _closed = writeln!(std::io::stderr(), "longhaul-agent: {error:#}");
-            ExitCode::FAILURE
+    let exit = start(args.command).unwrap_or_else(|error| {
+        // Without standard error nobody can be told.
+        let _closed = writeln!(
+            std::io::stderr(),
+            "longhaul-agent: {}",
+            error_text(error.as_ref())
+        );
+        if error.chain().any(|cause| cause.is::<Mistakes>()) {
+            Exit::Configuration
+        } else {
+            Exit::Failure
         }
-    }
+    });
+    exit.into()
 }
 
-/// Starts logging; `LONGHAUL_LOG` is a filter such as `info` or `longhaul_agent=debug`.
-fn start_logs(environment: &Environment) {
-    let filter = EnvFilter::new(environment.get_filled("LONGHAUL_LOG").unwrap_or("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+fn start(command: Command) -> Result<Exit> {
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the system cannot start threads")?;
+    let exit = threads.block_on(execute(command, Environment::of_process()));
+    // A file operation that hangs must not keep the program from ending.
+    threads.shutdown_timeout(LAST_OPERATIONS);
+    exit
 }
 
-/// Raises the limit of open files up to the system's hard limit: the usual soft limit of 1024 is less than
-/// some browsers' connections and the direct connections for them need.
-fn raise_file_limit() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _best_effort = setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(MAX_FILES)), hard);
+async fn execute(command: Command, environment: Environment) -> Result<Exit> {
+    if !matches!(command, Command::Run(_)) {
+        Logs::start(&LogFilter::default(), LogFormat::Auto)?;
     }
-}
-
-async fn run(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
-    let (config, _) = config::load(flags, environment)?;
-    raise_file_limit();
-    // The handlers are installed before `ready` is printed, because a reader may send a signal at once.
-    let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be handled")?;
-    let mut terminate = signal(SignalKind::terminate()).context("signals cannot be handled")?;
-    let agent = Agent::start(config).await?;
-    say(&format!("ready {}\n", agent.proxy()))?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    match command {
+        Command::Run(flags) => {
+            let ended = service::run(flags, environment, &mut std::io::stdout()).await;
+            return Ok(ended?.into());
+        }
+        Command::CheckConfig(flags) => check_config(&flags, &environment)?,
+        Command::Status(flags) => show_status(&flags, &environment).await?,
+        Command::CheckGateway(flags) => check_gateway(&flags, &environment).await?,
+        Command::Forget(flags) => forget(&flags, &environment).await?,
+        Command::Ca(command) => commands::authority(&command, &environment).await?,
+        Command::Https(command) => commands::bypasses(&command, &environment).await?,
+        Command::UseInvite(args) => commands::use_invite(&args, &environment).await?,
     }
-    agent.stop().await;
-    Ok(())
+    Ok(Exit::Success)
 }
 
 fn check_config(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
@@ -105,6 +93,19 @@ async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()
     }
     say(&control_client::summary(&json, token.as_deref())
         .with_context(|| format!("the program that answers on {address} is not an agent"))?)
+}
+
+async fn check_gateway(flags: &CheckGatewayArgs, environment: &Environment) -> Result<()> {
+    let state_dir = StateDir::new(config::load_state_dir(flags.state_dir.as_deref(), environment)?);
+    let checked = gateway::check_gateway(&state_dir.invite()?, &state_dir).await;
+    if flags.json {
+        let trouble = checked
+            .err()
+            .map(|trouble| TroubleStatus::new(&trouble, Duration::ZERO));
+        return say(&format!("{}\n", serde_json::json!({ "trouble": trouble })));
+    }
+    checked.map_err(|trouble| anyhow::anyhow!("{trouble}"))?;
+    say("the gateway answers\n")
 }
 
 async fn forget(flags: &ForgetArgs, environment: &Environment) -> Result<()> {
@@ -136,20 +137,6 @@ fn running(
         })
         .and_then(|state_dir| state_dir.control_token());
     Ok((address, token))
-}
-
-fn authority(command: &CaCommand, environment: &Environment) -> Result<()> {
-    let (CaCommand::Export(args) | CaCommand::Fingerprint(args) | CaCommand::Remove(args)) = command;
-    let state = StateDir::new(config::load_state_dir(args.state_dir.as_deref(), environment)?);
-    let now = UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH)?);
-    match command {
-        CaCommand::Export(_) => say(Authority::open_or_make(&state, now)?.pem()),
-        CaCommand::Fingerprint(_) => say(&format!("{}\n", Authority::open(&state)?.fingerprint())),
-        CaCommand::Remove(_) if Authority::remove(&state)? => {
-            say("removed from this device; remove it from the trust stores of browsers, too\n")
-        }
-        CaCommand::Remove(_) => say("there was no certificate authority\n"),
-    }
 }
 
 fn say(text: &str) -> Result<()> {

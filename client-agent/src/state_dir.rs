@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_types::{Invite, ParseInviteError, UnixTime};
+use longhaul_types::{Invite, ParseInviteError, SecretKey, UnixTime};
 use serde::{Deserialize, Serialize};
 
 /// Maximum size of a small file; an invite has less than 600 characters.
@@ -16,6 +16,8 @@ const MAX_FILE: u64 = 64 * 1024;
 
 /// File of the control port's token.
 const CONTROL_TOKEN: &str = "control-token";
+/// File of the key that replaces the key of a one-time invite.
+const DEVICE_KEY: &str = "device-key";
 
 /// The state directory. Only the owner can read its files.
 #[derive(Clone, Debug)]
@@ -130,6 +132,23 @@ impl StateDir {
     pub fn keep_token(&self, invite: &Invite, token: &[u8; 32]) -> Result<(), StateError> {
         let hex: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
         self.replace("token", format!("{} {hex}\n", binding(invite)).as_bytes())
+    }
+
+    /// Returns the key that this device made for itself to replace the key of a one-time invite
+    /// (docs/protocol/session.md section 11); `None` if it has made none for this invite.
+    pub fn own_key(&self, invite: &Invite) -> Option<SecretKey> {
+        let text = read_small(&self.0.join(DEVICE_KEY)).ok()?;
+        let key = text.trim().strip_prefix(&binding(invite))?;
+        key.strip_prefix(' ')?.parse().ok()
+    }
+
+    /// Stores the key that replaces the key of a one-time invite.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_own_key(&self, invite: &Invite, key: &SecretKey) -> Result<(), StateError> {
+        let text = format!("{} {}\n", binding(invite), key.to_secret_text());
+        self.replace(DEVICE_KEY, text.as_bytes())
     }
 
     /// Returns the wall-clock stamp of the newest session attempt.
@@ -256,8 +275,6 @@ fn parse_token(text: &str, invite: &Invite) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_types::SecretKey;
-
     use super::*;
 
     fn invite(device: u8) -> Invite {
@@ -288,6 +305,17 @@ mod tests {
         assert_eq!(state.token(&invite(4)), [3; 32], "a token of another device");
         fs::write(state.path().join("token"), "zz").unwrap();
         assert_eq!(state.token(&invite(2)), [3; 32], "a damaged file");
+    }
+
+    #[test]
+    fn an_own_key_belongs_to_its_invite() {
+        let (_dir, state) = state();
+        assert!(state.own_key(&invite(2)).is_none());
+        let key = SecretKey::from_bytes([7; 32]);
+        state.keep_own_key(&invite(2), &key).unwrap();
+        let read = state.own_key(&invite(2)).unwrap();
+        assert_eq!(read.public(), key.public());
+        assert!(state.own_key(&invite(4)).is_none(), "another invite");
     }
 
     #[cfg(unix)]

@@ -48,7 +48,9 @@ fn the_agent_reports_readiness_and_stops_on_request() {
         String::from_utf8_lossy(&status.stderr)
     );
     assert!(String::from_utf8_lossy(&status.stdout).contains(&address.to_string()));
-    let taken = command(dir.path())
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("invite"), line() + "\n").unwrap();
+    let taken = command(elsewhere.path())
         .args([
             "run",
             "--control",

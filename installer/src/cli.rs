@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use url::Url;
 
-use longhaul_demo::{Override, parse_link};
+use longhaul_demo::{Link, Override};
 
 /// Longhaul: web pages over slow, long or lossy last hops.
 #[derive(Debug, Parser)]
 #[command(
     name = "longhaul",
-    version,
+    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
     about,
     max_term_width = 110,
     arg_required_else_help = true
@@ -42,8 +42,12 @@ pub enum Command {
     /// Enrol this device with a gateway
     #[command(after_help = ENROLL_HELP)]
     Enroll(EnrollArgs),
-    /// Show the state of the agent that runs on this machine
+    /// Show enrolment, agent, hop and browsers of this device
+    #[command(after_help = STATUS_HELP)]
     Status(StatusArgs),
+    /// Find what is wrong on this device, and the command that mends it
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArgs),
 }
 
 /// `longhaul up`
@@ -152,10 +156,10 @@ pub struct DemoArgs {
     /// Replay the pages recorded in this WARC file: every host is answered from it, nothing from the Internet
     #[arg(long, value_name = "FILE")]
     pub warc: Option<PathBuf>,
-    /// Tell the agent what the link is like (gprs-3+1, edge, umts-384, lte, geo-sat, ...); it does not slow
-    /// the link
-    #[arg(long, value_name = "PROFILE", value_parser = parse_link)]
-    pub link: Option<String>,
+    /// Emulate a slow link between agent and gateway (gprs-3+1, edge, umts-384, lte, geo-sat, ...; none), and
+    /// an equal one without Longhaul, to compare them
+    #[arg(long, value_name = "PROFILE")]
+    pub link: Option<Link>,
 }
 
 /// `longhaul keygen`
@@ -185,9 +189,32 @@ pub struct StatusArgs {
     /// Where the agent keeps its state [default: ~/.local/state/longhaul-agent]
     #[arg(long, value_name = "DIR", env = "LONGHAUL_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Print the agent's status.json
+    /// Print one line of JSON: the agent's status.json, and what this command adds
     #[arg(long)]
     pub json: bool,
+}
+
+/// `longhaul doctor`
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// A page that answers 204, to look for the login page of a network; it is requested only while the gateway
+    /// does not answer [default: port 80 of the gateway's host]
+    #[arg(long, value_name = "URL", value_parser = parse_portal_url)]
+    pub portal_url: Option<Url>,
+    /// The directories to work on
+    #[command(flatten)]
+    pub places: PlaceArgs,
+}
+
+/// Parses the URL of the look for a captive portal. A portal cannot answer in the place of an https server.
+fn parse_portal_url(text: &str) -> Result<Url, String> {
+    match parse_url(text)? {
+        url if url.scheme() == "http" => Ok(url),
+        _ => Err("only a page of http can show a login page of the network".to_owned()),
+    }
 }
 
 /// Parses a page's URL; the most common mistake is a missing scheme.
@@ -229,6 +256,8 @@ Exit status: 0 done, 1 something is left, 2 wrong usage.";
 const DEMO_HELP: &str = "\
 Examples:
   longhaul demo                                    start, then point a browser at the proxy that it names
+  longhaul demo --link umts-384                    the same page directly and through Longhaul, side by side, over a slow
+                                                   link that the demonstration emulates
   longhaul demo --once                             load the built-in page and say what it cost
   longhaul demo --once https://example.org/        load a page of the web
   longhaul demo --once http://shop.test/ --resolve shop.test=127.0.0.1:8080
@@ -239,12 +268,34 @@ Gateway and agent are looked for beside this program; LONGHAUL_BIN_DIR names ano
 are in a temporary directory and go with the demonstration. Ctrl-C, SIGTERM and SIGHUP end all of it. SIGKILL cannot
 be handled: it leaves longhaul-gateway and longhaul-agent running, and the directory longhaul-demo-* in TMPDIR.
 
+With --link, two equal links are emulated in this program, without root: one carries the datagrams between agent and
+gateway, the other the connections of a second proxy, without Longhaul. The agent is told nothing of the link. What the
+emulation leaves out is in favour of the direct way: it has no TCP slow start, no headers of TCP and IP, and no response
+to loss; round trips for names, connections and TLS, and all bytes of HTTP cost what they cost on such a link.
+
 The result of --once: url, objects, failed, bytes_down and bytes_up (on the hop between agent and gateway, headers
-included), origin_bytes (from the web to the gateway), time_s, ideal_gprs_s and ideal_umts_s (the ideal one-shot
-download of the page, text as by gzip -9, on those links), errors. Scripts are fetched but not run. With --warc,
+included), origin_bytes (from the web to the gateway), time_s, time_direct_s (only with --link: the same page without
+Longhaul; null if something failed), ideal_gprs_s and ideal_umts_s (the ideal one-shot download of the page, text as by
+gzip -9, on those links), savings (bytes, in total and by cause), errors. Scripts are fetched but not run. With --warc,
 objects that the recording does not have are not counted; everything else must arrive as it was recorded.
 
 Exit status: 0 all arrived, 1 something failed, 2 wrong usage.";
+
+const STATUS_HELP: &str = "\
+Figures of the link are `not measured` (null in JSON) until there is a measurement.
+
+Exit status: 0 the agent runs and the gateway answers or may still answer, 1 it does not work (not enrolled, no agent,
+or something is wrong with the hop; `longhaul doctor` names the cause), 2 wrong usage.";
+
+const DOCTOR_HELP: &str = "\
+Every check is made on its own, changes nothing, and works without an agent and without a network. Each finding comes with
+one command that mends it. docs/INSTALL.md section 4 lists all findings. It takes 12 s at most.
+
+Traffic goes to the gateway only. If no agent runs, a session with the gateway is opened and closed. While the gateway does
+not answer, one plain HTTP request to port 80 of the gateway's host looks for a login page of the network (captive portal);
+--portal-url names another page.
+
+Exit status: 0 healthy, 1 findings, 2 wrong usage.";
 
 const KEYGEN_HELP: &str = "\
 Examples:
@@ -304,6 +355,7 @@ mod tests {
             "longhaul enroll",
             "longhaul up --https some",
             "longhaul up --no-browser --all-users",
+            "longhaul doctor --portal-url https://a.test/",
             "longhaul fly",
         ] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");

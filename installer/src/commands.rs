@@ -6,16 +6,22 @@ use std::{
 
 use anyhow::Context as _;
 use longhaul::{
-    cli::{DemoArgs, DownArgs, EnrollArgs, KeygenArgs, StatusArgs, UpArgs},
+    agent_state::AgentState,
+    cli::{DemoArgs, DoctorArgs, DownArgs, EnrollArgs, KeygenArgs, StatusArgs, UpArgs},
+    doctor,
     enroll::{self, Replace},
-    keygen,
-    status::{self, Format},
+    keygen, running_agent, state_dir,
+    status::{self},
     switch::{self, Report, SwitchError},
 };
-use longhaul_demo::{Demo, DemoOptions, Finished};
+use longhaul_demo::{Demo, DemoOptions, Finished, Link};
 use longhaul_types::{ByteCount, Invite};
-use tokio::signal::unix::{SignalKind, signal};
 use url::Url;
+
+#[cfg(not(unix))]
+use crate::end_signals_portable as end_signals;
+#[cfg(unix)]
+use crate::end_signals_unix as end_signals;
 
 /// Input limit; an invite has less than 600 characters.
 const MAX_LINE: u64 = 64 * 1024;
@@ -25,15 +31,11 @@ pub(crate) fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // Installed before anything starts, so that no signal causes the default action.
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hangup = signal(SignalKind::hangup())?;
+        let mut signals = end_signals::EndSignals::install()?;
         let once = args.once.is_some();
         tokio::select! {
             done = run_demo(args) => done,
-            _ = interrupt.recv() => Ok(interrupted(once)),
-            _ = terminate.recv() => Ok(interrupted(once)),
-            _ = hangup.recv() => Ok(interrupted(once)),
+            () = signals.received() => Ok(interrupted(once)),
         }
     })
 }
@@ -52,10 +54,13 @@ async fn run_demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
         resolve: args.resolve,
         extra_ca: args.extra_ca,
         warc: args.warc,
-        link: args.link,
+        link: args.link.and_then(Link::profile),
     };
     let mut demo = Demo::start(options).await?;
     let Some(url) = args.once else {
+        if let Some(link) = demo.link() {
+            compare(&mut demo, &link).await?;
+        }
         print(&demo.instructions())?;
         return Err(demo.watch().await.into());
     };
@@ -77,11 +82,29 @@ async fn run_demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Loads the page over both ways, prints both times, and starts the page that shows them.
+async fn compare(demo: &mut Demo, link: &str) -> anyhow::Result<()> {
+    let page = demo.default_page()?;
+    print(&format!(
+        "{link}\nLoading {page} directly and through Longhaul ...\n\n"
+    ))?;
+    let finished = demo.load_once(&page).await?;
+    if let Some(comparison) = finished.comparison() {
+        print(&format!("{}\n", comparison.bars()))?;
+        demo.show(&comparison).await?;
+    }
+    Ok(explain(&finished)?)
+}
+
 fn summary(url: &Url, finished: &Finished) -> String {
     let report = &finished.report;
+    let comparison = finished.comparison();
+    let bars = comparison
+        .map(|comparison| format!("\n{}", comparison.bars()))
+        .unwrap_or_default();
     format!(
         "{url}\n  objects      {} ({} failed)\n  on the hop   {} down, {} up\n  from the web {}\n  time         {:.2} s\n  \
-         ideal        {:.1} s on GPRS, {:.1} s on UMTS (one-shot download, text as by gzip -9)\n",
+         ideal        {:.1} s on GPRS, {:.1} s on UMTS (one-shot download, text as by gzip -9)\n{bars}",
         report.objects,
         report.failed,
         ByteCount::new(report.bytes_down),
@@ -105,6 +128,9 @@ fn explain(finished: &Finished) -> io::Result<()> {
     for error in &finished.report.errors {
         writeln!(stderr, "failed: {}\n        {}", error.url, error.reason)?;
     }
+    for (url, reason) in finished.direct.iter().flat_map(|direct| &direct.failures) {
+        writeln!(stderr, "failed directly: {url}\n        {reason}")?;
+    }
     Ok(())
 }
 
@@ -124,10 +150,7 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let Some(invite) = read_invite(&args.line)? else {
         return Ok(ExitCode::from(2));
     };
-    let state_dir = match &args.state_dir {
-        Some(directory) => directory.clone(),
-        None => enroll::default_state_dir()?,
-    };
+    let state_dir = state_dir::find(args.state_dir.as_deref())?;
     let replace = if args.replace {
         Replace::Allow
     } else {
@@ -139,15 +162,33 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
         None => String::new(),
     };
     print(&format!(
-        "This device is enrolled with the gateway at {}.\n  gateway's key  {}\n  device's key   {}\n  kept in        {}\n\n\
-         Next: start the agent with `longhaul-agent run{state_flag}`, and set your browser's HTTP proxy to 127.0.0.1 \
-         port 3128.\n`longhaul status{state_flag}` shows whether the gateway answers.\n",
+        "This device is enrolled with the gateway at {}.\n  gateway's key  {}\n  device's key   {}\n  kept in        {}\n\n",
         invite.address(),
         invite.gateway(),
         invite.device().public(),
         path.display(),
     ))?;
-    Ok(ExitCode::SUCCESS)
+    let Some(agent) = running_agent::find(&state_dir) else {
+        print(&format!(
+            "Next: start the agent with `longhaul-agent run{state_flag}`, and set your browser's HTTP proxy to 127.0.0.1 \
+             port 3128.\n`longhaul status{state_flag}` shows whether the gateway answers.\n",
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    match running_agent::use_invite(&state_dir) {
+        Ok(answer) => {
+            print(&format!("Process {}: {answer}.\n", agent.pid))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            complain(&anyhow::anyhow!(
+                "the invite is stored, but the running agent (process {}) still uses the earlier one: {error}; restart the \
+                 agent",
+                agent.pid
+            ));
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }
 
 /// Reads an invite; a line that is none is reported, and `None` is returned.
@@ -211,16 +252,49 @@ fn show(done: Result<Report, SwitchError>, json: bool) -> anyhow::Result<ExitCod
 
 /// `longhaul status`
 pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let format = if args.json { Format::Json } else { Format::Text };
-    let status = status::show(args.state_dir.as_deref(), format)?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+    let state_dir = state_dir::find(args.state_dir.as_deref())?;
+    let state = AgentState::of(&state_dir);
+    print(&if args.json {
+        status::to_json(&state)
+    } else {
+        status::to_text(&state)
+    })?;
+    Ok(if status::is_working(&state) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// `longhaul doctor`
+pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let report = match doctor::examine(args) {
+        Ok(report) => report,
+        Err(error) => {
+            complain(&error.into());
+            return Ok(ExitCode::from(2));
+        }
+    };
+    print(&if args.json {
+        report.to_json()
+    } else {
+        report.to_text()
+    })?;
+    Ok(if report.is_healthy() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Prints the error of a command; all errors are shown here.
 pub(crate) fn complain(error: &anyhow::Error) {
     // If stderr is closed, the error cannot be reported.
-    let _ = writeln!(io::stderr(), "longhaul: {error:#}");
+    let _ = writeln!(
+        io::stderr(),
+        "longhaul: {}",
+        longhaul_types::error_text(error.as_ref())
+    );
 }
 
 fn print(text: &str) -> io::Result<()> {

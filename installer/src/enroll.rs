@@ -25,7 +25,8 @@ pub enum Replace {
 pub enum EnrollError {
     /// The device is enrolled with another gateway.
     #[error(
-        "this device is enrolled with {address} already ({}); add --replace to replace that enrollment", path.display()
+        "this device is enrolled with {address} already ({}); to give that enrolment up, run `longhaul enroll --replace \
+         LINE`", path.display()
     )]
     Enrolled {
         /// Address of the other gateway.
@@ -34,7 +35,7 @@ pub enum EnrollError {
         path: PathBuf,
     },
     /// The file exists but is not an invite.
-    #[error("{} exists but is damaged; add --replace to overwrite it", .0.display())]
+    #[error("{} exists but is damaged; to overwrite it, run `longhaul enroll --replace LINE`", .0.display())]
     Damaged(PathBuf),
     /// The file cannot be read or written.
     #[error("{} cannot be {done}: {source}; check its owner, or choose another place with --state-dir", path.display())]
@@ -46,24 +47,6 @@ pub enum EnrollError {
         /// Cause reported by the system.
         source: io::Error,
     },
-    /// There is no default directory.
-    #[error("no home directory is known: name the agent's state directory with --state-dir")]
-    NoHome,
-}
-
-/// Returns the agent's state directory: `$XDG_STATE_HOME/longhaul-agent`, else
-/// `~/.local/state/longhaul-agent`.
-///
-/// # Errors
-/// Neither variable is set.
-pub fn default_state_dir() -> Result<PathBuf, EnrollError> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    // The XDG base directory specification requires that relative paths are ignored.
-    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
-    state
-        .map(|state| state.join("longhaul-agent"))
-        .ok_or(EnrollError::NoHome)
 }
 
 /// Writes the invite to the state directory, which is created if necessary, and returns the file's path.

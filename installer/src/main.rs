@@ -2,6 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+#[cfg(not(unix))]
+mod end_signals_portable;
+#[cfg(unix)]
+mod end_signals_unix;
 
 use std::process::ExitCode;
 
@@ -24,6 +28,7 @@ fn main() -> ExitCode {
         Command::Keygen(keygen) => commands::keygen(&keygen),
         Command::Enroll(enroll) => commands::enroll(&enroll),
         Command::Status(status) => commands::status(&status),
+        Command::Doctor(doctor) => commands::doctor(&doctor),
     };
     done.unwrap_or_else(|error| {
         commands::complain(&error);

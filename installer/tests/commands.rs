@@ -80,7 +80,7 @@ fn enrolment_goes_where_the_agent_looks() {
 
     let other = longhaul(home.path(), &["enroll", &invite(2)]);
     assert_eq!(other.status.code(), Some(1));
-    assert!(text(&other.stderr).contains("--replace"));
+    assert!(text(&other.stderr).contains("`longhaul enroll --replace LINE`"));
     assert!(
         longhaul(home.path(), &["enroll", "--replace", &invite(2)])
             .status
@@ -93,13 +93,60 @@ fn enrolment_goes_where_the_agent_looks() {
 }
 
 #[test]
+fn enrolment_respects_the_agents_configuration() {
+    let home = tempfile::tempdir().unwrap();
+    let gateway = SecretKey::from_bytes([1; 32]).public();
+    let device = SecretKey::from_bytes([7; 32]);
+    let invite = Invite::new("gw.test:4433".to_owned(), gateway, device, [3; 32])
+        .unwrap()
+        .to_line();
+    let state = home.path().join("elsewhere");
+    let config = home.path().join(".config/longhaul/agent.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    fs::write(&config, format!("state-dir = '{}'\n", state.display())).unwrap();
+    let done = longhaul(home.path(), &["enroll", &invite]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(state.join("invite").exists() && !home.path().join(".local").exists());
+    let given = home.path().join("given");
+    let given_text = given.to_str().unwrap();
+    assert!(
+        longhaul(home.path(), &["enroll", "--state-dir", given_text, &invite])
+            .status
+            .success()
+    );
+    assert!(given.join("invite").exists());
+    fs::write(&config, "state-dir = 7\n").unwrap();
+    let wrong = longhaul(home.path(), &["enroll", &invite]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(
+        text(&wrong.stderr).contains("agent.toml"),
+        "{}",
+        text(&wrong.stderr)
+    );
+    // `up` looks in the same place.
+    fs::write(&config, format!("state-dir = '{}'\n", state.display())).unwrap();
+    let plan = longhaul(home.path(), &["up", "--dry-run", "--no-browser", &invite]);
+    let said = text(&plan.stdout);
+    assert!(
+        said.contains(state.join("invite").to_str().unwrap()),
+        "{said} {}",
+        text(&plan.stderr)
+    );
+}
+
+#[test]
 fn mistakes_are_explained() {
     let home = tempfile::tempdir().unwrap();
     let missing = longhaul(home.path(), &["demo", "--once", "--json"]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(missing.stdout.is_empty(), "nothing but the result goes to stdout");
     assert!(text(&missing.stderr).contains("`longhaul-gateway` is not in"));
-    assert!(text(&longhaul(home.path(), &["status"]).stderr).contains("`longhaul-agent` is not in"));
+    let status = longhaul(home.path(), &["status"]);
+    assert_eq!(status.status.code(), Some(1));
+    assert!(text(&status.stdout).contains("longhaul up LINE"), "{status:?}");
+    let doctor = longhaul(home.path(), &["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    assert!(text(&doctor.stdout).contains("-> longhaul up LINE"), "{doctor:?}");
 
     // Empty files, so that the next error is reported; they are never run.
     for program in ["longhaul-gateway", "longhaul-agent"] {

@@ -1,5 +1,7 @@
 //! Command-line arguments. `config` combines them with the file and the environment.
-use clap::{Parser, Subcommand};
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
 use longhaul_settings::Flags;
 use longhaul_types::PublicKey;
 
@@ -7,7 +9,11 @@ use crate::config::Gateway;
 
 /// The Longhaul gateway: fetches for agents from the fast network.
 #[derive(Debug, Parser)]
-#[command(name = "longhaul-gateway", version, max_term_width = 120)]
+#[command(
+    name = "longhaul-gateway",
+    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
+    max_term_width = 120
+)]
 pub struct CliArgs {
     /// Settings given on the command line.
     #[command(flatten)]
@@ -41,21 +47,59 @@ pub enum Command {
         memory: u64,
     },
     /// Admit a new device and print the one line that its agent needs. The line holds the device's secret key
-    Invite {
-        /// Name of the device, as `device list` shows it
-        #[arg(long)]
-        name: String,
-        /// Public address of this gateway, to which agents connect
-        #[arg(long, value_name = "HOST:PORT")]
-        address: String,
-    },
+    Invite(InviteArgs),
+}
+
+/// Arguments of `invite`.
+#[derive(Clone, Debug, Args)]
+pub struct InviteArgs {
+    /// Name of the device, as `device list` shows it
+    #[arg(value_name = "NAME", required_unless_present = "named")]
+    pub name: Option<String>,
+    /// Another way to give the name
+    #[arg(id = "named", long = "name", value_name = "NAME", conflicts_with = "name")]
+    pub named: Option<String>,
+    /// Public address of this gateway, to which agents connect [default: the setting public-address]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub address: Option<String>,
+    /// Time within which an agent has to use the invite, from 1s to 365d. A used invite does not expire
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = longhaul_types::parse_duration)]
+    pub expires: Duration,
+    /// Admit only the first agent that uses the invite: it replaces the key in the invite by a key of its own
+    #[arg(long)]
+    pub once: bool,
+    /// Remove the device that has this name now
+    #[arg(long)]
+    pub replace: bool,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the invite as a QR code, too, even if the output is no terminal
+    #[arg(long, conflicts_with_all = ["json", "no_qr"])]
+    pub qr: bool,
+    /// Print no QR code [default: only on a terminal]
+    #[arg(long)]
+    pub no_qr: bool,
+}
+
+impl InviteArgs {
+    /// Name of the device.
+    pub fn device_name(&self) -> &str {
+        // One of the two is required.
+        let name = self.name.as_deref().or(self.named.as_deref());
+        name.unwrap_or_default()
+    }
 }
 
 /// Actions on the devices.
 #[derive(Debug, Subcommand)]
 pub enum DeviceCommand {
-    /// List the devices
-    List,
+    /// List the devices. A running gateway adds what it knows of their sessions
+    List {
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Admit a device by its public key
     Add {
         /// Name of the device
@@ -66,7 +110,17 @@ pub enum DeviceCommand {
         #[arg(allow_hyphen_values = true)]
         key: PublicKey,
     },
-    /// Revoke a device; its sessions end within a second
+    /// Give a device another name
+    Rename {
+        /// The device's name, id or public key
+        #[arg(value_name = "OLD", allow_hyphen_values = true)]
+        device: String,
+        /// The new name
+        #[arg(value_name = "NEW")]
+        name: String,
+    },
+    /// Remove a device; its sessions end at once, and its agent is told
+    #[command(visible_alias = "remove")]
     Revoke {
         /// The device's name, id or public key
         #[arg(allow_hyphen_values = true)]

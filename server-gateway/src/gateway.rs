@@ -2,10 +2,11 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use longhaul_codec::EffortPolicy;
 use longhaul_delivery::{EncodedCache, SessionEncoding};
 use longhaul_http::request_context::CredentialsSecret;
@@ -14,24 +15,53 @@ use longhaul_types::PublicKey;
 use longhaul_webcache::{CpuPool, WebCache};
 use tokio::sync::Semaphore;
 
-use crate::{admin::metrics::Metrics, config::PortSet, images::Images, pageload::counters::PageLoadCounters};
+use crate::{
+    admin::{metrics::Metrics, session_ledger::SessionLedger},
+    admission::shared_keys::SharedKeys,
+    config::{Config, PortSet},
+    device_streams::DeviceStreams,
+    images::Images,
+    pageload::counters::PageLoadCounters,
+};
 
-/// State shared by all sessions.
-pub(crate) struct Gateway {
-    pub(crate) origin: OriginClient,
-    pub(crate) store: WebCache,
-    pub(crate) metrics: Metrics,
-    pub(crate) bundles: PageLoadCounters,
+/// Settings that may change while the gateway runs.
+#[derive(Debug)]
+pub(crate) struct Rules {
     pub(crate) tunnel_ports: PortSet,
     pub(crate) tunnel_idle: Duration,
-    /// TCP addresses of the gateway itself, which tunnels must not reach.
-    pub(crate) own_ports: Vec<SocketAddr>,
     pub(crate) streams_per_session: usize,
     pub(crate) streams_per_device: usize,
     /// Maximum wait for a slot within these stream limits.
     pub(crate) queue_timeout: Duration,
     /// Policy for the effort of compression.
     pub(crate) effort: EffortPolicy,
+}
+
+impl Rules {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            tunnel_ports: config.tunnel.ports.clone(),
+            tunnel_idle: config.tunnel.idle_timeout,
+            streams_per_session: config.limits.streams_per_session,
+            streams_per_device: config.limits.streams_per_device,
+            queue_timeout: config.limits.queue_timeout,
+            effort: config.coding.effort,
+        }
+    }
+}
+
+/// State shared by all sessions.
+pub(crate) struct Gateway {
+    pub(crate) origin: OriginClient,
+    pub(crate) store: WebCache,
+    pub(crate) metrics: Metrics,
+    /// The open sessions and the activity of devices.
+    pub(crate) ledger: Arc<SessionLedger>,
+    pub(crate) bundles: PageLoadCounters,
+    /// Read anew for each stream; a stream keeps the rules with which it began.
+    pub(crate) rules: ArcSwap<Rules>,
+    /// TCP addresses of the gateway itself, which tunnels must not reach.
+    pub(crate) own_ports: Vec<SocketAddr>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) encoded_cache: Arc<EncodedCache>,
     /// Secret for the keys of requests' credentials.
@@ -40,7 +70,9 @@ pub(crate) struct Gateway {
     /// Memory for delta bases in use, in KiB.
     pub(crate) base_memory: Arc<Semaphore>,
     /// Stream slots of each device; an entry exists while the device has a session.
-    pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
+    pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<DeviceStreams>>>,
+    /// The newest agent of each device.
+    pub(crate) shared_keys: SharedKeys,
 }
 
 impl Gateway {
@@ -49,20 +81,35 @@ impl Gateway {
         SessionEncoding {
             window_key,
             device,
-            effort: self.effort,
+            effort: self.rules.load().effort,
             cpu_pool: Arc::clone(&self.cpu_pool),
             encoded_cache: Arc::clone(&self.encoded_cache),
         }
     }
 
     /// Stream slots of a device.
-    pub(crate) fn device_streams(&self, device: PublicKey) -> Arc<Semaphore> {
-        // No code can panic while the guarded data is inconsistent.
-        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn device_streams(&self, device: PublicKey) -> Arc<DeviceStreams> {
+        let mut devices = self.devices();
         devices.retain(|_, streams| Arc::strong_count(streams) > 1);
         let streams = devices
             .entry(device)
-            .or_insert_with(|| Arc::new(Semaphore::new(self.streams_per_device)));
+            .or_insert_with(|| DeviceStreams::new(self.rules.load().streams_per_device));
         Arc::clone(streams)
+    }
+
+    /// Replaces the settings that may change while the gateway runs.
+    pub(crate) fn set_rules(&self, rules: Rules) {
+        // The lock is held, so that no device gets the old number of slots afterwards.
+        let devices = self.devices();
+        let limit = rules.streams_per_device;
+        self.rules.store(Arc::new(rules));
+        for streams in devices.values() {
+            streams.resize(limit);
+        }
+    }
+
+    fn devices(&self) -> MutexGuard<'_, BTreeMap<PublicKey, Arc<DeviceStreams>>> {
+        // No code can panic while the guarded data is inconsistent.
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

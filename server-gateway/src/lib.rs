@@ -6,8 +6,10 @@
 //!   `tunnel` relays CONNECT tunnels.
 //! * `images` transcodes images in separate processes. [`longhaul_delivery`] encodes bodies for the agent.
 //! * `pageload` announces and pushes the objects of a page load.
+//! * `origin_reports` tells agents what origins sent for them.
 //! * `failure` maps failures to the reasons that the agent receives.
-//! * `config` and `commands` are the operator's settings and commands, `admin` the counters.
+//! * `config` and `commands` are the operator's settings and commands, `operator` the admin socket by which
+//!   commands reach a running gateway, `admin` the counters.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -16,10 +18,13 @@ mod admission;
 pub mod cli;
 pub mod commands;
 pub mod config;
+mod device_streams;
 mod failure;
 mod fetch;
 mod gateway;
 mod images;
+mod operator;
+mod origin_reports;
 mod pageload;
 mod server;
 mod session;
@@ -28,4 +33,4 @@ mod tunnel;
 pub use admin::metrics::{LinkBytes, Metrics, Outcome};
 pub use admission::{devices, state};
 pub use images::picture_workers;
-pub use server::{Server, ServerError};
+pub use server::{ReloadError, Server, ServerControl, ServerError};

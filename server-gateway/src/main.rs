@@ -1,26 +1,46 @@
 //! The command `longhaul-gateway`.
 #![forbid(unsafe_code)]
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use longhaul_gateway::{
     cli::{CliArgs, Command},
-    commands,
-    config::{self, Config, Environment},
+    commands::{self, Sources},
+    config::{self, Environment},
     picture_workers,
 };
-use tracing_subscriber::EnvFilter;
+use longhaul_service::{Exit, Logs};
+use longhaul_types::error_text;
 
-fn main() -> anyhow::Result<()> {
+/// Time for file operations that are in progress when the program ends.
+const LAST_OPERATIONS: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
     let args = CliArgs::parse();
-    if let Command::PictureWorker { memory } = args.command {
-        return Ok(picture_workers::work(memory)?);
-    }
-    let is_check = matches!(args.command, Command::CheckConfig);
-    let resolved = config::load(&args.settings, &Environment::of_process());
-    if is_check {
+    let exit = if let Command::PictureWorker { memory } = args.command {
+        picture_workers::work(memory)
+            .map(|()| Exit::Success)
+            .map_err(anyhow::Error::from)
+    } else {
+        execute(args)
+    };
+    let exit = exit.unwrap_or_else(|error| {
+        report(&error_text(error.as_ref()));
+        Exit::Failure
+    });
+    exit.into()
+}
+
+fn execute(args: CliArgs) -> Result<Exit> {
+    let environment = Environment::of_process();
+    let resolved = config::load(&args.settings, &environment);
+    if matches!(args.command, Command::CheckConfig) {
         // On standard error, so that standard output is a configuration file.
         let read = resolved.as_ref().map_or_else(
             |mistakes| mistakes.sources.to_string(),
@@ -28,33 +48,44 @@ fn main() -> anyhow::Result<()> {
         );
         io::stderr().write_all(read.as_bytes())?;
     }
-    let (config, report) = resolved?;
-    start_log(&config)?;
+    let (config, settings) = match resolved {
+        Ok(resolved) => resolved,
+        Err(mistakes) => {
+            report(&mistakes.to_string());
+            return Ok(Exit::Configuration);
+        }
+    };
+    let logs = Logs::start(&config.log, config.log_format)?;
     let threads = match args.command {
         Command::Run => tokio::runtime::Builder::new_multi_thread(),
         Command::CheckConfig
         | Command::Device { .. }
-        | Command::Invite { .. }
+        | Command::Invite(_)
         | Command::PictureWorker { .. } => tokio::runtime::Builder::new_current_thread(),
     }
     .enable_all()
     .build()
     .context("the system cannot start threads")?;
-    threads.block_on(commands::execute(
+    let sources = Sources {
+        flags: args.settings,
+        environment,
+        logs,
+    };
+    let mut out = io::stdout();
+    let exit = threads.block_on(commands::execute(
         args.command,
         &config,
-        &report,
-        &mut io::stdout(),
-    ))?;
-    Ok(())
+        &settings,
+        sources,
+        &mut out,
+    ));
+    // A file operation that hangs must not keep the program from ending.
+    threads.shutdown_timeout(LAST_OPERATIONS);
+    Ok(exit?)
 }
 
-fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter: EnvFilter = config.log.parse().context("the log filter is not valid")?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .init();
-    Ok(())
+/// Prints an error once.
+fn report(error: &str) {
+    // Without standard error nobody can be told.
+    let _closed = writeln!(io::stderr(), "longhaul-gateway: {error}");
 }

@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_origin::{ConnectionOwner, Slot};
 use longhaul_session::{
-    FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, class, encode,
+    FailureReason, FetchId, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, class, encode,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, WriteHalf, split},
@@ -26,6 +26,7 @@ use crate::{
     admin::metrics::Metrics,
     failure::Failure,
     gateway::Gateway,
+    origin_reports::OriginReports,
     session::{context::SessionContext, incoming::Incoming},
 };
 
@@ -76,6 +77,8 @@ async fn run(context: &SessionContext, open: TunnelOpen, incoming: Incoming) {
         return;
     };
     let metrics = &context.gateway.metrics;
+    let reports = &context.page_loads.context().origin_reports;
+    let _open = reports.open();
     let activity = Activity::new();
     let carried = async {
         match host {
@@ -83,21 +86,22 @@ async fn run(context: &SessionContext, open: TunnelOpen, incoming: Incoming) {
                 let (read, write) = host.into_split();
                 tokio::join!(
                     upwards(incoming, write, &activity, metrics),
-                    downwards(read, down, &activity, metrics)
+                    downwards(read, down, &activity, (metrics, reports))
                 );
             }
             HostStream::Tls(host) => {
                 let (read, write) = split(*host);
                 tokio::join!(
                     upwards(incoming, write, &activity, metrics),
-                    downwards(read, down, &activity, metrics)
+                    downwards(read, down, &activity, (metrics, reports))
                 );
             }
         }
     };
+    let idle = context.gateway.rules.load().tunnel_idle;
     tokio::select! {
         () = carried => {}
-        () = activity.idle(context.gateway.tunnel_idle) => debug!("tunnel was silent for too long"),
+        () = activity.idle(idle) => debug!("tunnel was silent for too long"),
     }
 }
 
@@ -146,7 +150,7 @@ async fn connect(
             "a tunnel must wait for the handshake",
         ));
     }
-    if !gateway.tunnel_ports.contains(open.port) {
+    if !gateway.rules.load().tunnel_ports.contains(open.port) {
         let detail = format!("this gateway opens no tunnels to port {}", open.port);
         return Err(Failure::new(FailureReason::TargetRefused, detail));
     }
@@ -213,7 +217,7 @@ async fn downwards(
     mut host: impl AsyncRead + Unpin,
     mut down: SendStream,
     activity: &Activity,
-    metrics: &Metrics,
+    (metrics, reports): (&Metrics, &OriginReports),
 ) {
     let mut buffer = BytesMut::new();
     let mut carried = 0_u64;
@@ -237,6 +241,7 @@ async fn downwards(
         if down.write(buffer.split().freeze()).await.is_err() {
             return;
         }
+        reports.tunnelled(count as u64);
         let before = carried;
         carried += count as u64;
         let crosses = |limit: u64| before < limit && carried >= limit;
@@ -251,7 +256,7 @@ async fn downwards(
     }
 }
 
-pub(crate) async fn fail(context: &SessionContext, id: u64, failure: Failure) {
+pub(crate) async fn fail(context: &SessionContext, id: FetchId, failure: Failure) {
     let Failure { reason, detail } = failure;
     context.gateway.metrics.failure(reason);
     let mut wire = Vec::new();

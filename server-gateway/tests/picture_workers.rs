@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use flate2::{Compression, write::ZlibEncoder};
 use jpeg_encoder::{ColorType, Encoder};
-use longhaul_gateway::picture_workers::{Made, Patience, PictureWorkers, Program, Settings};
+use longhaul_gateway::picture_workers::{Made, PictureWorkers, Program, Settings, TranscodeTimeouts};
 use longhaul_transcode::{ImageLevel, Limits, Outcome, Request, TranscodeEffort, inspect, transcode};
 use longhaul_types::{ByteCount, PublicKey, SecretKey};
 use tokio::time::{interval, timeout};
@@ -33,7 +33,7 @@ fn settings() -> Settings {
         memory: ByteCount::mib(256),
         workers: 2,
         program: Program::File(env!("CARGO_BIN_EXE_longhaul-gateway").into()),
-        patience: Patience::default(),
+        timeouts: TranscodeTimeouts::default(),
     }
 }
 
@@ -255,9 +255,9 @@ async fn workers_end_when_idle_and_after_a_large_picture() {
     let program = own_program(folder.path());
     let workers = PictureWorkers::new(Settings {
         program: Program::File(program.clone()),
-        patience: Patience {
+        timeouts: TranscodeTimeouts {
             idle: Duration::from_millis(200),
-            ..Patience::default()
+            ..TranscodeTimeouts::default()
         },
         ..settings()
     });
@@ -363,9 +363,9 @@ async fn missing_and_wrong_replies_cost_a_bounded_time() {
         let folder = tempfile::tempdir().unwrap();
         let workers = PictureWorkers::new(Settings {
             program: impostor(folder.path(), &script),
-            patience: Patience {
+            timeouts: TranscodeTimeouts {
                 answer: Duration::from_secs(1),
-                ..Patience::default()
+                ..TranscodeTimeouts::default()
             },
             ..settings()
         });

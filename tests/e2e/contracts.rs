@@ -49,7 +49,7 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
         (GATEWAY, &["device", "add"], &["--name"]),
         (GATEWAY, &["device", "revoke"], &["name, id or public key"]),
         (GATEWAY, &["invite"], &["--name", "--address"]),
-        (AGENT, &[], &["run", "check-config", "status"]),
+        (AGENT, &[], &["run", "check-config", "check-gateway", "status"]),
         (
             AGENT,
             &["run"],
@@ -65,7 +65,7 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
         ),
         (AGENT, &["check-config"], &["--config"]),
         (AGENT, &["status"], &["--json", "--control"]),
-        (LONGHAUL, &[], &["demo", "keygen", "enroll", "status"]),
+        (LONGHAUL, &[], &["demo", "keygen", "enroll", "status", "doctor"]),
         (
             LONGHAUL,
             &["demo"],
@@ -76,11 +76,13 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
                 "NAME=ADDR",
                 "--extra-ca",
                 "--warc",
+                "--link",
             ],
         ),
         (LONGHAUL, &["keygen"], &["--out"]),
         (LONGHAUL, &["enroll"], &["--replace", "--state-dir"]),
         (LONGHAUL, &["status"], &["--json"]),
+        (LONGHAUL, &["doctor"], &["--json", "--portal-url"]),
     ];
     for (program, words, documented) in commands {
         let arguments: Vec<&str> = words.iter().copied().chain(["--help"]).collect();
@@ -103,7 +105,10 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
         assert_eq!(version.code, Some(0));
         assert_eq!(
             version.stdout.trim(),
-            format!("{program} {}", env!("CARGO_PKG_VERSION"))
+            format!(
+                "{program} {}",
+                longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT"))
+            )
         );
         for wrong in [&["--no-such-flag"][..], &["no-such-command"]] {
             let usage = run(program, wrong, COMMAND_LIMIT).await?;
@@ -152,7 +157,7 @@ async fn both_programs_report_ready_once_and_exit_cleanly_on_signals() -> Result
 }
 
 /// Keys of the output of `demo --once --json`, in their order.
-const REPORT: [&str; 10] = [
+const REPORT: [&str; 11] = [
     "url",
     "objects",
     "failed",
@@ -162,6 +167,7 @@ const REPORT: [&str; 10] = [
     "time_s",
     "ideal_gprs_s",
     "ideal_umts_s",
+    "savings",
     "errors",
 ];
 
@@ -183,10 +189,22 @@ pub(crate) fn report(stdout: &str) -> Value {
     for key in ["time_s", "ideal_gprs_s", "ideal_umts_s"] {
         assert!(report[key].is_number(), "{key} in {report}");
     }
+    assert_savings(&report["savings"]);
     for error in report["errors"].as_array().expect("a list of errors") {
         assert!(error["url"].is_string() && error["reason"].is_string(), "{error}");
     }
     report
+}
+
+/// Asserts that savings are complete and that their causes add up.
+pub(crate) fn assert_savings(savings: &Value) {
+    let number = |value: &Value| value.as_i64().expect("an integer");
+    let causes = ["coding", "base", "pictures", "cache", "unchanged", "headers"];
+    let sum: i64 = causes
+        .iter()
+        .map(|cause| number(&savings["by_cause"][cause]))
+        .sum();
+    assert_eq!(sum, number(&savings["bytes"]), "{savings}");
 }
 
 #[tokio::test]

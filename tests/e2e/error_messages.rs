@@ -73,8 +73,18 @@ fn assert_page(what: &str, page: &RawResponse, status: u16, says: &[&str]) {
     }
 }
 
+/// Asserts a failure that is no mistake of the configuration.
 fn assert_refused(what: &str, finished: &Finished, says: &[&str]) {
-    assert_eq!(finished.code, Some(1), "{what}: {finished:?}");
+    assert_failed(what, finished, 1, says);
+}
+
+/// Asserts a failure whose exit status says that the configuration has mistakes (EX_CONFIG of sysexits).
+fn assert_misconfigured(what: &str, finished: &Finished, says: &[&str]) {
+    assert_failed(what, finished, 78, says);
+}
+
+fn assert_failed(what: &str, finished: &Finished, code: i32, says: &[&str]) {
+    assert_eq!(finished.code, Some(code), "{what}: {finished:?}");
     assert_eq!(finished.stdout, "", "{what}: nothing on stdout");
     assert_says(what, &finished.stderr, says);
 }
@@ -246,7 +256,7 @@ async fn all_mistakes_in_settings_are_reported_with_their_position() -> Result<(
                     arguments.extend(["--invite", &line]);
                 }
                 let refused = run(program, &arguments, COMMAND_LIMIT).await?;
-                assert_refused(&format!("{program} {command} with `{file}`"), &refused, says);
+                assert_misconfigured(&format!("{program} {command} with `{file}`"), &refused, says);
             }
         }
     }
@@ -262,7 +272,7 @@ async fn all_mistakes_in_settings_are_reported_with_their_position() -> Result<(
         &state,
     ];
     let refused = run(GATEWAY, &arguments, COMMAND_LIMIT).await?;
-    assert_refused(
+    assert_misconfigured(
         "three mistakes of an operator",
         &refused,
         &["--listen", "ADDR:PORT", "--allow", "--resolve", "NAME=ADDR"],
@@ -281,7 +291,7 @@ async fn all_mistakes_in_settings_are_reported_with_their_position() -> Result<(
         &line,
     ];
     let refused = run(AGENT, &arguments, COMMAND_LIMIT).await?;
-    assert_refused(
+    assert_misconfigured(
         "four mistakes of a user",
         &refused,
         &[
@@ -315,7 +325,7 @@ async fn invalid_invites_are_refused_with_an_explanation() -> Result<()> {
             invite,
         ];
         let refused = run(AGENT, &arguments, COMMAND_LIMIT).await?;
-        assert_refused(what, &refused, &["--invite", says, "whole line"]);
+        assert_misconfigured(what, &refused, &["--invite", says, "whole line"]);
         let refused = run(
             "longhaul",
             &["enroll", invite, "--state-dir", &state],
@@ -331,7 +341,7 @@ async fn invalid_invites_are_refused_with_an_explanation() -> Result<()> {
     }
     let arguments = ["run", "--listen", "127.0.0.1:0", "--state-dir", &state];
     let refused = run(AGENT, &arguments, COMMAND_LIMIT).await?;
-    assert_refused(
+    assert_misconfigured(
         "no invite",
         &refused,
         &["not enrolled", "longhaul enroll", "operator"],
@@ -515,7 +525,7 @@ async fn wait_for_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> 
 async fn without_a_gateway_the_agent_shows_an_error_then_fetches_directly() -> Result<()> {
     let origin = hello_origin().await?;
     let folder = folder()?;
-    // A port that does not answer until the gateway starts there.
+    // A port that is closed until the gateway starts there.
     let address = free_udp_port().await?.to_string();
     let line = invite(folder.path(), "early", &address).await?;
 
@@ -536,8 +546,8 @@ async fn without_a_gateway_the_agent_shows_an_error_then_fetches_directly() -> R
     assert_page(
         "no gateway",
         &page,
-        504,
-        &["gateway does not answer", "online", "UDP"],
+        502,
+        &["gateway does not run", "port is closed", "operator"],
     );
     assert_eq!(
         (direct.status, direct.text().as_str()),

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use longhaul_tests::process::{corpus, run};
+use serde_json::Value;
 
 use crate::contracts::report;
 
@@ -33,6 +34,36 @@ async fn the_demo_loads_its_own_page() -> Result<()> {
     println!("{}", plain.stdout);
     assert_eq!(plain.code, Some(0), "{}", plain.stderr);
     assert!(plain.stdout.contains("objects"), "{}", plain.stdout);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_demo_compares_with_a_direct_load_over_an_equal_link() -> Result<()> {
+    let demo = run(
+        "longhaul",
+        &["demo", "--once", "--json", "--link", "umts-384"],
+        DEMO,
+    )
+    .await?;
+    assert_eq!(demo.code, Some(0), "{}\n{}", demo.stdout, demo.stderr);
+    let report: Value = serde_json::from_str(&demo.stdout)?;
+    println!("{report}");
+    let seconds = |key: &str| report[key].as_f64().unwrap_or_default();
+    let (longhaul, direct) = (seconds("time_s"), seconds("time_direct_s"));
+    let bytes = |key: &str| report[key].as_f64().unwrap_or_default();
+    // 48,000 bytes a second, and half a round trip each way; the bytes include early traffic of the session.
+    assert!(longhaul >= 0.25, "{report}");
+    assert!(longhaul >= bytes("bytes_down") / 48_000.0 * 0.8, "{report}");
+    // The origin's bytes cross the link whole, after the round trips for the name and the connection.
+    assert!(direct >= bytes("origin_bytes") / 48_000.0 + 0.5, "{report}");
+    assert!(longhaul < direct, "{report}");
+    let plain = run("longhaul", &["demo", "--once", "--link", "lan-fast"], DEMO).await?;
+    assert_eq!(plain.code, Some(0), "{}", plain.stderr);
+    assert!(
+        plain.stdout.contains("\n  direct  ") && plain.stdout.contains("\n  Longhaul  "),
+        "{}",
+        plain.stdout
+    );
     Ok(())
 }
 

@@ -104,22 +104,28 @@ impl Log {
     /// # Errors
     /// The program ends without it, or it does not come within `limit`.
     pub async fn contains(&self, wanted: &str, limit: Duration) -> Result<String> {
-        let mut lines = self.lines.clone();
-        let wait = async {
-            loop {
-                lines.mark_unchanged();
-                let text = self.text();
-                if text.contains(wanted) {
-                    return Ok(text);
-                }
-                if lines.changed().await.is_err() && !self.text().contains(wanted) {
-                    bail!("the log ended without `{wanted}`:\n{}", self.text());
-                }
-            }
-        };
-        timeout(limit, wait)
+        timeout(limit, self.until(|text| text.contains(wanted)))
             .await
             .with_context(|| format!("no `{wanted}` in the log:\n{}", self.text()))?
+            .with_context(|| format!("the log ended without `{wanted}`"))
+    }
+
+    /// Waits until it satisfies a condition, and returns all of it.
+    ///
+    /// # Errors
+    /// The program ends before.
+    pub async fn until(&self, reached: impl Fn(&str) -> bool) -> Result<String> {
+        let mut lines = self.lines.clone();
+        loop {
+            lines.mark_unchanged();
+            let text = self.text();
+            if reached(&text) {
+                return Ok(text);
+            }
+            if lines.changed().await.is_err() && !reached(&self.text()) {
+                bail!("the log ended:\n{}", self.text());
+            }
+        }
     }
 
     /// Waits for its end, which is that of the program.
@@ -157,9 +163,23 @@ impl Running {
         arguments: &[A],
         variables: &[(&str, &OsStr)],
     ) -> Result<Self> {
-        let mut child = command(name)?
-            .args(arguments)
-            .envs(variables.iter().copied())
+        let mut command = command(name)?;
+        command.args(arguments).envs(variables.iter().copied());
+        Self::start_command(name, command).await
+    }
+
+    /// Starts a program as another user, which needs root, and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub async fn start_as<A: AsRef<OsStr>>(user: u32, name: &str, arguments: &[A]) -> Result<Self> {
+        let mut command = command(name)?;
+        command.args(arguments).uid(user).gid(user);
+        Self::start_command(name, command).await
+    }
+
+    async fn start_command(name: &str, mut command: Command) -> Result<Self> {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -211,17 +231,26 @@ impl Running {
         self.child.kill().await.context("kill")
     }
 
-    /// Asks it to end with a signal (`TERM`, `INT`) and waits for it.
+    /// Sends it a signal (`HUP`, `TERM`, ...).
     ///
     /// # Errors
-    /// The signal cannot be sent, or the program does not end within `limit`.
-    pub async fn end(mut self, signal: &str, limit: Duration) -> Result<ExitStatus> {
+    /// The signal cannot be sent.
+    pub async fn signal(&self, signal: &str) -> Result<()> {
         let sent = Command::new("kill")
             .arg(format!("-{signal}"))
             .arg(self.pid().to_string())
             .status()
             .await?;
         ensure!(sent.success(), "kill -{signal}: {sent}");
+        Ok(())
+    }
+
+    /// Asks it to end with a signal (`TERM`, `INT`) and waits for it.
+    ///
+    /// # Errors
+    /// The signal cannot be sent, or the program does not end within `limit`.
+    pub async fn end(mut self, signal: &str, limit: Duration) -> Result<ExitStatus> {
+        self.signal(signal).await?;
         let ended = timeout(limit, self.child.wait()).await;
         Ok(ended.with_context(|| format!("{} does not end:\n{}", self.name, self.log.text()))??)
     }

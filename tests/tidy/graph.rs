@@ -256,8 +256,7 @@ fn crates_import_only_what_the_architecture_allows() {
             let is_test = room(name).is_some_and(CodeMapRow::is_test);
             // Tests of the transport import the link model, and tests of one end import the driver as its
             // peer.
-            let is_netem = name == "longhaul-netem" && folder.starts_with("protocol/");
-            let in_tests = *dev && (is_netem || !is_test);
+            let in_tests = *dev && !is_test;
             assert!(
                 allowed.contains(name) || in_tests,
                 "{} must not import {name}",

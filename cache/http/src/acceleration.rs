@@ -63,6 +63,55 @@ mod tests {
     }
 
     #[test]
+    fn programs_that_check_certificates_themselves_are_excluded() {
+        let all = Accelerated::AllBut(Vec::new());
+        for (group, host) in [
+            ("settings", "firefox.settings.services.mozilla.com"),
+            ("add-ons", "addons.mozilla.org"),
+            ("add-ons", "clients2.googleusercontent.com"),
+            ("plugins", "ciscobinary.openh264.org"),
+            ("updates", "aus5.mozilla.org"),
+            ("safe browsing", "safebrowsing.googleapis.com"),
+            ("safe browsing", "shavar.services.mozilla.com"),
+            ("certificate status", "e8.o.lencr.org"),
+            ("package archives", "deb.debian.org"),
+            ("package archives", "de.archive.ubuntu.com"),
+            ("package archives", "index.crates.io"),
+            ("snap", "canonical-bos01.cdn.snapcraftcontent.com"),
+            ("flatpak", "dl.flathub.org"),
+        ] {
+            assert!(!all.contains(host), "{group}: {host}");
+        }
+        // The same organisations' pages for people.
+        for host in [
+            "www.mozilla.org",
+            "www.debian.org",
+            "ubuntu.com",
+            "snapcraft.io",
+            "www.npmjs.com",
+            "docs.google.com",
+        ] {
+            assert!(all.contains(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn each_excluded_name_is_listed_once_and_under_a_reason() {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut has_reason = false;
+        for line in EXCLUSIONS.lines() {
+            if line.is_empty() {
+                has_reason = false;
+            } else if line.starts_with('#') {
+                has_reason = true;
+            } else {
+                assert!(has_reason, "{line} has no heading");
+                assert!(seen.insert(line), "{line} is listed twice");
+            }
+        }
+    }
+
+    #[test]
     fn private_addresses_are_excluded_unless_listed() {
         let all = Accelerated::AllBut(vec!["mine.test".to_owned()]);
         for host in [

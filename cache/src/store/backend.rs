@@ -5,7 +5,7 @@ use longhaul_types::ByteCount;
 use rusqlite::Connection;
 
 use super::{
-    file::{self, Place},
+    file::{self, CacheFile},
     sqlite_error::SqliteErrorClass,
 };
 use crate::{OpenError, ResetReason, Storage};
@@ -17,7 +17,7 @@ const MEMORY_QUOTA: ByteCount = ByteCount::mib(16);
 /// An open connection and its location.
 pub(super) struct Backend {
     pub(super) connection: Connection,
-    pub(super) place: Option<Place>,
+    pub(super) cache_file: Option<CacheFile>,
     pub(super) storage: Storage,
     pub(super) quota: ByteCount,
 }
@@ -29,26 +29,29 @@ impl Backend {
         let connection = file::in_memory(quota).map_err(|error| OpenError::Memory(error.to_string()))?;
         Ok(Self {
             connection,
-            place: None,
+            cache_file: None,
             storage: Storage::Memory { cause },
             quota,
         })
     }
 
     /// Opens the file, or memory if the file fails.
-    pub(super) fn open(place: Place, quota: ByteCount) -> Result<(Self, Option<ResetReason>), OpenError> {
-        match place.open(quota) {
+    pub(super) fn open(
+        cache_file: CacheFile,
+        quota: ByteCount,
+    ) -> Result<(Self, Option<ResetReason>), OpenError> {
+        match cache_file.open(quota) {
             Ok(ready) => {
                 let base = Self {
                     connection: ready.connection,
-                    place: Some(place),
+                    cache_file: Some(cache_file),
                     storage: Storage::File,
                     quota,
                 };
                 Ok((base, ready.reset))
             }
             Err(error) if SqliteErrorClass::of(&error) == SqliteErrorClass::InUse => Err(OpenError::InUse {
-                path: PathBuf::from(place.path()),
+                path: PathBuf::from(cache_file.path()),
             }),
             Err(error) => Ok((Self::in_memory(error.to_string(), quota)?, None)),
         }

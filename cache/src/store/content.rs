@@ -4,7 +4,7 @@ use std::time::Duration;
 use longhaul_http::request_context::CredentialsKey;
 use longhaul_types::{ClientId, ContentHash, UnixTime};
 
-use crate::{Owner, Partition, PrivatePartition, StoredResponse};
+use crate::{OriginBytes, Owner, Partition, PrivatePartition, StoredResponse};
 
 /// Length of the checksum of a row: the first bytes of its BLAKE3 hash.
 pub(super) const SUM: usize = 16;
@@ -59,6 +59,11 @@ pub(super) fn encode(response: &StoredResponse) -> Vec<u8> {
     to.extend_from_slice(&response.length.to_le_bytes());
     put_time(&mut to, response.requested_at);
     put_time(&mut to, response.received_at);
+    // Older files end here.
+    if let Some(OriginBytes { head, body }) = response.origin_bytes {
+        to.extend_from_slice(&head.to_le_bytes());
+        to.extend_from_slice(&body.to_le_bytes());
+    }
     to
 }
 
@@ -77,6 +82,7 @@ pub(super) fn decode(content: &[u8]) -> Option<StoredResponse> {
         length: u64::from_le_bytes(from.array()?),
         requested_at: from.time()?,
         received_at: from.time()?,
+        origin_bytes: from.origin_bytes()?,
     };
     from.0.is_empty().then_some(response)
 }
@@ -179,6 +185,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn origin_bytes(&mut self) -> Option<Option<OriginBytes>> {
+        if self.0.is_empty() {
+            return Some(None);
+        }
+        Some(Some(OriginBytes {
+            head: u64::from_le_bytes(self.array()?),
+            body: u64::from_le_bytes(self.array()?),
+        }))
+    }
+
     fn time(&mut self) -> Option<UnixTime> {
         let seconds = u64::from_le_bytes(self.array()?);
         let nanos = u32::from_le_bytes(self.array()?);
@@ -219,6 +235,7 @@ mod tests {
             partition in partitions(), url in ".{0,40}", vary: [u8; 8], credentials: Option<[u8; 16]>,
             request_fields in fields(), status: u16,
             fields in fields(), chk: Option<[u8; 32]>, length: u64, times: [u32; 4],
+            origin_bytes: Option<(u64, u64)>,
         ) -> StoredResponse {
             let time = |seconds: u32, nanos: u32| {
                 UnixTime::new(Duration::new(seconds.into(), nanos % 1_000_000_000))
@@ -228,6 +245,7 @@ mod tests {
                 request_fields, status, fields,
                 chk: chk.map(ContentHash::from_bytes), length,
                 requested_at: time(times[0], times[1]), received_at: time(times[2], times[3]),
+                origin_bytes: origin_bytes.map(|(head, body)| OriginBytes { head, body }),
             }
         }
     }
@@ -242,7 +260,10 @@ mod tests {
         fn malformed_records_are_rejected_without_an_error(response in responses(), cut: prop::sample::Index, junk: Vec<u8>) {
             let mut content = encode(&response);
             content.truncate(cut.index(content.len()));
-            prop_assert_eq!(decode(&content), None);
+            // Without its last member, the record is that of an older version.
+            let older = StoredResponse { origin_bytes: None, ..response };
+            let expected = (content == encode(&older)).then_some(older);
+            prop_assert_eq!(decode(&content), expected);
             let _ = decode(&junk);
         }
     }

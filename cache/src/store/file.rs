@@ -32,23 +32,23 @@ const SPARE: u64 = LOG_ROOM;
 /// Bytes beyond the quota that may be written before the next eviction step.
 const SLACK: u64 = 8 * 1024 * 1024;
 
-/// The cache's location on disk, locked against other processes while this value exists.
+/// The cache's file on disk, locked against other processes while this value exists.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct CacheFile {
     path: PathBuf,
     _lock: File,
 }
 
 /// A connection to a valid file.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct OpenedFile {
     pub(super) connection: Connection,
     pub(super) reset: Option<ResetReason>,
 }
 
-impl Place {
+impl CacheFile {
     /// Creates the directory and takes the lock. The inner error is the reason why no file can be written.
-    pub(super) fn take(dir: &Path, file: &str) -> Result<Result<Self, io::Error>, OpenError> {
+    pub(super) fn lock(dir: &Path, file: &str) -> Result<Result<Self, io::Error>, OpenError> {
         let path = dir.join(file);
         let lock = match make_private(dir).and_then(|()| open_private(&beside(&path, ".lock"))) {
             Ok(lock) => lock,
@@ -68,32 +68,32 @@ impl Place {
     }
 
     /// Disk usage of file and log in bytes.
-    pub(super) fn room(&self) -> u64 {
+    pub(super) fn disk_usage(&self) -> u64 {
         let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
         length(&self.path).saturating_add(length(&beside(&self.path, "-wal")))
     }
 
     /// Opens the file; sets aside a file that is invalid or too new.
-    pub(super) fn open(&self, quota: ByteCount) -> Result<Ready, rusqlite::Error> {
+    pub(super) fn open(&self, quota: ByteCount) -> Result<OpenedFile, rusqlite::Error> {
         match self.connect(quota) {
             Ok(connection) => {
                 let _ = fs::remove_file(beside(&self.path, ".damaged"));
-                Ok(Ready {
+                Ok(OpenedFile {
                     connection,
                     reset: None,
                 })
             }
-            Err(Refused::Newer { version }) => {
+            Err(ConnectError::Newer { version }) => {
                 let aside = beside(&self.path, &format!(".v{version}"));
                 let _ = fs::rename(beside(&self.path, "-wal"), beside(&aside, "-wal"));
                 let _ = fs::rename(&self.path, aside);
-                self.anew(quota, ResetReason::Newer { version })
+                self.create_empty(quota, ResetReason::Newer { version })
             }
-            Err(Refused::Sqlite(error)) if SqliteErrorClass::of(&error) == SqliteErrorClass::Damaged => {
+            Err(ConnectError::Sqlite(error)) if SqliteErrorClass::of(&error) == SqliteErrorClass::Damaged => {
                 self.set_aside_damaged();
-                self.anew(quota, ResetReason::Damaged)
+                self.create_empty(quota, ResetReason::Damaged)
             }
-            Err(Refused::Sqlite(error)) => Err(error),
+            Err(ConnectError::Sqlite(error)) => Err(error),
         }
     }
 
@@ -138,20 +138,24 @@ impl Place {
     }
 
     /// Creates an empty file.
-    pub(super) fn anew(&self, quota: ByteCount, reason: ResetReason) -> Result<Ready, rusqlite::Error> {
+    pub(super) fn create_empty(
+        &self,
+        quota: ByteCount,
+        reason: ResetReason,
+    ) -> Result<OpenedFile, rusqlite::Error> {
         self.remove();
         match self.connect(quota) {
-            Ok(connection) => Ok(Ready {
+            Ok(connection) => Ok(OpenedFile {
                 connection,
                 reset: Some(reason),
             }),
-            Err(Refused::Sqlite(error)) => Err(error),
+            Err(ConnectError::Sqlite(error)) => Err(error),
             // Unreachable with an empty file; such a file is not usable.
-            Err(Refused::Newer { .. }) => Err(rusqlite::Error::InvalidQuery),
+            Err(ConnectError::Newer { .. }) => Err(rusqlite::Error::InvalidQuery),
         }
     }
 
-    fn connect(&self, quota: ByteCount) -> Result<Connection, Refused> {
+    fn connect(&self, quota: ByteCount) -> Result<Connection, ConnectError> {
         // SQLite would make the file readable for others; the log inherits the mode.
         if let Err(error) = open_private(&self.path) {
             tracing::debug!(%error, "the cache's file cannot be created");
@@ -183,25 +187,25 @@ pub(super) fn in_memory(quota: ByteCount) -> rusqlite::Result<Connection> {
 }
 
 /// A file that is not usable.
-enum Refused {
+enum ConnectError {
     Newer { version: u32 },
     Sqlite(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Refused {
+impl From<rusqlite::Error> for ConnectError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
 /// Returns the version of a usable file, zero if it is empty.
-fn check_header(connection: &Connection) -> Result<u32, Refused> {
+fn check_header(connection: &Connection) -> Result<u32, ConnectError> {
     let version = schema::version(connection)?;
     let foreign = schema::application(connection)? != if version == 0 { 0 } else { schema::APPLICATION_ID };
     match u32::try_from(version) {
-        Ok(version) if version > schema::VERSION && !foreign => Err(Refused::Newer { version }),
+        Ok(version) if version > schema::VERSION && !foreign => Err(ConnectError::Newer { version }),
         Ok(version) if !foreign => Ok(version),
-        _ => Err(Refused::Sqlite(rusqlite::Error::InvalidQuery)),
+        _ => Err(ConnectError::Sqlite(rusqlite::Error::InvalidQuery)),
     }
 }
 

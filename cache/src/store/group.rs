@@ -77,7 +77,7 @@ impl Store {
 
     /// Performs a checkpoint if the log is large enough. Returns true if it did.
     pub(super) fn move_log(&mut self) -> bool {
-        if self.unmoved < MOVE_AFTER || self.group.is_some() || self.place.is_none() {
+        if self.unmoved < MOVE_AFTER || self.group.is_some() || self.cache_file.is_none() {
             return false;
         }
         self.unmoved = 0;

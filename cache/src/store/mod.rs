@@ -35,7 +35,7 @@ use crate::{
     shared::Shared,
 };
 use backend::{Backend, LEAST_QUOTA};
-use file::Place;
+use file::CacheFile;
 use state::{Eviction, Store};
 
 /// Batches of evictions that wait for their reader; further ones wait in the store.
@@ -78,8 +78,8 @@ fn start(store: Store) -> Result<Queues, OpenError> {
 impl Store {
     fn open(config: CacheConfig, entropy: u64) -> Result<(Self, Option<ResetReason>), OpenError> {
         let quota = config.quota.max(LEAST_QUOTA);
-        let (backend, reset) = match Place::take(&config.dir, config.file)? {
-            Ok(place) => Backend::open(place, quota)?,
+        let (backend, reset) = match CacheFile::lock(&config.dir, config.file)? {
+            Ok(cache_file) => Backend::open(cache_file, quota)?,
             Err(error) => (Backend::in_memory(error.to_string(), quota)?, None),
         };
         let (evicted, evictions) = mpsc::channel(EVICTION_BATCHES);

@@ -43,9 +43,9 @@ impl Store {
             return self.reset(ResetReason::Damaged);
         }
         let room = self
-            .place
+            .cache_file
             .as_ref()
-            .map_or_else(|| self.used().unwrap_or(0), file::Place::room);
+            .map_or_else(|| self.used().unwrap_or(0), file::CacheFile::disk_usage);
         // A quarter less than the disk usage, and at least less by the log's maximum size, unless that is
         // most of it.
         let size = room
@@ -53,8 +53,8 @@ impl Store {
             .max(room / 2)
             .max(LEAST_QUOTA.bytes());
         let first = self.writing == Writing::Yes;
-        if first && let Some(place) = &self.place {
-            place.give_up_spare();
+        if first && let Some(cache_file) = &self.cache_file {
+            cache_file.give_up_spare();
         }
         // Removing rows needs the log, which must be truncated first to be written from its start. If even
         // that fails, only a new file returns the disk space.
@@ -90,8 +90,8 @@ impl Store {
 
     /// Allocates the reserve for the next time that the disk is full.
     pub(super) fn keep_spare(&self) {
-        if let Some(place) = self.place.as_ref().filter(|_| self.storage.is_file()) {
-            place.keep_spare(self.quota);
+        if let Some(cache_file) = self.cache_file.as_ref().filter(|_| self.storage.is_file()) {
+            cache_file.keep_spare(self.quota);
         }
     }
 
@@ -134,12 +134,12 @@ impl Store {
         // The old connection must be closed before the file is removed; a placeholder replaces it until then.
         let placeholder = file::in_memory(self.quota)?;
         drop(std::mem::replace(&mut self.connection, placeholder));
-        if let Some(place) = &self.place {
+        if let Some(cache_file) = &self.cache_file {
             match reason {
-                ResetReason::Damaged => place.set_aside_damaged(),
-                ResetReason::Full | ResetReason::Newer { .. } => place.remove(),
+                ResetReason::Damaged => cache_file.set_aside_damaged(),
+                ResetReason::Full | ResetReason::Newer { .. } => cache_file.remove(),
             }
-            self.connection = place.anew(self.quota, reason)?.connection;
+            self.connection = cache_file.create_empty(self.quota, reason)?.connection;
         }
         self.load()?;
         self.keep_spare();

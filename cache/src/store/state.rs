@@ -9,7 +9,7 @@ use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{backend::Backend, file::Place};
+use super::{backend::Backend, file::CacheFile};
 use crate::{Cost, RecordKind, Storage, StoreError, command::WriterId, shared::Shared};
 
 /// The file and its state in memory.
@@ -17,7 +17,7 @@ use crate::{Cost, RecordKind, Storage, StoreError, command::WriterId, shared::Sh
 pub(super) struct Store {
     pub(super) connection: Connection,
     /// None for a cache in memory.
-    pub(super) place: Option<Place>,
+    pub(super) cache_file: Option<CacheFile>,
     pub(super) storage: Storage,
     pub(super) shared: Arc<Shared>,
     pub(super) quota: ByteCount,
@@ -46,7 +46,7 @@ impl Store {
     pub(super) fn new(backend: Backend, shared: Arc<Shared>, entropy: u64, eviction: Eviction) -> Self {
         Self {
             connection: backend.connection,
-            place: backend.place,
+            cache_file: backend.cache_file,
             storage: backend.storage,
             shared,
             quota: backend.quota,

@@ -97,6 +97,7 @@ fn response(chk: Option<ContentHash>) -> StoredResponse {
         length: 50_000,
         requested_at: longhaul_types::UnixTime::default(),
         received_at: longhaul_types::UnixTime::default(),
+        origin_bytes: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use longhaul_cache::{Cache, CacheConfig, Cost, Opened, Partition, StoreError, StoredResponse};
+use longhaul_cache::{Cache, CacheConfig, Cost, Opened, OriginBytes, Partition, StoreError, StoredResponse};
 use longhaul_types::{ByteCount, ContentHash, UnixTime};
 use tokio::time::timeout;
 
@@ -114,5 +114,6 @@ pub(crate) fn response(
         length: 17,
         requested_at: time(1_700_000_000),
         received_at: time(1_700_000_001),
+        origin_bytes: Some(OriginBytes { head: 300, body: 9 }),
     }
 }

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use arc_swap::ArcSwap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use longhaul_origin::Cidr;
@@ -34,6 +35,27 @@ impl Default for Access {
     /// Serves the user who runs the agent, on this machine, without a password.
     fn default() -> Self {
         Self::new([], [], Passwords::default())
+    }
+}
+
+/// The access rules, which may change while the agent runs. Clones share the same rules.
+#[derive(Clone, Debug, Default)]
+pub struct AccessRules(Arc<ArcSwap<Access>>);
+
+impl AccessRules {
+    /// The rules at the start.
+    pub fn new(access: Access) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(access)))
+    }
+
+    /// The rules in force.
+    pub fn current(&self) -> Arc<Access> {
+        self.0.load_full()
+    }
+
+    /// Replaces the rules for new connections, and for new requests of open ones.
+    pub fn set(&self, access: Access) {
+        self.0.store(Arc::new(access));
     }
 }
 
@@ -109,6 +131,15 @@ impl Access {
                 Ok(None)
             }
             Peer::OtherMachine => Err(Denial::Range(ip)),
+        }
+    }
+
+    /// Checks the user of a connection again, which was served when it was accepted: the settings may have
+    /// changed since then.
+    pub(crate) fn check_user(&self, user: Option<UserId>) -> Result<(), Denial> {
+        match user {
+            Some(user) if !self.users.contains(&user) => Err(Denial::User(user)),
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -4,8 +4,8 @@ mod client;
 mod passwords;
 mod peer;
 
-pub use access_control::Access;
 pub(crate) use access_control::Denial;
+pub use access_control::{Access, AccessRules};
 pub use client::{Client, UserId};
 pub use passwords::{Passwords, PasswordsError};
 pub(crate) use peer::prepare as prepare_peer_lookup;

@@ -9,7 +9,12 @@ use super::settings::Agent;
 /// The Longhaul agent: an HTTP proxy for the browser on this machine that loads pages through a Longhaul
 /// gateway.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "longhaul-agent", version, about, max_term_width = 100)]
+#[command(
+    name = "longhaul-agent",
+    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
+    about,
+    max_term_width = 100
+)]
 pub struct CliArgs {
     /// The command.
     #[command(subcommand)]
@@ -25,21 +30,58 @@ pub enum Command {
     CheckConfig(ConfigFlags),
     /// Show the state of the agent that runs on this machine.
     Status(StatusArgs),
+    /// Open a session with the gateway and close it, to find out whether it answers. Only if no agent runs.
+    CheckGateway(CheckGatewayArgs),
     /// Delete what was loaded from a site or for it, or everything, on this machine and at the gateway.
     Forget(ForgetArgs),
     /// Manage this device's certificate authority, which browsers must trust where HTTPS is accelerated.
     #[command(subcommand)]
     Ca(CaCommand),
+    /// Show and forget the hosts that are not accelerated at present although the settings select them.
+    #[command(subcommand)]
+    Https(HttpsCommand),
+    /// Let the running agent use the invite of its state directory now. `longhaul enroll` does this itself.
+    UseInvite(UseInviteArgs),
+}
+
+/// Commands of the bypassed hosts (docs/https.md section 3).
+#[derive(Clone, Debug, Subcommand)]
+pub enum HttpsCommand {
+    /// List the bypassed hosts, each with the reason and the end.
+    List(CaArgs),
+    /// Forget bypassed hosts: their next connections are accelerated again.
+    Forget(HttpsForgetArgs),
+}
+
+/// Arguments of `https forget`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct HttpsForgetArgs {
+    /// The host; its subdomains are forgotten, too. Without it, all hosts are forgotten.
+    #[arg(value_name = "HOST")]
+    pub host: Option<String>,
+    /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Arguments of `use-invite`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct UseInviteArgs {
+    /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// Commands of the certificate authority.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CaCommand {
-    /// Print its certificate (PEM), for trust stores. Creates the authority if there is none.
+    /// Print its certificate (PEM), for trust stores: that of the running agent, else that of the state
+    /// directory. Creates the authority if there is none, and says so on stderr.
     Export(CaArgs),
     /// Print the SHA-256 fingerprint of its certificate, as browsers show it.
     Fingerprint(CaArgs),
-    /// Remove its key and certificate from this device. Remove the certificate from the trust stores as well.
+    /// Remove its key and certificate from this device. A running agent stops to use it at once. Remove the
+    /// certificate from the trust stores as well.
     Remove(CaArgs),
 }
 
@@ -67,6 +109,17 @@ pub struct ForgetArgs {
     /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
+}
+
+/// Arguments of `check-gateway`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CheckGatewayArgs {
+    /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Print one line of JSON: `{"trouble": null}`, or the trouble as status.json has it.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `status`.

@@ -14,13 +14,17 @@ use std::{
 };
 
 use longhaul_origin::Cidr;
+use longhaul_service::{LogFilter, LogFormat};
 use longhaul_session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
 use crate::{https::HttpsSettings, listener::Access};
 
 pub use access::PasswordFile;
-pub use args::{CaArgs, CaCommand, CliArgs, Command, ConfigFlags, ForgetArgs, StatusArgs};
+pub use args::{
+    CaArgs, CaCommand, CheckGatewayArgs, CliArgs, Command, ConfigFlags, ForgetArgs, HttpsCommand,
+    HttpsForgetArgs, StatusArgs, UseInviteArgs,
+};
 pub use longhaul_settings::Environment;
 pub use resolve::{default_state_dir, load, load_state_dir, resolve};
 pub use settings::Agent;
@@ -55,6 +59,10 @@ pub const DEFAULT_LEAVING: Duration = Duration::from_secs(1);
 /// Validated settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// `log`: filter of log messages. Default `info`.
+    pub log: LogFilter,
+    /// `log-format`: format of log messages. Default [`LogFormat::Auto`].
+    pub log_format: LogFormat,
     /// `listen`: address of the proxy. Port 0 selects a free port. Default [`DEFAULT_LISTEN`].
     pub listen: SocketAddr,
     /// `[listen]`: who is served. Default: the user who runs the agent, on this machine.
@@ -155,6 +163,7 @@ impl fmt::Display for Config {
         writeln!(f)?;
         writeln!(f, "control   {}", self.control)?;
         writeln!(f, "state     {}", self.state_dir.display())?;
+        writeln!(f, "log       {}, {}", self.log, self.log_format.name())?;
         writeln!(
             f,
             "gateway   {} (key {})",

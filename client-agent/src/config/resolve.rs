@@ -77,6 +77,8 @@ fn invite(layers: &mut Layers<'_>, state_dir: Option<&PathBuf>) -> Option<Invite
 
 /// Resolves each setting.
 fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> {
+    let log = layers.get(&settings::LOG);
+    let log_format = layers.get(&settings::LOG_FORMAT);
     let listen = layers.get(&settings::LISTEN);
     let access = access::resolve(&mut layers, listen);
     let control = layers.get(&settings::CONTROL);
@@ -109,6 +111,8 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         return Err(layers.into_mistakes(|_| true));
     };
     let config = Config {
+        log,
+        log_format,
         listen,
         access,
         direct_allow,

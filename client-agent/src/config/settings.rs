@@ -8,6 +8,8 @@ use longhaul_settings::{
 };
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
+pub use longhaul_service::settings::{LOG, LOG_FORMAT};
+
 use super::{
     DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK, DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN,
     DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE,
@@ -24,6 +26,8 @@ impl Configured for Agent {
     const PROGRAM: &'static Program = &Program {
         name: "longhaul-agent",
         settings: &[
+            &LOG,
+            &LOG_FORMAT,
             &LISTEN,
             &LISTEN_USERS,
             &LISTEN_ALLOW,
@@ -46,7 +50,7 @@ impl Configured for Agent {
         system_file: "/etc/longhaul/agent.toml",
         user_file: Some("longhaul/agent.toml"),
         empty_variables: EmptyVariables::AreUnset,
-        other_variables: &["LONGHAUL_LOG"],
+        other_variables: &[],
         flag_scope: FlagScope::OneCommand,
     };
 }
@@ -81,6 +85,7 @@ pub const LISTEN_USERS: Setting<Vec<UserId>> = Setting::new(
     |users| Some(list(users)),
 )
 .flag("--listen-users", "USERS")
+.reloadable()
 .meaning("users of this machine whom the agent serves in addition to the user who runs it")
 .reason(
     "Other users get an error page: what the agent loads and stores belongs to its user. An \
@@ -96,6 +101,7 @@ pub const LISTEN_ALLOW: Setting<Vec<Cidr>> = Setting::new(
     |ranges| Some(list(ranges)),
 )
 .flag("--listen-allow", "CIDRS")
+.reloadable()
 .meaning("address ranges of other machines that the agent serves")
 .reason("Every client in these ranges needs a password");
 
@@ -109,6 +115,7 @@ pub const LISTEN_PASSWORD_FILE: Setting<Option<PasswordFile>> = Setting::new(
 )
 .flag("--listen-password-file", "FILE")
 .default_text("none")
+.reloadable()
 .meaning("file with the passwords of clients, readable by its owner only")
 .reason(
     "Passwords have at least 12 characters. Once the key is set, every client needs one of \
@@ -193,6 +200,7 @@ pub const IMAGE_LEVEL: Setting<ImageLevel> = Setting::new(
     |level| Some(quoted(level.name())),
 )
 .flag("--image-level", "LEVEL")
+.reloadable()
 .meaning("fidelity of the images that a page displays")
 .reason(
     "`original`: unchanged; `high`: differences are hard to find side by side; `medium`: \
@@ -220,6 +228,7 @@ pub const FALLBACK_AFTER: Setting<Fallback> = Setting::new(
     },
 )
 .flag("--fallback-after", "TIME")
+.reloadable()
 .meaning(
     "time without an answer from the gateway after which the agent loads pages without the \
          gateway",
@@ -238,6 +247,7 @@ pub const DIRECT_ALLOW: Setting<Vec<Cidr>> = Setting::new(
     |ranges| Some(list(ranges)),
 )
 .flag("--direct-allow", "CIDRS")
+.reloadable()
 .meaning(
     "address ranges that the agent may reach without the gateway although they are loopback, \
          link-local or private addresses",
@@ -293,6 +303,7 @@ pub const HTTPS_ACCELERATE: Setting<Accelerate> = Setting::new(
     },
 )
 .flag("--https-accelerate", "HOSTS")
+.reloadable()
 .meaning("HTTPS hosts that are accelerated, which lets the gateway's operator read their traffic")
 .reason(
     "Each name includes its subdomains. The default is off because the user has to make this \
@@ -308,6 +319,7 @@ pub const HTTPS_EXCEPT: Setting<Vec<String>> = Setting::new(
     |hosts| Some(list(hosts)),
 )
 .flag("--https-except", "HOSTS")
+.reloadable()
 .meaning("hosts whose HTTPS is never accelerated");
 
 /// `push.enabled`
@@ -317,6 +329,7 @@ pub const PUSH_ENABLED: Setting<bool> = Setting::yes_no("push.enabled", |_| true
         "no",
         "Disable pushes of the gateway: each object is fetched when the browser requests it",
     )
+    .reloadable()
     .meaning(
         "page bundles: the gateway fetches and pushes the objects of a page before the browser \
          requests them",
@@ -335,6 +348,7 @@ pub const PUSH_PATIENCE: Setting<Duration> = Setting::new(
     parse::patience,
     |time| Some(quoted(&show_duration(*time))),
 )
+.reloadable()
 .meaning(
     "how long a browser request waits for a promised object while no data of its page arrives \
          over an open session (or eight round trips, if that is longer)",
@@ -347,6 +361,7 @@ pub const PUSH_PATIENCE: Setting<Duration> = Setting::new(
 /// `session.early-credentials`
 pub const SESSION_EARLY_CREDENTIALS: Setting<bool> = Setting::yes_no("session.early-credentials", |_| true)
     .flag("--session-early-credentials", "YES|NO")
+    .reloadable()
     .meaning(
         "whether requests with cookies may travel in early data, the first datagrams of a \
          session, which saves one round trip per session start",

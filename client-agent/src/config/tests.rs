@@ -204,6 +204,42 @@ fn cache_and_push_settings_are_read_from_all_layers() {
 }
 
 #[test]
+fn the_log_is_read_from_all_layers_and_a_wrong_filter_is_a_mistake() {
+    let none = Environment::default();
+    let config = resolve_with(&flags(), &none, "").unwrap();
+    assert_eq!((config.log.text(), config.log_format), ("info", LogFormat::Auto));
+    let written = "log = 'warn'\nlog-format = 'json'";
+    let config = resolve_with(&flags(), &none, written).unwrap();
+    assert_eq!((config.log.text(), config.log_format), ("warn", LogFormat::Json));
+    let environment = Environment::from([("LONGHAUL_LOG", "debug"), ("LONGHAUL_LOG_FORMAT", "journal")]);
+    let config = resolve_with(&flags(), &environment, written).unwrap();
+    assert_eq!(
+        (config.log.text(), config.log_format),
+        ("debug", LogFormat::Journal)
+    );
+    let given = parsed(&["--log", "warn,longhaul_agent=trace", "--log-format", "text"])
+        .with(&settings::STATE_DIR, "/nowhere")
+        .with(&settings::INVITE, &line());
+    let config = resolve_with(&given, &environment, written).unwrap();
+    assert_eq!(
+        (config.log.text(), config.log_format),
+        ("warn,longhaul_agent=trace", LogFormat::Text)
+    );
+    assert!(
+        config
+            .to_string()
+            .contains("log       warn,longhaul_agent=trace, text"),
+        "{config}"
+    );
+    let mistakes = resolve_with(&flags(), &none, "log = 'inof'\nlog-format = 'syslog'").unwrap_err();
+    assert_eq!(places(&mistakes), ["line 1: log", "line 2: log-format"]);
+    assert!(
+        mistakes.to_string().contains("`inof` is no severity"),
+        "{mistakes}"
+    );
+}
+
+#[test]
 fn cookies_are_sent_in_early_data_unless_disabled() {
     let of = |flag: Option<&str>, variable: &str, text: &str| {
         let flags = flag.map_or_else(flags, |text| {

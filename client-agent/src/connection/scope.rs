@@ -7,6 +7,7 @@ use std::sync::{
 use http::{HeaderMap, Response};
 use longhaul_http::credentials;
 use longhaul_origin::OriginClient;
+use longhaul_session::BoundConnectionId;
 
 use super::connection_limit::{ConnectionPermit, InUse};
 use crate::access::{Client, UserId};
@@ -113,9 +114,10 @@ impl ConnectionScope {
         }
     }
 
-    /// The connection's number, from 1, if it is bound.
-    pub fn bound_number(&self) -> Option<u64> {
-        self.bound.load(Ordering::Relaxed).then_some(self.number)
+    /// The connection's number, if it is bound.
+    pub fn bound_number(&self) -> Option<BoundConnectionId> {
+        let is_bound = self.bound.load(Ordering::Relaxed);
+        BoundConnectionId::new(self.number).filter(|_| is_bound)
     }
 
     /// Returns the client for direct fetches: a bound connection has a client with origin connections of its
@@ -156,7 +158,7 @@ mod tests {
         *refused.status_mut() = StatusCode::UNAUTHORIZED;
         other.observe_response(&refused);
         let (one, other) = (one.bound_number().unwrap(), other.bound_number().unwrap());
-        assert!(one > 0 && other > one);
+        assert_ne!(one, other);
     }
 
     #[test]

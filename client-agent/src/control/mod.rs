@@ -6,8 +6,9 @@
 //!
 //! Any user of this machine can connect to the port. The user who runs the agent sees everything; other
 //! served users see only the proxy script. Changes, and access by other users, need the token of this run.
-//! The port can change the image level and delete stored data.
+//! The port can change the image level, delete stored data, and carry out the orders of `orders`.
 mod admission;
+mod orders;
 mod token;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
@@ -21,19 +22,21 @@ use longhaul_session::ImageLevel;
 pub use token::{ControlToken, NoRandomness};
 
 use admission::{AccessCheck, Caller, Rights};
+use orders::Order;
 
 use crate::{
-    access::{Access, Denial},
+    access::{AccessRules, Denial},
     connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
-    dashboard::{self, FORGET, PICTURES, Status},
-    forget::{DeletionQueue, InvalidSite, Site},
+    dashboard::{self, AUTHORITY, FORGET, HTTPS_FORGET, PICTURES, REMOVE_AUTHORITY, Status, USE_INVITE},
+    forget::DeletionQueue,
     handles::Handles,
     listener::script,
     proxy_body::ProxyBody,
+    state_dir::StateDir,
 };
 
 /// Paths that change something, by POST and with the token.
-const CHANGES: [&str; 2] = [PICTURES, FORGET];
+const CHANGES: [&str; 5] = [PICTURES, FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, USE_INVITE];
 
 /// Limits of connections: people and scripts of a few users.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -41,13 +44,6 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     per_owner: 64,
     refused: 16,
 };
-
-/// Argument of a deletion.
-enum DeletionScope {
-    All,
-    Site(Site),
-    Invalid(InvalidSite),
-}
 
 /// State of the control port.
 #[derive(Debug)]
@@ -63,9 +59,13 @@ pub struct Control {
     /// Start time of the agent.
     pub started: Instant,
     /// Access rules of the agent.
-    pub access: Arc<Access>,
+    pub access: AccessRules,
     /// Token for changes.
     pub token: ControlToken,
+    /// Files of the agent.
+    pub state_dir: StateDir,
+    /// True if the agent started with the invite of the state directory.
+    pub is_enrolled_by_file: bool,
 }
 
 /// Serves the control port forever.
@@ -83,7 +83,7 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
         peer,
         permit,
     } = accepted;
-    let checked = control.access.check_peer(local, peer).await;
+    let checked = control.access.current().check_peer(local, peer).await;
     let caller = Caller {
         user: match checked {
             Ok(user) => user,
@@ -99,8 +99,8 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
         let (control, in_use) = (Arc::clone(&control), Some(permit.begin()));
         async move {
             control.handles.storage.store.refresh_usage().await;
-            let response = match control.requested_deletion(caller, &request) {
-                Some(order) => control.forget(order).await,
+            let response = match control.requested_order(caller, &request) {
+                Some(order) => control.carry_out(order).await,
                 None => control.answer(caller, &request),
             };
             Ok::<_, Infallible>(response.map(|body| InUseBody::new(body, in_use)))
@@ -154,6 +154,15 @@ impl Control {
                 Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
             "/proxy.pac" => return script(self.proxy),
+            AUTHORITY => match self.handles.acceleration.https.authority_pem() {
+                Some(pem) => ("application/x-pem-file", pem),
+                None => {
+                    return text(
+                        StatusCode::NOT_FOUND,
+                        "this agent uses no certificate authority".to_owned(),
+                    );
+                }
+            },
             PICTURES => return self.set_pictures(request),
             _ => {
                 return text(
@@ -184,33 +193,11 @@ impl Control {
         response
     }
 
-    /// Returns the deletion that a request orders; `None` if it orders none or lacks the rights.
-    fn requested_deletion<B>(&self, caller: Caller, request: &Request<B>) -> Option<DeletionScope> {
-        let is_order = request.uri().path() == FORGET && request.method() == Method::POST;
-        let may_change = self.access_check().admit(caller, request).ok()? == Rights::Change;
-        if !is_order || !may_change {
-            return None;
-        }
-        let query = request.uri().query().unwrap_or_default();
-        let site = query.strip_prefix("site=").filter(|site| !site.is_empty());
-        Some(match site {
-            None => DeletionScope::All,
-            Some(site) => site
-                .parse()
-                .map_or_else(DeletionScope::Invalid, DeletionScope::Site),
-        })
-    }
-
-    /// Deletes at both ends.
-    async fn forget(&self, order: DeletionScope) -> Response<ProxyBody> {
-        let site = match order {
-            DeletionScope::All => None,
-            DeletionScope::Site(site) => Some(site),
-            DeletionScope::Invalid(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
-        };
-        let done = self.deletions.forget(None, site.as_ref()).await;
-        let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
-        text(StatusCode::OK, format!("{what}: {done}"))
+    /// Returns the order of a request; `None` if it is none or lacks the rights.
+    fn requested_order<B>(&self, caller: Caller, request: &Request<B>) -> Option<Order> {
+        let order = Order::of(request)?;
+        let rights = self.access_check().admit(caller, request).ok()?;
+        (rights == Rights::Change).then_some(order)
     }
 
     /// Sets the image level of the query and redirects to the status page.

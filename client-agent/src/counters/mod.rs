@@ -11,6 +11,8 @@ use longhaul_session::ShortHash;
 
 pub use phase_exit::PhaseExit;
 
+use crate::savings::Savings;
+
 /// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
@@ -84,6 +86,8 @@ pub struct Counters {
     pub bases_missing: Counter,
     /// Accelerated TLS connections.
     pub accelerated: Counter,
+    /// What was saved.
+    pub savings: Savings,
     /// Exits of requests from their phases.
     pub exits: Exits,
 }

@@ -6,7 +6,7 @@ use longhaul_types::{BitRate, ByteCount};
 
 use super::{
     FORGET, PICTURES,
-    status::{HttpsStatus, Status},
+    status::{HttpsStatus, SavingsStatus, Status},
 };
 use crate::pages::{document, escape};
 
@@ -23,6 +23,13 @@ pub(crate) fn html(status: &Status, may_change: bool) -> String {
     if let Some(reason) = &status.reason {
         let _infallible = write!(main, "<p>{}</p>", escape(reason));
     }
+    if let Some(notice) = &status.notice {
+        let _infallible = write!(
+            main,
+            "<p class=wait>Notice from the gateway: {}</p>",
+            escape(notice)
+        );
+    }
     if status.direct_in_use {
         main.push_str("<p class=wait>Pages load without the gateway, and without acceleration, until the gateway answers again.</p>");
     }
@@ -30,6 +37,7 @@ pub(crate) fn html(status: &Status, may_change: bool) -> String {
     forget(&mut main, may_change);
     table(&mut main, "Link", &link_rows(status));
     table(&mut main, "Data", &data_rows(status));
+    table(&mut main, "Saved, by cause", &savings_rows(&status.savings));
     table(&mut main, "Pages", &page_rows(status));
     table(&mut main, "Requests", &request_rows(status));
     let _infallible = write!(
@@ -48,6 +56,11 @@ pub(crate) fn html(status: &Status, may_change: bool) -> String {
 
 /// Describes the handling of HTTPS in plain words.
 fn https(status: &HttpsStatus) -> String {
+    if status.authority_removed {
+        return "<p>The certificate authority was removed: HTTPS pages pass through unchanged until the agent is \
+                started again.</p>"
+            .to_owned();
+    }
     let which = match status.accelerate.as_str() {
         "list" => format!("of {} and their subdomains", escape(&status.hosts.join(", "))),
         "all" => "except the built-in exclusions (banks, health, government, identity, updates)".to_owned(),
@@ -76,9 +89,15 @@ fn https(status: &HttpsStatus) -> String {
     if !status.spared.is_empty() {
         html.push_str("<p>Temporarily not accelerated:</p><ul>");
         for spared in &status.spared {
-            let _infallible = write!(html, "<li>{}: {}</li>", escape(&spared.host), escape(&spared.why));
+            let _infallible = write!(html, "<li>{}: {}", escape(&spared.host), escape(&spared.why));
+            match &spared.program {
+                Some(name) => _ = write!(html, " (only for {})", escape(name)),
+                None if spared.one_program => html.push_str(" (only for this program)"),
+                None => {}
+            }
+            html.push_str("</li>");
         }
-        html.push_str("</ul>");
+        html.push_str("</ul><p>To forget them: <code>longhaul-agent https forget</code></p>");
     }
     html
 }
@@ -153,7 +172,11 @@ fn link_rows(status: &Status) -> Vec<Row> {
         let best = session
             .min_rtt_ms
             .map_or_else(String::new, |best| format!(" (at best {best:.0} ms)"));
-        rows.push(("Round-trip time", format!("{:.0} ms{best}", session.rtt_ms)));
+        let rtt = session.rtt_ms.map_or_else(
+            || "not measured yet".to_owned(),
+            |rtt| format!("{rtt:.0} ms{best}"),
+        );
+        rows.push(("Round-trip time", rtt));
         let rate = session.rate_bps.map_or_else(
             || "not measured yet".to_owned(),
             |rate| BitRate::bps(rate).to_string(),
@@ -173,8 +196,35 @@ fn data_rows(status: &Status) -> Vec<Row> {
             bytes(status.body_bytes_decoded),
         ),
         ("In tunnels (HTTPS)", bytes(status.tunnel_bytes)),
-        ("Saved", bytes(status.bytes_saved)),
+        ("Saved", saved(status.savings.saved.bytes)),
     ]
+}
+
+fn savings_rows(savings: &SavingsStatus) -> Vec<Row> {
+    let causes = savings.saved.by_cause;
+    let mut rows = vec![
+        ("Smaller pictures", saved(causes.pictures)),
+        ("Compression", saved(causes.coding)),
+        ("Changes instead of whole files", saved(causes.base)),
+        ("Unchanged and not sent again", saved(causes.unchanged)),
+        ("Answered by this computer\u{2019}s cache", saved(causes.cache)),
+        ("Headers", saved(causes.headers)),
+    ];
+    if !savings.reported {
+        let note = "The gateway is of an older version and does not report what websites sent: only the cache is counted";
+        rows.push(("Incomplete", note.to_owned()));
+    }
+    rows
+}
+
+/// Formats saved bytes, which may be negative.
+fn saved(bytes: i64) -> String {
+    let amount = ByteCount::new(bytes.unsigned_abs());
+    if bytes < 0 {
+        format!("\u{2212}{amount}")
+    } else {
+        amount.to_string()
+    }
 }
 
 fn page_rows(status: &Status) -> Vec<Row> {

@@ -3,9 +3,17 @@ mod html;
 mod status;
 
 pub(crate) use html::{POLICY, html};
-pub use status::{BypassedHost, HttpsStatus, SessionStatus, Status};
+pub use status::{BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, Status, TroubleStatus};
 
 /// Path for changes of the image level.
 pub(crate) const PICTURES: &str = "/pictures";
 /// Path for deletion at agent and gateway.
 pub(crate) const FORGET: &str = "/forget";
+/// Path of the certificate of the authority in use.
+pub(crate) const AUTHORITY: &str = "/ca.pem";
+/// Path for the removal of the certificate authority.
+pub(crate) const REMOVE_AUTHORITY: &str = "/ca/remove";
+/// Path for forgetting why hosts are bypassed.
+pub(crate) const HTTPS_FORGET: &str = "/https/forget";
+/// Path for the change to the invite of the state directory.
+pub(crate) const USE_INVITE: &str = "/invite/use";

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     gateway::{GatewaySession, GatewayState},
     handles::Handles,
-    https::{Accelerate, Https},
+    https::{self, Accelerate, Https},
+    savings::SavedBytes,
+    trouble::Trouble,
 };
 
 /// The contents of `/status.json`.
@@ -14,8 +16,13 @@ use crate::{
 pub struct Status {
     /// `connecting`, `open`, `stalled` or `down`.
     pub state: String,
-    /// Reason why there is no session, for people; `null` while there is one.
+    /// Reason why there is no session, for people: the detail of `trouble`; `null` if nothing is wrong.
     pub reason: Option<String>,
+    /// What is wrong with the hop; `null` if nothing is known to be wrong.
+    pub trouble: Option<TroubleStatus>,
+    /// The gateway's notice for the user in the current session; `null` if there is none.
+    #[serde(default)]
+    pub notice: Option<String>,
     /// Duration in s of the gateway's silence while an answer is due; `null` if there is none.
     pub silent_s: Option<f64>,
     /// The gateway's public key.
@@ -32,8 +39,9 @@ pub struct Status {
     pub sessions: u64,
     /// Decoded and verified body bytes delivered to browsers.
     pub body_bytes_decoded: u64,
-    /// Decoded body bytes, tunnelled bytes and upload bytes minus all bytes of the hop in both directions; 0
-    /// if negative.
+    /// What was saved.
+    pub savings: SavingsStatus,
+    /// `savings.bytes`; 0 if negative.
     pub bytes_saved: u64,
     /// Body bytes received from browsers.
     pub upload_bytes: u64,
@@ -111,6 +119,28 @@ pub struct Status {
     pub version: String,
 }
 
+/// Saved bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavingsStatus {
+    /// The bytes, in total and by cause.
+    #[serde(flatten)]
+    pub saved: SavedBytes,
+    /// False if the gateway of the current session is of an older version, which does not report what origins
+    /// sent: then only answers of the agent's cache are counted in this session.
+    pub reported: bool,
+}
+
+/// What is wrong with the hop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TroubleStatus {
+    /// The kind: `offline`, `silent`, `port_closed`, ... (docs/INSTALL.md section 4).
+    pub kind: String,
+    /// Time since its beginning, in s.
+    pub since_s: f64,
+    /// Description for people, with what to do.
+    pub detail: String,
+}
+
 /// Accelerated HTTPS, which the gateway can read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HttpsStatus {
@@ -123,6 +153,9 @@ pub struct HttpsStatus {
     /// SHA-256 fingerprint of the device's certificate authority, which browsers must trust; `null` if
     /// nothing is accelerated.
     pub fingerprint: Option<String>,
+    /// True if the certificate authority was removed during this run, so that nothing is accelerated.
+    #[serde(default)]
+    pub authority_removed: bool,
     /// Connections accelerated so far.
     pub connections: u64,
     /// Bypassed hosts with their reasons.
@@ -138,16 +171,22 @@ pub struct BypassedHost {
     pub why: String,
     /// End of the bypass, in seconds since 1970.
     pub until: u64,
+    /// True if the bypass applies to one program only; other programs are accelerated.
+    #[serde(default)]
+    pub one_program: bool,
+    /// The `User-Agent` of that program, if it says one.
+    #[serde(default)]
+    pub program: Option<String>,
 }
 
 /// One session, from its transport's statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// Smoothed round-trip time, ms.
-    pub rtt_ms: f64,
+    /// Smoothed round-trip time, ms; `null` until it is measured.
+    pub rtt_ms: Option<f64>,
     /// Smallest recent round-trip time, ms; `null` if none is measured.
     pub min_rtt_ms: Option<f64>,
-    /// Estimated rate of the link towards this computer, bit/s; `null` if unknown.
+    /// Estimated rate of the link towards this computer, bit/s; `null` until it is measured.
     pub rate_bps: Option<u64>,
     /// Packets sent.
     pub packets_sent: u64,
@@ -171,11 +210,19 @@ impl Status {
         let cache = storage.store.usage();
         let cache = cache.as_ref();
         let silent = view.silent_since.map(|since| since.elapsed());
-        let carried =
-            counters.body_bytes_decoded.get() + counters.tunnel_bytes.get() + counters.upload_bytes.get();
+        let saved = counters.savings.totals().saved(traffic.reported_down);
+        let reported = view
+            .session
+            .as_ref()
+            .is_none_or(|session| session.welcome().is_none() || session.reports_origins());
         Self {
             state: name(view.state).to_owned(),
-            reason: view.why.as_ref().map(ToString::to_string),
+            reason: view.trouble().map(ToString::to_string),
+            trouble: view
+                .trouble
+                .as_ref()
+                .map(|known| TroubleStatus::new(&known.trouble, known.since.elapsed())),
+            notice: view.session.as_deref().and_then(GatewaySession::notice),
             silent_s: silent.map(|silent| silent.as_secs_f64()),
             gateway_key: upstream.gateway.key().to_string(),
             gateway_software: view
@@ -188,7 +235,8 @@ impl Status {
             bytes_up: traffic.up,
             sessions: traffic.sessions,
             body_bytes_decoded: counters.body_bytes_decoded.get(),
-            bytes_saved: carried.saturating_sub(traffic.down + traffic.up),
+            savings: SavingsStatus { saved, reported },
+            bytes_saved: u64::try_from(saved.bytes).unwrap_or(0),
             upload_bytes: counters.upload_bytes.get(),
             tunnel_bytes: counters.tunnel_bytes.get(),
             requests: counters.requests.get(),
@@ -196,6 +244,8 @@ impl Status {
             tunnels: counters.tunnels.get(),
             direct_requests: counters.direct_requests.get(),
             direct_in_use: upstream
+                .rules
+                .load()
                 .fallback_after
                 .zip(silent)
                 .is_some_and(|(after, silent)| silent >= after),
@@ -203,7 +253,7 @@ impl Status {
             windows_bad: counters.windows_bad.get(),
             resumed: counters.resumed.get(),
             truncated: counters.truncated.get(),
-            push_enabled: acceleration.push.enabled,
+            push_enabled: acceleration.push.load().enabled,
             pages: counters.pages.get(),
             announced: counters.announced.get(),
             pushed_bytes: counters.pushed_bytes.get(),
@@ -247,15 +297,21 @@ impl HttpsStatus {
             hosts,
             except: settings.except.clone(),
             fingerprint: https.fingerprint(),
+            authority_removed: https.is_authority_removed(),
             connections,
-            spared: spared
-                .into_iter()
-                .map(|spared| BypassedHost {
-                    host: spared.host,
-                    why: spared.why.text().to_owned(),
-                    until: spared.until.since_epoch().as_secs(),
-                })
-                .collect(),
+            spared: spared.into_iter().map(BypassedHost::from).collect(),
+        }
+    }
+}
+
+impl From<https::BypassedHost> for BypassedHost {
+    fn from(bypassed: https::BypassedHost) -> Self {
+        Self {
+            host: bypassed.host,
+            why: bypassed.why.text().to_owned(),
+            until: bypassed.until.since_epoch().as_secs(),
+            one_program: bypassed.program.is_some(),
+            program: bypassed.program_name,
         }
     }
 }
@@ -269,13 +325,24 @@ const fn name(state: GatewayState) -> &'static str {
     }
 }
 
+impl TroubleStatus {
+    /// Returns the entry of a trouble that began `since` ago.
+    pub fn new(trouble: &Trouble, since: Duration) -> Self {
+        Self {
+            kind: trouble.kind().to_owned(),
+            since_s: since.as_secs_f64(),
+            detail: trouble.to_string(),
+        }
+    }
+}
+
 impl SessionStatus {
     fn of(session: &GatewaySession) -> Self {
         let stats = session.stats();
         Self {
-            rtt_ms: stats.srtt.as_secs_f64() * 1000.0,
+            rtt_ms: stats.measured_srtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
-            rate_bps: Some(stats.receive_rate.as_bps()).filter(|rate| *rate > 0),
+            rate_bps: stats.measured_receive_rate.map(|rate| rate.as_bps()),
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,
             stalls: stats.stalls,

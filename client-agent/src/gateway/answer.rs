@@ -1,7 +1,10 @@
 //! The gateway's answer to a fetch or tunnel.
 use bytes::Bytes;
 use longhaul_driver::{Expectation, RecvStream, StreamError};
-use longhaul_session::{Body, BodyPlace, FailureReason, HeaderField, Message, MessageReader, ReadEvent};
+use longhaul_session::{
+    Body, BodyPlace, EntryId, FailureReason, HeaderField, Message, MessageReader, PageId, ReadEvent,
+};
+use longhaul_types::ContentHash;
 
 /// The gateway's answer.
 #[derive(Debug)]
@@ -15,7 +18,7 @@ pub enum GatewayAnswer {
         /// The place of the body.
         body: BodyPlace,
         /// The CHK of the decoded body, if known in advance.
-        content_hash: Option<[u8; 32]>,
+        content_hash: Option<ContentHash>,
         /// The rest of the stream.
         stream: ResponseStream,
     },
@@ -31,9 +34,9 @@ pub enum GatewayAnswer {
     /// An entry of a manifest matches the request.
     Promised {
         /// The page load.
-        page: u64,
-        /// The number of the entry in its manifest.
-        entry: u32,
+        page: PageId,
+        /// The entry of its manifest.
+        entry: EntryId,
     },
     /// The gateway's answer is malformed.
     Malformed,

@@ -6,23 +6,31 @@ use std::{
 };
 
 use longhaul_driver::{CloseReason, LinkState};
-use longhaul_session::{Message, Preferences};
+use longhaul_session::{Message, NewKey, Preferences};
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::{
-    net::lookup_host,
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 use tracing::{debug, info, warn};
 
 use super::{
     demand::WaitingRequests,
+    device_identity::DeviceIdentity,
     gateway_session::{Credentials, GatewaySession, SessionStart},
+    observation::{Look, looked, until},
     page_streams::PageStreams,
-    state::{DownReason, GatewayState, SessionSnapshot},
+    reachability::{self, FIRST_LOOK, NEXT_LOOK},
+    state::{Enrolment, GatewayState, SessionSnapshot},
+    takeovers::{IDLE_PAUSE, Takeovers},
     traffic::TrafficTotals,
 };
-use crate::{https::Https, state_dir::StateDir, store::Store};
+use crate::{
+    https::Https,
+    state_dir::StateDir,
+    store::Store,
+    trouble::{Diagnosis, Trouble},
+};
 
 /// Configuration of the gateway session.
 #[derive(Clone, Debug)]
@@ -49,6 +57,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_WANTED: Duration = Duration::from_secs(3);
 /// Maximum pause while no request waits: short enough to reconnect soon, long enough to cost little.
 const PAUSE_IDLE: Duration = Duration::from_secs(15);
+/// Maximum pause without a route: an attempt costs nothing then.
+const PAUSE_OFFLINE: Duration = Duration::from_secs(3);
 /// Maximum pause after a refusal, which only the operator can resolve.
 const PAUSE_REFUSED: Duration = Duration::from_secs(30);
 /// Timeout of the lookup of the gateway's name. Resolvers repeat a query after 5 s.
@@ -62,89 +72,145 @@ const MIN_USEFUL_SESSION: Duration = Duration::from_secs(5);
 /// Minimum duration of a session that ends with RESET. A RESET means that the gateway restarted, so the next
 /// session is useful, unless the gateway restarts all the time.
 const MIN_USEFUL_BEFORE_RESET: Duration = Duration::from_secs(1);
-/// Maximum number of addresses of one name that are tried.
-const MAX_ADDRESSES: usize = 8;
 
 pub(super) struct Dialer {
     config: GatewayConfig,
+    identity: DeviceIdentity,
+    /// The newest enrolment, whose invite `move_to` puts into `config`.
+    newest: watch::Receiver<Enrolment>,
+    enrolment: u64,
     token: [u8; 32],
     stamp: Option<UnixTime>,
-    view: watch::Sender<SessionSnapshot>,
+    pub(super) view: watch::Sender<SessionSnapshot>,
     demand: Arc<WaitingRequests>,
     traffic_totals: Arc<TrafficTotals>,
+    pub(super) diagnosis: Diagnosis,
     /// Rounds since the gateway last answered.
     failures: u32,
+    takeovers: Takeovers,
 }
 
 /// Result of an attempt.
 enum AttemptOutcome {
     /// The session was open and has ended.
     Served(CloseReason),
-    Failed(DownReason),
+    Failed(Trouble),
 }
 
 impl Dialer {
     pub(super) fn new(
         config: GatewayConfig,
+        newest: watch::Receiver<Enrolment>,
         view: watch::Sender<SessionSnapshot>,
         demand: Arc<WaitingRequests>,
         traffic_totals: Arc<TrafficTotals>,
     ) -> Self {
-        let token = config.state_dir.token(&config.invite);
+        let identity = DeviceIdentity::load(config.invite.clone(), &config.state_dir);
+        let token = config.state_dir.token(identity.invite());
         let stamp = config.state_dir.stamp();
         Self {
             config,
+            identity,
+            newest,
+            enrolment: 0,
             token,
             stamp,
             view,
             demand,
             traffic_totals,
+            diagnosis: Diagnosis::default(),
             failures: 0,
+            takeovers: Takeovers::default(),
         }
     }
 
     pub(super) async fn run(mut self) {
+        let mut newest = self.newest.clone();
         loop {
-            let started = Instant::now();
-            match self.try_addresses().await {
-                AttemptOutcome::Served(reason) => {
-                    info!(?reason, "the session ended; opening another one");
-                    // Pauses also grow if sessions end soon after they open.
-                    let is_reset = reason == CloseReason::Reset;
-                    let brief = if is_reset {
-                        MIN_USEFUL_BEFORE_RESET
-                    } else {
-                        MIN_USEFUL_SESSION
-                    };
-                    self.failures = if started.elapsed() < brief {
-                        self.failures + 1
-                    } else {
-                        0
-                    };
-                    self.publish_no_session(GatewayState::Connecting, Some(DownReason::Ended(reason)));
-                }
-                AttemptOutcome::Failed(reason) => {
-                    if self.failures == 0 {
-                        warn!("no session with the gateway: {reason}");
-                    } else {
-                        debug!("no session with the gateway: {reason}");
-                    }
-                    self.failures = self.failures.saturating_add(1);
-                    self.publish_no_session(GatewayState::Down, Some(reason));
-                }
+            let changed = tokio::select! {
+                biased;
+                Ok(()) = newest.changed() => true,
+                () = self.run_round() => false,
+            };
+            if changed {
+                let enrolment = newest.borrow_and_update().clone();
+                self.move_to(enrolment);
             }
-            self.pause().await;
         }
+    }
+
+    /// Opens a session, serves it to its end, and waits until the next one may be opened. May be dropped at
+    /// every point; [`Self::move_to`] then ends the session.
+    async fn run_round(&mut self) {
+        let started = Instant::now();
+        match self.try_addresses().await {
+            AttemptOutcome::Served(reason) => {
+                info!(?reason, "the session ended; opening another one");
+                // Pauses also grow if sessions end soon after they open.
+                let is_reset = reason == CloseReason::Reset;
+                let brief = if is_reset {
+                    MIN_USEFUL_BEFORE_RESET
+                } else {
+                    MIN_USEFUL_SESSION
+                };
+                self.failures = if started.elapsed() < brief {
+                    self.failures + 1
+                } else {
+                    0
+                };
+                self.diagnosis.found(Instant::now(), Trouble::of_close(reason));
+                self.publish_no_session(GatewayState::Connecting);
+            }
+            AttemptOutcome::Failed(Trouble::TakenOver) => {
+                self.note(Trouble::TakenOver);
+                self.takeovers.record(started.elapsed());
+                self.failures = 0;
+                self.publish_no_session(GatewayState::Down);
+                return self.pause_after_takeover().await;
+            }
+            AttemptOutcome::Failed(trouble) if trouble.is_refused_key() && self.identity.try_other_key() => {
+                self.token = self.config.state_dir.token(self.identity.invite());
+                self.publish_no_session(GatewayState::Connecting);
+                return;
+            }
+            AttemptOutcome::Failed(trouble) => {
+                debug!("no session with the gateway: {trouble}");
+                self.note(trouble);
+                self.failures = self.failures.saturating_add(1);
+                self.publish_no_session(GatewayState::Down);
+            }
+        }
+        self.pause().await;
+    }
+
+    /// Ends the session and continues with another invite.
+    fn move_to(&mut self, Enrolment { number, invite }: Enrolment) {
+        info!("this device is enrolled anew; the agent opens a session with the new invite");
+        let session = self.view.borrow().session.clone();
+        if let Some(session) = session {
+            if !session.is_counted() {
+                self.traffic_totals.add_closed(&session);
+            }
+            session.close("the device is enrolled anew");
+        }
+        self.identity = DeviceIdentity::load(invite.clone(), &self.config.state_dir);
+        self.token = self.config.state_dir.token(self.identity.invite());
+        self.config.invite = invite;
+        self.diagnosis = Diagnosis::default();
+        self.enrolment = number;
+        self.failures = 0;
+        self.takeovers = Takeovers::default();
+        self.view.send_replace(SessionSnapshot::starting(number));
     }
 
     /// Looks up the gateway's name and tries its addresses.
     async fn try_addresses(&mut self) -> AttemptOutcome {
-        let addresses = match self.look_up().await {
+        let addresses = match reachability::look_up(self.config.invite.address(), LOOKUP_TIMEOUT).await {
             Ok(addresses) => addresses,
-            Err(reason) => return AttemptOutcome::Failed(reason),
+            Err(trouble) => return AttemptOutcome::Failed(trouble),
         };
-        let mut outcome =
-            AttemptOutcome::Failed(DownReason::NameLookup("the name has no address".to_owned()));
+        let name = self.config.invite.address().to_owned();
+        let mut outcome = AttemptOutcome::Failed(Trouble::NameNotFound(name));
         for (at, &address) in addresses.iter().enumerate() {
             let patience = if at + 1 == addresses.len() {
                 HANDSHAKE_TIMEOUT
@@ -155,29 +221,19 @@ impl Dialer {
             outcome = self.run_attempt(address, patience).await;
             match &outcome {
                 AttemptOutcome::Served(_) => break,
-                AttemptOutcome::Failed(reason) if reason.is_final() => break,
+                AttemptOutcome::Failed(trouble) if trouble.is_refusal() => break,
                 AttemptOutcome::Failed(_) => {}
             }
         }
         outcome
     }
 
-    async fn look_up(&self) -> Result<Vec<SocketAddr>, DownReason> {
-        let address = self.config.invite.address();
-        if let Ok(literal) = address.parse() {
-            return Ok(vec![literal]);
-        }
-        match timeout(LOOKUP_TIMEOUT, lookup_host(address)).await {
-            Ok(Ok(addresses)) => Ok(addresses.take(MAX_ADDRESSES).collect()),
-            Ok(Err(error)) => Err(DownReason::NameLookup(error.to_string())),
-            Err(_) => Err(DownReason::NameLookup(
-                "no answer from the name servers".to_owned(),
-            )),
-        }
-    }
-
     /// Runs one session, from the first datagram to its end.
     async fn run_attempt(&mut self, address: SocketAddr, patience: Duration) -> AttemptOutcome {
+        self.diagnosis.expect_answer(Instant::now());
+        if let Some(trouble) = reachability::missing_route(address).await {
+            return AttemptOutcome::Failed(trouble);
+        }
         let credentials = Credentials {
             token: self.token,
             last_stamp: self.stamp,
@@ -188,59 +244,76 @@ impl Dialer {
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
         };
-        let dialled =
-            GatewaySession::dial(&self.config.invite, address, credentials, self.config.link, pages);
-        self.store_stamp().await;
+        let dialled = GatewaySession::dial(
+            self.identity.invite(),
+            address,
+            credentials,
+            self.config.link,
+            pages,
+        );
         let session = match dialled {
             Ok(session) => session,
-            Err(error) => return AttemptOutcome::Failed(DownReason::Local(error.to_string())),
+            Err(error) => return AttemptOutcome::Failed(Trouble::LocalError(error.to_string())),
         };
+        // Before the first await: `move_to` ends the session that is published.
         self.view
             .send_modify(|view| view.session = Some(Arc::clone(&session)));
-        let mut state = session.transport().state();
-        let opened = timeout(patience, state.wait_for(|state| *state != LinkState::Connecting)).await;
-        let outcome = match opened.map(|state| state.map(|state| state.clone())) {
-            Err(_) => {
+        self.store_stamp().await;
+        let outcome = match self.wait_for_answer(&session, address, patience).await {
+            None => {
                 session.close("no answer");
-                AttemptOutcome::Failed(DownReason::NoAnswer)
+                AttemptOutcome::Failed(Trouble::Silent)
             }
-            Ok(Ok(LinkState::Closed(reason))) => AttemptOutcome::Failed(down_reason(reason)),
-            Ok(Ok(LinkState::Connecting | LinkState::Open | LinkState::Stalled)) => {
-                self.run_session(&session).await
+            Some(LinkState::Closed(reason)) => AttemptOutcome::Failed(Trouble::of_close(reason)),
+            Some(LinkState::Connecting | LinkState::Open | LinkState::Stalled) => {
+                self.run_session(&session, address).await
             }
-            Ok(Err(_)) => AttemptOutcome::Failed(DownReason::NoAnswer),
         };
         self.traffic_totals.add_closed(&session);
         outcome
     }
 
     /// Serves an open session until its end.
-    async fn run_session(&mut self, session: &Arc<GatewaySession>) -> AttemptOutcome {
+    async fn run_session(&mut self, session: &Arc<GatewaySession>, remote: SocketAddr) -> AttemptOutcome {
         self.traffic_totals.count_opened();
         let mut state = session.transport().state();
         let mut tokens = session.transport().tokens();
         let mut welcome = session.watch_welcome();
+        let mut key_wanted = session.watch_key_wanted();
         // The values with which the session began count as seen.
         let mut preferences = self.config.preferences.clone();
         let mut accelerated = self.config.https.changes();
         let token = *tokens.borrow_and_update();
         self.store_token(token).await;
+        let mut look: Option<Look> = None;
         loop {
             let now = state.borrow_and_update().clone();
             match now {
                 LinkState::Closed(reason) => {
-                    let down = down_reason(reason.clone());
-                    return if down.is_final() {
-                        AttemptOutcome::Failed(down)
+                    let trouble = Trouble::of_close(reason.clone());
+                    return if trouble.is_refusal() {
+                        AttemptOutcome::Failed(trouble)
                     } else {
                         AttemptOutcome::Served(reason)
                     };
                 }
-                LinkState::Open => self.publish_open(session),
-                LinkState::Stalled => self.publish_stalled(),
-                LinkState::Connecting => {}
+                LinkState::Open => {
+                    self.publish_open(session);
+                    look = None;
+                }
+                LinkState::Stalled if look.is_none() => {
+                    self.publish_stalled();
+                    look = Some(Box::pin(reachability::look(remote, FIRST_LOOK)));
+                }
+                LinkState::Stalled | LinkState::Connecting => {}
             }
+            let silence = self.diagnosis.poll_timeout();
             tokio::select! {
+                found = looked(&mut look) => {
+                    look = Some(Box::pin(reachability::look(remote, NEXT_LOOK)));
+                    self.note_look(found);
+                }
+                () = until(silence) => self.note_silence(),
                 changed = state.changed() => if changed.is_err() {
                     return AttemptOutcome::Served(CloseReason::Reset);
                 },
@@ -255,14 +328,27 @@ impl Dialer {
                     let token = *tokens.borrow_and_update();
                     self.store_token(token).await;
                 }
+                Ok(()) = key_wanted.changed() => self.replace_key(session).await,
                 Ok(()) = welcome.changed() => {
                     let version = welcome.borrow_and_update().as_ref().map(|welcome| welcome.version);
-                    if version == Some(0) {
+                    if version == Some(None) {
                         session.close("no common version");
-                        return AttemptOutcome::Failed(DownReason::Version);
+                        return AttemptOutcome::Failed(Trouble::VersionMismatch("session messages".to_owned()));
                     }
                 }
             }
+        }
+    }
+
+    /// Makes a key of the device's own, if it has none, and sends its public half. The gateway then closes the
+    /// session, and the next one uses the new key.
+    async fn replace_key(&mut self, session: &GatewaySession) {
+        match self.identity.make_own_key(&self.config.state_dir).await {
+            Ok(key) => {
+                info!("the invite is for one device: this device replaces the invite's key by its own");
+                session.send_control(Message::NewKey(NewKey { key: *key.as_bytes() }));
+            }
+            Err(error) => warn!("the key of the one-time invite cannot be replaced: {error}"),
         }
     }
 
@@ -271,7 +357,8 @@ impl Dialer {
             return;
         };
         self.token = token;
-        let (state_dir, invite) = (self.config.state_dir.clone(), self.config.invite.clone());
+        self.compare_clocks(&token);
+        let (state_dir, invite) = (self.config.state_dir.clone(), self.identity.invite().clone());
         let kept = tokio::task::spawn_blocking(move || state_dir.keep_token(&invite, &token)).await;
         if let Ok(Err(error)) = kept {
             // Without the stored token the next start takes one more round trip, nothing else.
@@ -293,7 +380,9 @@ impl Dialer {
         }
     }
 
-    fn publish_open(&self, session: &Arc<GatewaySession>) {
+    fn publish_open(&mut self, session: &Arc<GatewaySession>) {
+        self.identity.note_open();
+        self.diagnosis.answered();
         let was = self.view.borrow().state;
         if was != GatewayState::Open {
             info!("the session with the gateway is open");
@@ -302,12 +391,14 @@ impl Dialer {
             state: GatewayState::Open,
             session: Some(Arc::clone(session)),
             silent_since: None,
-            why: None,
+            trouble: self.diagnosis.current().cloned(),
             has_answered: true,
+            enrolment: self.enrolment,
         });
     }
 
-    fn publish_stalled(&self) {
+    fn publish_stalled(&mut self) {
+        self.diagnosis.expect_answer(Instant::now());
         info!("the gateway is silent; requests wait until it answers again");
         self.view.send_modify(|view| {
             view.state = GatewayState::Stalled;
@@ -316,21 +407,43 @@ impl Dialer {
     }
 
     /// Publishes that there is no session.
-    fn publish_no_session(&self, state: GatewayState, why: Option<DownReason>) {
+    fn publish_no_session(&self, state: GatewayState) {
         self.view.send_modify(|view| {
             view.state = state;
             view.session = None;
             view.silent_since.get_or_insert_with(Instant::now);
-            view.why = why;
+            view.trouble = self.diagnosis.current().cloned();
         });
+    }
+
+    /// Waits until a request arrives, but at least the time that keeps two agents with one key from ending
+    /// each other's sessions all the time.
+    async fn pause_after_takeover(&self) {
+        let arrived = self.demand.arrived.notified();
+        sleep(self.takeovers.pause()).await;
+        if self.demand.waiting.load(Relaxed) > 0 {
+            return;
+        }
+        tokio::select! {
+            () = sleep(IDLE_PAUSE) => {}
+            () = arrived => {}
+        }
     }
 
     /// Waits before the next attempt; the pause is shorter if requests wait or arrive.
     async fn pause(&self) {
         let grown = FIRST_PAUSE * 2u32.saturating_pow(self.failures.min(10));
-        let refused = self.view.borrow().why.as_ref().is_some_and(DownReason::is_final);
+        let (refused, offline) = {
+            let view = self.view.borrow();
+            let offline = matches!(view.trouble(), Some(Trouble::Offline(_)));
+            (view.is_refused(), offline)
+        };
         let short = grown.min(PAUSE_WANTED);
-        let long = grown.min(if refused { PAUSE_REFUSED } else { PAUSE_IDLE });
+        let long = grown.min(match (refused, offline) {
+            (true, _) => PAUSE_REFUSED,
+            (false, true) => PAUSE_OFFLINE,
+            (false, false) => PAUSE_IDLE,
+        });
         let arrived = self.demand.arrived.notified();
         let started = Instant::now();
         sleep(short).await;
@@ -341,25 +454,5 @@ impl Dialer {
             () = sleep(long.saturating_sub(started.elapsed())) => {}
             () = arrived => {}
         }
-    }
-}
-
-/// Converts the end of a session: some reasons are refusals that only the operator can resolve.
-fn down_reason(reason: CloseReason) -> DownReason {
-    /// docs/protocol/transport.md section 7.4.
-    const DEVICE_REVOKED: u64 = 4;
-    match reason {
-        CloseReason::Refused(_)
-        | CloseReason::PeerClosed {
-            error: DEVICE_REVOKED,
-            ..
-        } => DownReason::Refused(reason),
-        CloseReason::VersionMismatch(_) => DownReason::Version,
-        CloseReason::TimedOut => DownReason::NoAnswer,
-        CloseReason::Reset
-        | CloseReason::PeerClosed { .. }
-        | CloseReason::Local { .. }
-        | CloseReason::PeerViolation { .. }
-        | CloseReason::Replaced => DownReason::Ended(reason),
     }
 }

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use longhaul_driver::{CloseReason, Expectation};
-use longhaul_session::{Cancel, Message};
+use longhaul_session::{Cancel, FetchId, Message};
 use tokio::sync::oneshot;
 
 use super::{answer::GatewayAnswer, gateway_session::GatewaySession};
@@ -11,7 +11,7 @@ use super::{answer::GatewayAnswer, gateway_session::GatewaySession};
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) session: Arc<GatewaySession>,
-    pub(super) id: u64,
+    pub(super) id: FetchId,
     pub(super) answer: oneshot::Receiver<GatewayAnswer>,
     pub(super) settled: bool,
     pub(super) _expectation: Expectation,
@@ -43,7 +43,7 @@ impl Exchange {
     }
 
     /// The number of the fetch or tunnel.
-    pub const fn id(&self) -> u64 {
+    pub const fn id(&self) -> FetchId {
         self.id
     }
 }

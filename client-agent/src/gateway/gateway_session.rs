@@ -3,7 +3,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
@@ -14,8 +14,8 @@ use longhaul_driver::{
     Priority, SendStream, Session, TransportConfig, dial,
 };
 use longhaul_session::{
-    AcceleratedHosts, Dictionaries, Hello, LinkHint, Message, MirrorState, Preferences, Resume, TunnelOpen,
-    TunnelSecurity, VersionRange, Welcome, encode,
+    AcceleratedHosts, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message, MirrorState,
+    Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -25,6 +25,7 @@ use super::{
     incoming_streams,
     page_streams::PageStreams,
     request_table::{BasePolicy, EncodeFetchError, FetchDraft, SharedRequests},
+    session_serial::SessionSerial,
     traffic::Traffic,
 };
 
@@ -35,12 +36,13 @@ const MAX_CONTROL_MESSAGES: usize = 1024;
 /// One session. When it ends, its holders keep it and get errors from their exchanges.
 #[derive(Debug)]
 pub struct GatewaySession {
-    /// Number of the session in this process.
-    serial: u64,
+    serial: SessionSerial,
     transport: Session,
     requests: Arc<SharedRequests>,
     control_sender: mpsc::Sender<Message>,
     welcome: watch::Receiver<Option<Welcome>>,
+    key_wanted: watch::Receiver<bool>,
+    notice: watch::Receiver<Option<String>>,
     settled: AtomicBool,
 }
 
@@ -56,8 +58,8 @@ pub(super) struct Credentials {
 pub(super) struct SessionStart {
     /// Receiver of their streams.
     pub(super) streams: Arc<dyn PageStreams>,
-    /// Cache state (docs/protocol/session.md section 7.2); zero without a cache.
-    pub(super) cache_state: u64,
+    /// Cache state (docs/protocol/session.md section 7.2); `None` without a cache.
+    pub(super) cache_state: Option<CacheStateId>,
     pub(super) preferences: Preferences,
     pub(super) accelerated: AcceleratedHosts,
 }
@@ -89,10 +91,10 @@ pub enum SendError {
 impl GatewaySession {
     /// Waits until the gateway confirms the `Forget` with this number; returns false if the session ends
     /// first.
-    pub async fn wait_for_forgotten(&self, id: u64) -> bool {
+    pub async fn wait_for_forgotten(&self, id: ForgetId) -> bool {
         let mut forgotten = self.requests.forgotten();
         tokio::select! {
-            done = forgotten.wait_for(|done| *done == id) => done.is_ok(),
+            done = forgotten.wait_for(|done| *done == Some(id)) => done.is_ok(),
             _ = self.closed() => false,
         }
     }
@@ -109,9 +111,7 @@ impl GatewaySession {
         link: Option<LinkProfile>,
         start: SessionStart,
     ) -> Result<Arc<Self>, DialError> {
-        /// The number of the next session of this process.
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let serial = NEXT.fetch_add(1, Relaxed);
+        let serial = SessionSerial::next();
         let config = DialConfig {
             gateway_key: invite.gateway(),
             remote,
@@ -130,10 +130,14 @@ impl GatewaySession {
         let requests = Arc::new(SharedRequests::default());
         let (control_sender, control_messages) = mpsc::channel(MAX_CONTROL_MESSAGES);
         let (welcome_sender, welcome) = watch::channel(None);
+        let (key_sender, key_wanted) = watch::channel(false);
+        let (notice_sender, notice) = watch::channel(None);
         let incoming = incoming_streams::IncomingStreams {
             serial,
             requests: Arc::clone(&requests),
             welcome: welcome_sender,
+            key_wanted: key_sender,
+            notice: notice_sender,
             pages: start.streams,
         };
         tokio::spawn(incoming_streams::read_streams(transport.clone(), incoming));
@@ -144,6 +148,8 @@ impl GatewaySession {
             requests,
             control_sender,
             welcome,
+            key_wanted,
+            notice,
             settled: AtomicBool::new(false),
         }))
     }
@@ -237,7 +243,7 @@ impl GatewaySession {
     }
 
     /// Number of the session in this process.
-    pub const fn serial(&self) -> u64 {
+    pub const fn serial(&self) -> SessionSerial {
         self.serial
     }
 
@@ -279,6 +285,11 @@ impl GatewaySession {
         self.welcome.borrow().clone()
     }
 
+    /// The gateway's newest `Notice` for the user, if there is one.
+    pub fn notice(&self) -> Option<String> {
+        self.notice.borrow().clone()
+    }
+
     /// The requests that wait for their answers.
     pub(super) fn requests(&self) -> &SharedRequests {
         &self.requests
@@ -292,12 +303,22 @@ impl GatewaySession {
         self.welcome.clone()
     }
 
+    /// Becomes true if the gateway wants the key of the one-time invite replaced.
+    pub(super) fn watch_key_wanted(&self) -> watch::Receiver<bool> {
+        self.key_wanted.clone()
+    }
+
     pub(super) fn close(&self, reason: &str) {
         self.transport.close(0, reason);
     }
 
     pub(super) async fn closed(&self) -> CloseReason {
         self.transport.closed().await
+    }
+
+    /// True if the gateway reports what origins sent.
+    pub fn reports_origins(&self) -> bool {
+        self.requests.has_origin_reports()
     }
 
     /// Bytes of this session.
@@ -307,6 +328,11 @@ impl GatewaySession {
             down: stats.bytes_received,
             up: stats.bytes_sent,
             sessions: 0,
+            reported_down: if self.reports_origins() {
+                stats.bytes_received
+            } else {
+                0
+            },
         }
     }
 

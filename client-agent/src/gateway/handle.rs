@@ -2,7 +2,8 @@
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::LinkState;
-use longhaul_types::PublicKey;
+use longhaul_service::{LivenessProbe, liveness_probe};
+use longhaul_types::{Invite, PublicKey};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -13,7 +14,7 @@ use super::{
     dialer::{Dialer, GatewayConfig},
     eviction_reports,
     gateway_session::{GatewaySession, SendPhase},
-    state::{DownReason, SessionSnapshot},
+    state::{Enrolment, SessionSnapshot},
     traffic::{Traffic, TrafficTotals},
 };
 
@@ -23,8 +24,9 @@ pub struct Gateway {
     view: watch::Receiver<SessionSnapshot>,
     demand: Arc<WaitingRequests>,
     traffic_totals: Arc<TrafficTotals>,
-    key: PublicKey,
+    enrolment: watch::Sender<Enrolment>,
     task: Arc<DialerTask>,
+    probe: LivenessProbe,
 }
 
 /// The state of the session that a request requires.
@@ -48,13 +50,23 @@ impl Drop for DialerTask {
 impl Gateway {
     /// Starts the task that keeps the session open.
     pub fn start(config: GatewayConfig) -> Self {
-        let key = config.invite.gateway();
+        let enrolment = watch::Sender::new(Enrolment {
+            number: 0,
+            invite: config.invite.clone(),
+        });
         let demand = Arc::new(WaitingRequests::default());
         let traffic_totals = Arc::new(TrafficTotals::default());
         let eviction_reports = config.store.eviction_reports();
-        let (sender, view) = watch::channel(SessionSnapshot::starting());
-        let dialer = Dialer::new(config, sender, Arc::clone(&demand), Arc::clone(&traffic_totals));
-        let task = Arc::new(DialerTask(tokio::spawn(dialer.run())));
+        let (sender, view) = watch::channel(SessionSnapshot::starting(0));
+        let dialer = Dialer::new(
+            config,
+            enrolment.subscribe(),
+            sender,
+            Arc::clone(&demand),
+            Arc::clone(&traffic_totals),
+        );
+        let (probe, probed) = liveness_probe();
+        let task = Arc::new(DialerTask(tokio::spawn(probed.during(dialer.run()))));
         if let Some(eviction_reports) = eviction_reports {
             tokio::spawn(eviction_reports::send(eviction_reports, view.clone()));
         }
@@ -62,9 +74,25 @@ impl Gateway {
             view,
             demand,
             traffic_totals,
-            key,
+            enrolment,
             task,
+            probe,
         }
+    }
+
+    /// Completes when the task that keeps the session open, and the task that runs the session if there is
+    /// one, have answered.
+    pub async fn answered(&self) {
+        self.probe.answered().await;
+        let session = self.view.borrow().session.clone();
+        if let Some(session) = session {
+            session.transport().probe_liveness().await;
+        }
+    }
+
+    /// Completes when the task that keeps the session open has ended.
+    pub async fn ended(&self) {
+        self.probe.ended().await;
     }
 
     /// Returns the current state.
@@ -78,8 +106,24 @@ impl Gateway {
     }
 
     /// The gateway's public key.
-    pub const fn key(&self) -> PublicKey {
-        self.key
+    pub fn key(&self) -> PublicKey {
+        self.enrolment.borrow().invite.gateway()
+    }
+
+    /// Replaces the invite: the session ends, and the agent opens one with the gateway and the device key of
+    /// the new invite. Returns the number that [`SessionSnapshot::enrolment`] then has; `None` if the invite is
+    /// the one in use.
+    pub fn enrol(&self, invite: Invite) -> Option<u64> {
+        let line = invite.to_line();
+        let is_new = self.enrolment.send_if_modified(|current| {
+            let is_new = current.invite.to_line() != line;
+            if is_new {
+                current.number += 1;
+                current.invite = invite;
+            }
+            is_new
+        });
+        is_new.then(|| self.enrolment.borrow().number)
     }
 
     /// Traffic on the hop in all sessions since the start.
@@ -147,7 +191,7 @@ impl Gateway {
         loop {
             let until = {
                 let view = view.borrow_and_update();
-                let refused = view.why.as_ref().is_some_and(DownReason::is_final);
+                let refused = view.is_refused();
                 let patience = if view.has_answered {
                     OUTAGE_TIMEOUT
                 } else {

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::{Expectation, RecvStream, SendStream, Session};
 use longhaul_session::{
-    FailureReason, Head, Message, MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
+    FailureReason, FetchId, Head, Message, MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -15,6 +15,7 @@ use super::{
     answer::{GatewayAnswer, ResponseStream},
     page_streams::{PageStream, PageStreams},
     request_table::SharedRequests,
+    session_serial::SessionSerial,
 };
 
 /// Maximum time from the first byte of a stream to its first complete message, including link outages. It
@@ -27,9 +28,12 @@ const MAX_MESSAGES_SIZE: usize = 1024;
 /// Receivers of incoming messages.
 #[derive(Clone, Debug)]
 pub(super) struct IncomingStreams {
-    pub(super) serial: u64,
+    pub(super) serial: SessionSerial,
     pub(super) requests: Arc<SharedRequests>,
     pub(super) welcome: watch::Sender<Option<Welcome>>,
+    /// Becomes true if the gateway wants the key of the one-time invite replaced.
+    pub(super) key_wanted: watch::Sender<bool>,
+    pub(super) notice: watch::Sender<Option<String>>,
     pub(super) pages: Arc<dyn PageStreams>,
 }
 
@@ -72,6 +76,8 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         serial,
         requests,
         welcome,
+        key_wanted,
+        notice,
         pages,
     } = incoming;
     let mut reader = MessageReader::new();
@@ -90,7 +96,11 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
             if mirror == MirrorState::Unknown {
                 pages.mirror_is_unknown(serial);
             }
-            read_notices(reader, stream, &requests).await;
+            let senders = ControlSenders {
+                key_wanted: &key_wanted,
+                notice: &notice,
+            };
+            read_control(reader, stream, serial, &requests, senders, pages.as_ref()).await;
         }
         Message::Head(head) => {
             deliver_head(&requests, &head, ResponseStream::new(reader, stream, expectation))
@@ -148,7 +158,10 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         | Message::Dictionaries(_)
         | Message::AcceleratedHosts(_)
         | Message::Forget(_)
-        | Message::Forgotten(_) => {
+        | Message::Forgotten(_)
+        | Message::KeyWanted(_)
+        | Message::NewKey(_)
+        | Message::OriginReport(_) => {
             debug!("the gateway opened a stream with an unexpected message")
         }
     }
@@ -167,8 +180,22 @@ async fn first_message(reader: &mut MessageReader, stream: &mut RecvStream) -> O
     }
 }
 
+/// What messages of the gateway's control stream change.
+#[derive(Clone, Copy)]
+struct ControlSenders<'a> {
+    key_wanted: &'a watch::Sender<bool>,
+    notice: &'a watch::Sender<Option<String>>,
+}
+
 /// Reads the rest of the gateway's control stream.
-async fn read_notices(mut reader: MessageReader, mut stream: RecvStream, requests: &SharedRequests) {
+async fn read_control(
+    mut reader: MessageReader,
+    mut stream: RecvStream,
+    serial: SessionSerial,
+    requests: &SharedRequests,
+    senders: ControlSenders<'_>,
+    pages: &dyn PageStreams,
+) {
     while let Some(message) = first_message(&mut reader, &mut stream).await {
         if let Message::Notice(notice) = message {
             let text: String = notice
@@ -177,9 +204,15 @@ async fn read_notices(mut reader: MessageReader, mut stream: RecvStream, request
                 .filter(|c| !c.is_control())
                 .take(500)
                 .collect();
-            warn!(%text, "notice from the gateway's operator");
+            warn!(%text, "notice from the gateway");
+            senders.notice.send_replace(Some(text));
         } else if let Message::Forgotten(forgotten) = message {
             requests.record_forgotten(forgotten.id);
+        } else if let Message::KeyWanted(_) = message {
+            senders.key_wanted.send_replace(true);
+        } else if let Message::OriginReport(report) = message {
+            requests.record_origin_report();
+            pages.origin_report(serial, &report);
         }
     }
 }
@@ -219,7 +252,7 @@ fn deliver_head(requests: &SharedRequests, head: &Head, stream: ResponseStream) 
     }
 }
 
-fn deliver(requests: &SharedRequests, id: u64, answer: GatewayAnswer) {
+fn deliver(requests: &SharedRequests, id: FetchId, answer: GatewayAnswer) {
     if let GatewayAnswer::Failed {
         reason: FailureReason::Malformed,
         detail,

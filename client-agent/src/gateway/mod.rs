@@ -2,21 +2,28 @@
 //! loss, and publishes the state; requests get the session ([`GatewaySession`]) from it. The streams of page
 //! loads go to a [`PageStreams`].
 mod answer;
+mod check;
 mod codings;
 mod demand;
+mod device_identity;
 mod dialer;
 mod eviction_reports;
 mod exchange;
 mod gateway_session;
 mod handle;
 mod incoming_streams;
+mod observation;
 mod page_streams;
+mod reachability;
 mod request_table;
+mod session_serial;
 mod state;
+mod takeovers;
 mod traffic;
 mod window_decoding;
 
 pub use answer::{GatewayAnswer, ResponseStream};
+pub use check::check_gateway;
 pub(crate) use codings::{body_coding_of, coding_of};
 pub use demand::WaitingRequest;
 pub use dialer::GatewayConfig;
@@ -25,6 +32,7 @@ pub use gateway_session::{GatewaySession, SendError, SendPhase};
 pub use handle::{Gateway, RequiredSessionState};
 pub use page_streams::{PageStream, PageStreamTask, PageStreams};
 pub use request_table::{BasePolicy, FetchContext, FetchDraft};
-pub use state::{DownReason, GatewayState, SessionSnapshot};
+pub use session_serial::SessionSerial;
+pub use state::{GatewayState, SessionSnapshot};
 pub use traffic::Traffic;
 pub(crate) use window_decoding::next_window;

@@ -1,15 +1,19 @@
 //! The request table of one session: fetch numbers, header sets, and the receivers of answers.
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use longhaul_driver::CloseReason;
 use longhaul_session::{
-    Delivery, EnvelopeError, Fetch, FetchKind, Head, HeaderField, HeaderSetError, HeaderSets, ManifestId,
-    Message, Method, Resume, ShortHash, decode_header_set, encode, encode_request,
+    BoundConnectionId, Delivery, EnvelopeError, Fetch, FetchId, FetchKind, ForgetId, Head, HeaderField,
+    HeaderSetError, HeaderSets, ManifestId, Message, Method, PageId, Resume, ShortHash, decode_header_set,
+    encode, encode_request,
 };
-use longhaul_types::ClientId;
+use longhaul_types::{ClientId, ContentHash};
 use tokio::sync::{oneshot, watch};
 
 use super::answer::GatewayAnswer;
@@ -40,19 +44,18 @@ pub struct FetchDraft {
 /// Members of a fetch besides the browser's request.
 #[derive(Clone, Debug)]
 pub struct FetchContext {
-    /// For an object, the number of its page load in the same session; 0 for none.
-    pub page: u64,
+    /// For an object, its page load in the same session.
+    pub page: Option<PageId>,
     /// The CHK of the version of the URL that the agent holds.
-    pub held: Option<[u8; 32]>,
+    pub held: Option<ContentHash>,
     /// For a page, the id of the kept manifest of its previous load.
     pub manifest: Option<ManifestId>,
     /// For a page, the held bodies of that manifest, if the gateway does not have the mirror.
     pub holding: Vec<ShortHash>,
     /// Allowed ways of the answer.
     pub delivery: Delivery,
-    /// The number of the browser's bound connection (docs/protocol/session.md section 8); 0 for other
-    /// connections.
-    pub connection: u64,
+    /// The browser's connection, if it is bound (docs/protocol/session.md section 8).
+    pub connection: Option<BoundConnectionId>,
     /// The client that the agent serves.
     pub client: ClientId,
     /// True for requests of a site that is framed by another site: the gateway must not look up or store
@@ -63,12 +66,12 @@ pub struct FetchContext {
 impl Default for FetchContext {
     fn default() -> Self {
         Self {
-            page: 0,
+            page: None,
             held: None,
             manifest: None,
             holding: Vec::new(),
             delivery: Delivery::Any,
-            connection: 0,
+            connection: None,
             client: ClientId::OWNER,
             unpartitioned: false,
         }
@@ -97,8 +100,10 @@ pub(super) enum EncodeFetchError {
 #[derive(Debug, Default)]
 pub(super) struct SharedRequests {
     table: Mutex<RequestTable>,
-    /// The number of the last `Forget` that the gateway confirmed.
-    forgotten: watch::Sender<u64>,
+    /// The last `Forget` that the gateway confirmed.
+    forgotten: watch::Sender<Option<ForgetId>>,
+    /// True once the gateway has sent an `OriginReport`.
+    has_origin_reports: AtomicBool,
 }
 
 impl SharedRequests {
@@ -107,12 +112,22 @@ impl SharedRequests {
     }
 
     /// Records that the gateway confirmed a `Forget`.
-    pub(super) fn record_forgotten(&self, id: u64) {
-        self.forgotten.send_replace(id);
+    pub(super) fn record_forgotten(&self, id: ForgetId) {
+        self.forgotten.send_replace(Some(id));
+    }
+
+    /// Records that the gateway reports what origins sent.
+    pub(super) fn record_origin_report(&self) {
+        self.has_origin_reports.store(true, Relaxed);
+    }
+
+    /// True if the gateway reports what origins sent.
+    pub(super) fn has_origin_reports(&self) -> bool {
+        self.has_origin_reports.load(Relaxed)
     }
 
     /// Returns a receiver of the numbers of confirmed `Forget` messages.
-    pub(super) fn forgotten(&self) -> watch::Receiver<u64> {
+    pub(super) fn forgotten(&self) -> watch::Receiver<Option<ForgetId>> {
         self.forgotten.subscribe()
     }
 }
@@ -120,16 +135,17 @@ impl SharedRequests {
 /// The requests of one session.
 #[derive(Debug, Default)]
 pub(super) struct RequestTable {
-    newest: u64,
+    /// The newest fetch or tunnel.
+    newest: Option<FetchId>,
     /// The newest fetch whose `Head` has been received.
-    seen: u64,
+    seen: Option<FetchId>,
     requests: HeaderSets,
     responses: HeaderSets,
     /// Fetches whose `Head` has been received, newest last, with their origins.
-    answered: VecDeque<(u64, String)>,
+    answered: VecDeque<(FetchId, String)>,
     /// The fields of the newest response, which requests in flight may have named in `seen`.
-    newest_response: Option<(u64, Vec<HeaderField>)>,
-    waiting: BTreeMap<u64, Waiting>,
+    newest_response: Option<(FetchId, Vec<HeaderField>)>,
+    waiting: BTreeMap<FetchId, Waiting>,
     over: Option<CloseReason>,
 }
 
@@ -139,23 +155,32 @@ struct Waiting {
     origin: String,
     /// The response that the gateway may use as base. A copy is kept here, because the header sets may have
     /// dropped it when a slow answer arrives.
-    base: Option<(u64, Vec<HeaderField>)>,
+    base: Option<(FetchId, Vec<HeaderField>)>,
 }
 
 impl RequestTable {
     /// Assigns a number to a tunnel and registers the receiver of its answer.
-    pub(super) fn register(&mut self, receiver: oneshot::Sender<GatewayAnswer>) -> Result<u64, CloseReason> {
+    pub(super) fn register(
+        &mut self,
+        receiver: oneshot::Sender<GatewayAnswer>,
+    ) -> Result<FetchId, CloseReason> {
         self.check_open()?;
-        self.newest += 1;
+        let id = self.next_id();
+        self.newest = Some(id);
         self.waiting.insert(
-            self.newest,
+            id,
             Waiting {
                 receiver,
                 origin: String::new(),
                 base: None,
             },
         );
-        Ok(self.newest)
+        Ok(id)
+    }
+
+    /// The number of the next fetch or tunnel.
+    fn next_id(&self) -> FetchId {
+        self.newest.map_or(FetchId::FIRST, FetchId::next)
     }
 
     /// Returns the reason for the session's end, if it has ended, as an error.
@@ -171,16 +196,16 @@ impl RequestTable {
         resume: Option<Resume>,
         policy: BasePolicy,
         receiver: oneshot::Sender<GatewayAnswer>,
-    ) -> Result<(u64, Vec<u8>), EncodeFetchError> {
-        let id = self.newest + 1;
-        let mut wire = self.encode_with_base(upstream, &resume, id, 0)?;
+    ) -> Result<(FetchId, Vec<u8>), EncodeFetchError> {
+        let id = self.next_id();
+        let mut wire = self.encode_with_base(upstream, &resume, id, None)?;
         for base in self.candidates(&upstream.origin, policy) {
-            let other = self.encode_with_base(upstream, &resume, id, base)?;
+            let other = self.encode_with_base(upstream, &resume, id, Some(base))?;
             if other.len() < wire.len() {
                 wire = other;
             }
         }
-        self.newest = id;
+        self.newest = Some(id);
         self.requests
             .insert_request(id, upstream.url.clone(), upstream.fields.clone());
         let base = self.newest_response.clone();
@@ -199,8 +224,8 @@ impl RequestTable {
         &self,
         upstream: &FetchDraft,
         resume: &Option<Resume>,
-        id: u64,
-        base: u64,
+        id: FetchId,
+        base: Option<FetchId>,
     ) -> Result<Vec<u8>, EncodeFetchError> {
         let request = encode_request(&upstream.url, &upstream.fields, id, base, &self.requests)?;
         let fetch = Fetch {
@@ -229,7 +254,7 @@ impl RequestTable {
 
     /// Returns the newest answered fetch of the same origin (with similar cookies and referrer), and the
     /// newest of all.
-    fn candidates(&self, origin: &str, policy: BasePolicy) -> impl Iterator<Item = u64> + use<> {
+    fn candidates(&self, origin: &str, policy: BasePolicy) -> impl Iterator<Item = FetchId> + use<> {
         let bases = match policy {
             BasePolicy::None => [None, None],
             BasePolicy::Best => {
@@ -268,8 +293,8 @@ impl RequestTable {
         };
         let fields = decoded?;
         self.responses.insert(head.fetch, fields.clone());
-        if head.fetch > self.seen {
-            self.seen = head.fetch;
+        if self.seen.is_none_or(|seen| head.fetch > seen) {
+            self.seen = Some(head.fetch);
             self.newest_response = Some((head.fetch, fields.clone()));
         }
         let Some(waiting) = waiting else {
@@ -283,7 +308,7 @@ impl RequestTable {
     }
 
     /// Removes and returns the receiver of the answer to `id`.
-    pub(super) fn take_receiver(&mut self, id: u64) -> Option<oneshot::Sender<GatewayAnswer>> {
+    pub(super) fn take_receiver(&mut self, id: FetchId) -> Option<oneshot::Sender<GatewayAnswer>> {
         self.waiting.remove(&id).map(|waiting| waiting.receiver)
     }
 

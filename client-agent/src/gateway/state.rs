@@ -1,11 +1,12 @@
 //! The state of the gateway session, for requests, the status page and tools.
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use longhaul_driver::CloseReason;
+use longhaul_types::Invite;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::gateway_session::GatewaySession;
+use crate::trouble::{KnownTrouble, Trouble};
 
 /// State of the session with the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -31,68 +32,40 @@ pub struct SessionSnapshot {
     pub session: Option<Arc<GatewaySession>>,
     /// Start of the gateway's silence, while an answer is expected; `None` if the session is open.
     pub silent_since: Option<Instant>,
-    /// Reason for the end of the last attempt or session.
-    pub why: Option<DownReason>,
-    /// True if the gateway has answered since the agent started.
+    /// What is wrong with the hop, if something is known.
+    pub trouble: Option<KnownTrouble>,
+    /// True if the gateway has answered since the agent started, or since it was enrolled anew.
     pub has_answered: bool,
+    /// Number of the invite in use: 0 for the invite with which the agent started.
+    pub enrolment: u64,
+}
+
+/// An invite in use.
+#[derive(Clone, Debug)]
+pub(super) struct Enrolment {
+    pub(super) number: u64,
+    pub(super) invite: Invite,
 }
 
 impl SessionSnapshot {
-    pub(super) fn starting() -> Self {
+    pub(super) fn starting(enrolment: u64) -> Self {
         Self {
             state: GatewayState::Connecting,
             session: None,
             silent_since: Some(Instant::now()),
-            why: None,
+            trouble: None,
             has_answered: false,
+            enrolment,
         }
     }
-}
 
-/// Reason why there is no session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DownReason {
-    /// The lookup of the gateway's name failed.
-    NameLookup(String),
-    /// None of the gateway's addresses answered.
-    NoAnswer,
-    /// This machine could not send.
-    Local(String),
-    /// The gateway does not know the device, has revoked it, or is full.
-    Refused(CloseReason),
-    /// Agent and gateway have no common version.
-    Version,
-    /// The session ended.
-    Ended(CloseReason),
-}
-
-impl DownReason {
-    /// True if another attempt soon is useless.
-    pub const fn is_final(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Version)
+    /// True if the gateway refuses this device: another attempt soon is useless.
+    pub fn is_refused(&self) -> bool {
+        self.trouble().is_some_and(Trouble::is_refusal)
     }
-}
 
-impl fmt::Display for DownReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameLookup(detail) => write!(
-                f,
-                "the gateway's name cannot be looked up ({detail}): this computer may be offline, or the invite names a \
-                 host that no longer exists"
-            ),
-            Self::NoAnswer => f.write_str(
-                "no answer: the gateway is down, UDP is blocked on the way, or the invite's key is not this gateway's",
-            ),
-            Self::Local(detail) => write!(f, "this computer cannot send to the gateway: {detail}"),
-            Self::Refused(reason) => {
-                write!(f, "refused by the gateway ({reason}): ask its operator about this device's invite")
-            }
-            Self::Version => {
-                f.write_str("agent and gateway speak no common version: update the older one of the two")
-            }
-            Self::Ended(reason) => write!(f, "the session ended: {reason}"),
-        }
+    /// What is wrong with the hop, if something is known.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref().map(|known| &known.trouble)
     }
 }

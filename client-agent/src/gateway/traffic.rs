@@ -8,6 +8,8 @@ use super::gateway_session::GatewaySession;
 pub struct Traffic {
     /// From the gateway.
     pub down: u64,
+    /// From the gateway in sessions whose gateway reports what origins sent.
+    pub reported_down: u64,
     /// To the gateway.
     pub up: u64,
     /// Number of sessions that reached the open state.
@@ -24,6 +26,7 @@ impl TrafficTotals {
         let of_session = session.traffic();
         let mut total = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         total.down += of_session.down;
+        total.reported_down += of_session.reported_down;
         total.up += of_session.up;
         session.mark_counted();
     }
@@ -41,6 +44,7 @@ impl TrafficTotals {
         {
             let of_session = session.traffic();
             total.down += of_session.down;
+            total.reported_down += of_session.reported_down;
             total.up += of_session.up;
         }
         total

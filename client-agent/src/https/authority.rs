@@ -87,14 +87,14 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Opens the device's authority; creates it if there is none.
+    /// Opens the device's authority; creates it if there is none. Returns true if it was created.
     ///
     /// # Errors
     /// The authority is damaged, or cannot be read or written.
-    pub fn open_or_make(state: &StateDir, now: UnixTime) -> Result<Self, AuthorityError> {
+    pub fn open_or_make(state: &StateDir, now: UnixTime) -> Result<(Self, bool), AuthorityError> {
         match Self::open(state) {
-            Err(AuthorityError::Missing) => Self::make(state, now),
-            opened => opened,
+            Err(AuthorityError::Missing) => Ok((Self::make(state, now)?, true)),
+            opened => Ok((opened?, false)),
         }
     }
 
@@ -246,8 +246,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::new(home.path().join("state"));
         assert!(matches!(Authority::open(&state), Err(AuthorityError::Missing)));
-        let made = Authority::open_or_make(&state, now()).unwrap();
-        let opened = Authority::open_or_make(&state, now()).unwrap();
+        let (made, is_new) = Authority::open_or_make(&state, now()).unwrap();
+        assert!(is_new);
+        let (opened, is_new) = Authority::open_or_make(&state, now()).unwrap();
+        assert!(!is_new);
         assert_eq!(
             (made.pem(), made.fingerprint()),
             (opened.pem(), opened.fingerprint())
@@ -271,7 +273,8 @@ mod tests {
     #[test]
     fn host_certificates_name_one_host_and_have_their_own_keys() {
         let home = tempfile::tempdir().unwrap();
-        let authority = Authority::open_or_make(&StateDir::new(home.path().to_owned()), now()).unwrap();
+        let state = StateDir::new(home.path().to_owned());
+        let (authority, _) = Authority::open_or_make(&state, now()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         roots.add(authority.certificate.clone()).unwrap();
         let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());

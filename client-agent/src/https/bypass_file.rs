@@ -10,14 +10,17 @@ use longhaul_types::UnixTime;
 use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
-use super::hosts::{BypassReason, BypassedHost, MAX_BYPASSED};
-use crate::state_dir::StateDir;
+use super::{
+    bypasses::{BypassReason, BypassedHost, MAX_BYPASSES},
+    program::ProgramId,
+};
+use crate::state_dir::{StateDir, StateError};
 
 /// File in the state directory. It reveals visited sites, as the cache does.
 const FILE: &str = "unaccelerated.json";
-/// Maximum size of the file: all entries with names of maximum length (RFC 1035 section 2.3.4) and their
-/// other members.
-const MAX_FILE: u64 = MAX_BYPASSED as u64 * (253 + 128);
+/// Maximum size of the file: all entries with names of maximum length (RFC 1035 section 2.3.4), their other
+/// members, and names of programs in which every character is escaped.
+const MAX_FILE: u64 = MAX_BYPASSES as u64 * (253 + 256 + 6 * 100);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
@@ -25,6 +28,16 @@ struct Entry {
     why: BypassReason,
     /// Seconds since 1970.
     until: u64,
+    #[serde(default)]
+    program: Option<ProgramId>,
+    #[serde(default)]
+    program_name: Option<String>,
+    #[serde(default = "once")]
+    count: u32,
+}
+
+const fn once() -> u32 {
+    1
 }
 
 /// The file of bypassed hosts.
@@ -57,19 +70,36 @@ impl BypassFile {
             }
         }
         let entries: Vec<Entry> = serde_json::from_str(&text).unwrap_or_else(|error| {
-            warn!(%error, file = FILE, "the list of bypassed hosts is damaged; a new list is started");
+            // The text of the error may contain a host.
+            warn!(
+                line = error.line(),
+                column = error.column(),
+                file = FILE,
+                "the list of bypassed hosts is damaged; a new list is started"
+            );
             Vec::new()
         });
-        let bypassed = entries.into_iter().take(MAX_BYPASSED).map(|entry| BypassedHost {
+        let bypassed = entries.into_iter().take(MAX_BYPASSES).map(|entry| BypassedHost {
             host: entry.host,
             why: entry.why,
             until: UnixTime::new(Duration::from_secs(entry.until)),
+            program: entry.program,
+            program_name: entry.program_name,
+            count: entry.count,
         });
         bypassed.collect()
     }
 
-    /// Writes the entries that `bypassed` returns after the lock is taken. Blocks.
+    /// Writes the entries that `bypassed` returns after the lock is taken. Blocks. If the disk is full, the host
+    /// is accelerated again after the next start, and then bypassed again.
     pub(super) fn write(&self, bypassed: impl FnOnce() -> Vec<BypassedHost>) {
+        if let Err(error) = self.try_write(bypassed) {
+            debug!(%error, "the list of bypassed hosts cannot be stored");
+        }
+    }
+
+    /// [`Self::write`] with the error.
+    pub(super) fn try_write(&self, bypassed: impl FnOnce() -> Vec<BypassedHost>) -> Result<(), StateError> {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let entries: Vec<Entry> = bypassed()
             .into_iter()
@@ -77,21 +107,23 @@ impl BypassFile {
                 host: bypassed.host,
                 why: bypassed.why,
                 until: bypassed.until.since_epoch().as_secs(),
+                program: bypassed.program,
+                program_name: bypassed.program_name,
+                count: bypassed.count,
             })
             .collect();
-        let written = serde_json::to_vec(&entries).map(|text| self.state.replace(FILE, &text));
-        // If the disk is full, the host is accelerated again after the next start, and then bypassed again.
-        match written {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => debug!(%error, "the list of bypassed hosts cannot be stored"),
-            Err(error) => debug!(%error, "the list of bypassed hosts cannot be stored"),
-        }
+        // Entries of plain members always have a JSON form.
+        let text = serde_json::to_vec(&entries).unwrap_or_default();
+        self.state.replace(FILE, &text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use longhaul_types::ClientId;
+
     use super::*;
+    use crate::https::program::Program;
 
     #[test]
     fn bypassed_hosts_round_trip_and_damaged_files_are_ignored() {
@@ -99,11 +131,15 @@ mod tests {
         let state = StateDir::new(home.path().to_owned());
         let kept = BypassFile::new(state.clone());
         assert_eq!(kept.read(), []);
-        let bypassed: Vec<_> = (0..MAX_BYPASSED as u64)
+        let program = Program::new(ClientId::OWNER, None);
+        let bypassed: Vec<_> = (0..MAX_BYPASSES as u64)
             .map(|number| BypassedHost {
                 host: format!("{number:0>253}"),
                 why: BypassReason::RequestsClientCertificate,
                 until: UnixTime::new(Duration::from_secs(1_700_000_000 + number)),
+                program: Some(program.id(None)),
+                program_name: Some("\"".repeat(100)),
+                count: u32::MAX,
             })
             .collect();
         kept.write(|| bypassed.clone());

@@ -95,7 +95,7 @@ mod tests {
     fn each_host_has_one_certificate_while_it_is_fresh() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::new(home.path().to_owned());
-        let authority = Authority::open_or_make(&state, now()).unwrap();
+        let (authority, _) = Authority::open_or_make(&state, now()).unwrap();
         let leaves = HostCertificates::new(authority).unwrap();
         let first = leaves.of("a.test", now()).unwrap();
         assert!(Arc::ptr_eq(&first, &leaves.of("a.test", now()).unwrap()));

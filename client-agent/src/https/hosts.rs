@@ -1,15 +1,18 @@
 //! The hosts that are accelerated: the user's settings, the built-in exclusions, and the bypassed hosts.
 use std::{
-    collections::BTreeMap,
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use arc_swap::ArcSwap;
 use longhaul_http::acceleration::{Accelerated, is_listed};
 use longhaul_types::UnixTime;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+
+use super::{
+    bypasses::{BypassReason, BypassedHost, Bypasses},
+    program::ProgramId,
+};
 
 /// The hosts that the user wants accelerated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,128 +36,102 @@ pub struct HttpsSettings {
     pub except: Vec<String>,
 }
 
-/// Reason why a host is bypassed although the settings would accelerate it (docs/https.md section 3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum BypassReason {
-    /// The host requests a client certificate.
-    RequestsClientCertificate,
-    /// A client did not accept the agent's certificate.
-    RefusedByClient,
-    /// A client closed the connection without an alert as soon as it had received the agent's certificate.
-    LeftByClient,
-    /// The user opened the host unaccelerated after its certificate had failed verification.
-    UsersChoice,
-    /// The client's bytes were not HTTP over TLS.
-    NotHttp,
+/// Maximum length of a host name (RFC 1035 section 2.3.4).
+const MAX_NAME: usize = 253;
+
+/// A host name in lower case, or an IP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName(String);
+
+/// Error: the text is not a host name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the name of a host: give a name such as example.org, without scheme and path")]
+pub struct InvalidHost(pub String);
+
+impl std::str::FromStr for HostName {
+    type Err = InvalidHost;
+
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
+        let name = text.trim().trim_end_matches('.').to_ascii_lowercase();
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
+            return Err(InvalidHost(text.to_owned()));
+        }
+        Ok(Self(name.to_owned()))
+    }
 }
 
-impl BypassReason {
-    /// Explanation for users.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::RequestsClientCertificate => "it requests a client certificate",
-            Self::LeftByClient => {
-                "a program closes its connections when it receives this device's certificates"
-            }
-            Self::RefusedByClient => "a program does not accept this device's certificates",
-            Self::UsersChoice => "you chose to open it without acceleration",
-            Self::NotHttp => "its protocol is not HTTP",
-        }
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
+}
 
-    /// Duration of the bypass.
-    pub(super) const fn time(self) -> Duration {
-        const HOUR: u64 = 3600;
-        match self {
-            // The reason lies in the host's configuration.
-            Self::RequestsClientCertificate => Duration::from_secs(7 * 24 * HOUR),
-            // Less certain than an alert.
-            Self::LeftByClient => Duration::from_secs(HOUR),
-            Self::RefusedByClient => Duration::from_secs(24 * HOUR),
-            // Until the end of a working day, like certificate exceptions in browsers.
-            Self::UsersChoice => Duration::from_secs(8 * HOUR),
-            Self::NotHttp => Duration::from_secs(HOUR),
-        }
+impl HostName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
 /// Decision for each host.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    settings: HttpsSettings,
-    bypassed: Mutex<BTreeMap<String, Bypass>>,
+    /// The settings may change while the agent runs.
+    settings: ArcSwap<HttpsSettings>,
+    bypasses: Mutex<Bypasses>,
     changes: watch::Sender<()>,
-}
-
-/// A bypassed host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BypassedHost {
-    /// Host name.
-    pub host: String,
-    /// Reason of the bypass.
-    pub why: BypassReason,
-    /// End of the bypass.
-    pub until: UnixTime,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Bypass {
-    why: BypassReason,
-    until: UnixTime,
 }
 
 /// Maximum number of names sent to the gateway: usually a few hundred bytes, at most 64 KiB.
 const MAX_NAMES: usize = 256;
-/// Maximum number of bypassed hosts; the host whose bypass ends first is removed.
-pub(super) const MAX_BYPASSED: usize = 512;
 
 impl Hosts {
     pub(super) fn new(settings: HttpsSettings) -> Self {
         Self {
-            settings,
-            bypassed: Mutex::default(),
+            settings: ArcSwap::from_pointee(settings),
+            bypasses: Mutex::default(),
             changes: watch::Sender::new(()),
         }
     }
 
-    pub(super) const fn settings(&self) -> &HttpsSettings {
-        &self.settings
+    pub(super) fn settings(&self) -> Arc<HttpsSettings> {
+        self.settings.load_full()
+    }
+
+    /// Replaces the settings.
+    pub(super) fn set(&self, settings: HttpsSettings) {
+        self.settings.store(Arc::new(settings));
+        self.changes.send_replace(());
     }
 
     pub(super) fn is_off(&self) -> bool {
-        self.settings.accelerate == Accelerate::Off
+        self.settings.load().accelerate == Accelerate::Off
     }
 
-    /// True if a host is to be accelerated.
+    /// True if a host is to be accelerated for programs for which it is not bypassed.
     pub(super) fn accelerates(&self, host: &str, now: UnixTime) -> bool {
-        !is_listed(host, &self.settings.except)
-            && self.wanted().contains(host)
-            && !self.is_bypassed(host, now)
-    }
-
-    fn wanted(&self) -> Accelerated {
-        match &self.settings.accelerate {
-            Accelerate::Off => Accelerated::Nothing,
-            Accelerate::Only(names) => Accelerated::Only(names.clone()),
-            Accelerate::All => Accelerated::AllBut(Vec::new()),
-        }
+        let settings = self.settings.load();
+        !is_listed(host, &settings.except)
+            && wanted(&settings).contains(host)
+            && !self.lock().contains_for_all(host, now)
     }
 
     /// Returns the value for the gateway, which need not push objects that browsers fetch through tunnels.
     /// For listed hosts the value may be inexact, which costs an unused push.
     pub(super) fn accelerated_hosts(&self, now: UnixTime) -> Accelerated {
-        match self.wanted() {
+        let settings = self.settings.load();
+        let bypasses = self.lock();
+        match wanted(&settings) {
             Accelerated::AllBut(_) => {
-                let bypassed = self.all_bypassed(now).into_iter().map(|bypassed| bypassed.host);
-                let except = self.settings.except.iter().cloned().chain(bypassed);
+                let except = settings.except.iter().cloned().chain(bypasses.unseen(now));
                 Accelerated::AllBut(except.take(MAX_NAMES).collect())
             }
             Accelerated::Only(names) => {
                 let kept = names
                     .into_iter()
-                    .filter(|name| !self.is_bypassed(name, now) && !is_listed(name, &self.settings.except));
+                    .filter(|name| !bypasses.is_unseen(name, now) && !is_listed(name, &settings.except));
                 Accelerated::Only(kept.take(MAX_NAMES).collect())
             }
             Accelerated::Nothing => Accelerated::Nothing,
@@ -166,61 +143,97 @@ impl Hosts {
         self.changes.subscribe()
     }
 
-    /// Bypasses a host for some time.
-    pub(super) fn bypass(&self, host: &str, why: BypassReason, now: UnixTime) {
-        self.bypass_until(host, why, now + why.time(), now);
+    /// Informs the receivers of [`Self::changes`].
+    pub(super) fn announce(&self) {
         self.changes.send_replace(());
+    }
+
+    /// Bypasses a host for all programs for some time.
+    pub(super) fn bypass(&self, host: &str, why: BypassReason, now: UnixTime) {
+        self.lock().add_for_all(host, why, now);
+        self.announce();
+    }
+
+    /// Bypasses a host for a program for some time; returns true if that is a change.
+    pub(super) fn bypass_for(
+        &self,
+        at: (&str, ProgramId),
+        name: Option<String>,
+        why: BypassReason,
+        now: UnixTime,
+    ) -> bool {
+        let is_new = self.lock().add(at, name, why, now);
+        if is_new {
+            self.announce();
+        }
+        is_new
+    }
+
+    /// Records that a program accepts the certificate of a host; returns true if bypasses changed.
+    pub(super) fn accept(&self, host: &str, program: ProgramId, now: UnixTime) -> bool {
+        let (before, has_changed, after) = {
+            let mut bypasses = self.lock();
+            let before = bypasses.is_unseen(host, now);
+            let has_changed = bypasses.accept(host, program, now);
+            (before, has_changed, bypasses.is_unseen(host, now))
+        };
+        if has_changed || before != after {
+            self.announce();
+        }
+        has_changed
     }
 
     /// Restores a bypass of an earlier run.
     pub(super) fn restore_bypass(&self, bypassed: &BypassedHost, now: UnixTime) {
-        // An entry written with a wrong clock must not bypass a host for years.
-        let until = bypassed.until.min(now + bypassed.why.time());
-        if until > now {
-            self.bypass_until(&bypassed.host, bypassed.why, until, now);
-        }
+        self.lock().restore(bypassed, now);
     }
 
-    fn bypass_until(&self, host: &str, why: BypassReason, until: UnixTime, now: UnixTime) {
-        let mut bypassed = self.lock();
-        if bypassed.len() >= MAX_BYPASSED && !bypassed.contains_key(host) {
-            bypassed.retain(|_, bypassed| bypassed.until > now);
-            let next = bypassed.iter().min_by_key(|(_, bypassed)| bypassed.until);
-            let next = next.map(|(host, _)| host.clone());
-            if let (Some(next), true) = (next, bypassed.len() >= MAX_BYPASSED) {
-                bypassed.remove(&next);
-            }
-        }
-        bypassed.insert(host.to_owned(), Bypass { why, until });
+    /// True if a host is bypassed for a program.
+    pub(super) fn is_bypassed_for(&self, host: &str, program: ProgramId, now: UnixTime) -> bool {
+        self.lock().contains(host, program, now)
     }
 
-    pub(super) fn is_bypassed(&self, host: &str, now: UnixTime) -> bool {
-        self.lock().get(host).is_some_and(|bypassed| bypassed.until > now)
-    }
-
-    /// Waits until a host becomes bypassed.
-    pub(super) async fn until_bypassed(&self, host: &str, now: impl Fn() -> UnixTime) {
+    /// Waits until a host is no longer accelerated: it becomes bypassed for all programs, the settings change, or
+    /// `is_over` at a change.
+    pub(super) async fn until_bypassed(
+        &self,
+        host: &str,
+        now: impl Fn() -> UnixTime,
+        is_over: impl Fn() -> bool,
+    ) {
         let mut changes = self.changes.subscribe();
         // The sender is part of this value.
-        while !self.is_bypassed(host, now()) && changes.changed().await.is_ok() {}
+        while !is_over() && self.accelerates(host, now()) && changes.changed().await.is_ok() {}
     }
 
     /// Returns the hosts that are bypassed at present.
     pub(super) fn all_bypassed(&self, now: UnixTime) -> Vec<BypassedHost> {
-        let bypassed = self.lock();
-        let now_spared = bypassed.iter().filter(|(_, bypassed)| bypassed.until > now);
-        now_spared
-            .map(|(host, Bypass { why, until })| BypassedHost {
-                host: host.clone(),
-                why: *why,
-                until: *until,
-            })
-            .collect()
+        self.lock().active(now)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Bypass>> {
+    /// Returns the bypasses to store.
+    pub(super) fn kept_bypasses(&self, now: UnixTime) -> Vec<BypassedHost> {
+        self.lock().kept(now)
+    }
+
+    /// Forgets the bypasses of a host, or all; returns their number.
+    pub(super) fn forget(&self, host: Option<&HostName>, now: UnixTime) -> usize {
+        let forgotten = self.lock().forget(host.map(HostName::as_str), now);
+        self.announce();
+        forgotten
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Bypasses> {
         // The guarded data is consistent after every statement, so a poisoned lock is harmless.
-        self.bypassed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bypasses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wanted(settings: &HttpsSettings) -> Accelerated {
+    match &settings.accelerate {
+        Accelerate::Off => Accelerated::Nothing,
+        Accelerate::Only(names) => Accelerated::Only(names.clone()),
+        Accelerate::All => Accelerated::AllBut(Vec::new()),
     }
 }
 
@@ -240,7 +253,12 @@ impl fmt::Display for HttpsSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use longhaul_types::ClientId;
+
     use super::*;
+    use crate::https::program::Program;
 
     const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
 
@@ -251,9 +269,12 @@ mod tests {
         })
     }
 
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
     #[test]
     fn excluded_hosts_are_not_accelerated_and_reported_to_the_gateway() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let only = hosts(Accelerate::Only(names(&["site.test"])), &["mail.site.test"]);
         assert!(only.accelerates("site.test", NOW) && only.accelerates("www.site.test", NOW));
         assert!(!only.accelerates("mail.site.test", NOW) && !only.accelerates("in.mail.site.test", NOW));
@@ -274,52 +295,80 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_whose_client_rejects_it_is_bypassed_for_a_day() {
+    async fn changed_settings_end_the_acceleration_of_excluded_hosts_only() {
         let all = hosts(Accelerate::All, &[]);
-        assert!(all.accelerates("pinned.test", NOW));
-        let accelerated_hosts = all.until_bypassed("pinned.test", || NOW);
-        all.bypass("pinned.test", BypassReason::RefusedByClient, NOW);
-        accelerated_hosts.await;
-        assert!(!all.accelerates("pinned.test", NOW) && all.accelerates("other.test", NOW));
-        let until = NOW + Duration::from_secs(24 * 3600);
-        let bypassed = BypassedHost {
-            host: "pinned.test".to_owned(),
-            why: BypassReason::RefusedByClient,
-            until,
+        let mut changes = all.changes();
+        let settings = |accelerate, except: &[&str]| HttpsSettings {
+            accelerate,
+            except: except.iter().map(|name| (*name).to_owned()).collect(),
         };
-        assert_eq!(all.all_bypassed(NOW), [bypassed]);
-        assert!(all.accelerates("pinned.test", until) && all.all_bypassed(until).is_empty());
+        let excluded = all.until_bypassed("bank.test", || NOW, || false);
+        let mut other = std::pin::pin!(all.until_bypassed("site.test", || NOW, || false));
+        all.set(settings(Accelerate::All, &["bank.test"]));
+        excluded.await;
+        assert!(changes.has_changed().unwrap(), "the gateway is told");
+        changes.mark_unchanged();
+        let ends = futures_ready(&mut other).await;
+        assert!(!ends && all.accelerates("site.test", NOW) && !all.accelerates("bank.test", NOW));
+        all.set(settings(Accelerate::Off, &[]));
+        other.await;
+        assert!(all.is_off() && changes.has_changed().unwrap());
     }
 
-    #[test]
-    fn bypassed_hosts_are_bounded_and_those_with_the_longest_time_stay() {
-        let all = hosts(Accelerate::All, &[]);
-        all.bypass("asks.test", BypassReason::RequestsClientCertificate, NOW);
-        for number in 0..2000 {
-            all.bypass(&format!("{number}.test"), BypassReason::NotHttp, NOW);
+    /// True if the future is ready now.
+    async fn futures_ready(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+        tokio::select! {
+            biased;
+            () = future => true,
+            () = std::future::ready(()) => false,
         }
-        assert_eq!(all.all_bypassed(NOW).len(), MAX_BYPASSED);
-        assert!(all.is_bypassed("asks.test", NOW) && all.is_bypassed("1999.test", NOW));
+    }
+
+    #[tokio::test]
+    async fn a_host_that_requests_a_certificate_is_bypassed_for_all_programs() {
+        let all = hosts(Accelerate::All, &[]);
+        assert!(all.accelerates("asks.test", NOW));
+        let bypassed = all.until_bypassed("asks.test", || NOW, || false);
+        all.bypass("asks.test", BypassReason::RequestsClientCertificate, NOW);
+        bypassed.await;
+        assert!(!all.accelerates("asks.test", NOW) && all.accelerates("other.test", NOW));
+        let until = NOW + Duration::from_secs(7 * 24 * 3600);
+        assert_eq!(all.all_bypassed(NOW)[0].until, until);
+        assert!(all.accelerates("asks.test", until) && all.all_bypassed(until).is_empty());
     }
 
     #[test]
-    fn restored_bypasses_last_at_most_the_maximum_time() {
+    fn a_rejection_by_a_program_leaves_the_host_accelerated_for_others() {
         let all = hosts(Accelerate::All, &[]);
-        let of = |host: &str, until| BypassedHost {
-            host: host.to_owned(),
-            why: BypassReason::NotHttp,
-            until,
-        };
-        all.restore_bypass(&of("over.test", NOW), NOW);
-        all.restore_bypass(&of("soon.test", NOW + Duration::from_secs(9)), NOW);
-        all.restore_bypass(&of("years.test", NOW + Duration::from_secs(1 << 40)), NOW);
-        let names: Vec<_> = all
-            .all_bypassed(NOW)
-            .into_iter()
-            .map(|bypassed| bypassed.host)
-            .collect();
-        assert_eq!(names, ["soon.test", "years.test"]);
-        assert!(!all.is_bypassed("soon.test", NOW + Duration::from_secs(9)));
-        assert!(!all.is_bypassed("years.test", NOW + Duration::from_secs(3600)));
+        let [curl, browser] =
+            ["curl", "browser"].map(|name| Program::new(ClientId::OWNER, Some(name)).id(None));
+        let mut changes = all.changes();
+        all.bypass_for(("a.test", curl), None, BypassReason::RefusedByClient, NOW);
+        assert!(all.accelerates("a.test", NOW));
+        assert!(all.is_bypassed_for("a.test", curl, NOW) && !all.is_bypassed_for("a.test", browser, NOW));
+        assert_eq!(
+            all.accelerated_hosts(NOW),
+            Accelerated::AllBut(names(&["a.test"]))
+        );
+        changes.mark_unchanged();
+        assert!(!all.accept("a.test", browser, NOW));
+        assert!(
+            changes.has_changed().unwrap(),
+            "the gateway plans for the host again"
+        );
+        assert_eq!(all.accelerated_hosts(NOW), Accelerated::AllBut(Vec::new()));
+        let host: HostName = "A.test.".parse().unwrap();
+        assert_eq!(all.forget(Some(&host), NOW), 1);
+        assert!(!all.is_bypassed_for("a.test", curl, NOW));
+    }
+
+    #[test]
+    fn host_names_are_checked() {
+        let name = |text: &str| text.parse().map(|host: HostName| host.to_string());
+        assert_eq!(name(" Example.ORG. ").as_deref(), Ok("example.org"));
+        assert_eq!(name("[::1]").as_deref(), Ok("::1"));
+        for wrong in ["", "https://a.test/", "a b", &"x".repeat(300)] {
+            assert!(name(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -9,6 +9,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::https::HelloShape;
+
 /// Time after which a silent client counts as slow. A client that waits for the server's first bytes does not
 /// use TLS, but a TLS client on a busy machine may be slow, too.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,6 +32,8 @@ pub(super) enum Kind {
         name: Option<String>,
         /// True if ALPN offers HTTP/1.1 or HTTP/2.
         speaks_http: bool,
+        /// Algorithms by which programs are told apart.
+        shape: HelloShape,
     },
     /// Another protocol.
     Other,
@@ -66,11 +70,13 @@ pub(super) async fn read<R: AsyncRead + Unpin>(client: &mut R) -> io::Result<Fir
             Ok(Some(accepted)) => {
                 let hello = accepted.client_hello();
                 let protocols = hello.alpn().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+                let speaks_http = protocols
+                    .iter()
+                    .any(|name| [&b"h2"[..], b"http/1.1"].contains(name));
                 break Kind::Hello {
                     name: hello.server_name().map(str::to_ascii_lowercase),
-                    speaks_http: protocols
-                        .iter()
-                        .any(|name| [&b"h2"[..], b"http/1.1"].contains(name)),
+                    speaks_http,
+                    shape: HelloShape::of(&hello, speaks_http),
                 };
             }
         }

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     connection::{ConnectionScope, InUseBody, serve_http1},
     handles::Handles,
-    https::{BypassReason, Https},
+    https::{BypassReason, Https, Program, ProgramId},
     pages::{BadRequest, Page, page_response},
     proxy_body::ProxyBody,
     request, tunnel,
@@ -58,12 +58,25 @@ impl Host {
     }
 }
 
+/// The program of a connection.
+#[derive(Clone, Debug)]
+struct Peer {
+    id: ProgramId,
+    name: Option<String>,
+}
+
+impl Peer {
+    fn bypass(&self, https: &Https, host: &Host, why: BypassReason) {
+        https.bypass_for((&host.name, self.id), self.name.clone(), why);
+    }
+}
+
 /// Serves a connection to a host that is to be accelerated, from the browser's first byte.
 pub(crate) async fn serve(
     handles: Handles,
     outer: Arc<ConnectionScope>,
-    name: String,
-    port: u16,
+    (name, port): (String, u16),
+    program: Program,
     browser: OnUpgrade,
 ) {
     let Ok(browser) = browser.await else { return };
@@ -76,29 +89,43 @@ pub(crate) async fn serve(
     let host = Host { name, port };
     let https = &handles.acceleration.https;
     let (upstream, counters) = (&handles.upstream, &handles.counters);
+    let hello = match kind {
+        Kind::Hello { shape, .. } => Some(shape),
+        Kind::Other | Kind::Slow | Kind::Gone => None,
+    };
+    let peer = Peer {
+        id: program.id(hello),
+        name: program.name(),
+    };
     match kind {
         Kind::Gone => {}
         Kind::Hello {
             name,
             speaks_http: true,
-        } if name.as_ref().is_none_or(|name| *name == host.name) => match https.tls_config(&host.name) {
-            Some(config) => {
-                let (reader, writer) = split(browser);
-                let browser = join(Cursor::new(bytes).chain(reader), writer);
-                accelerate(handles, &outer, host, config, browser).await;
+            ..
+        } if name.as_ref().is_none_or(|name| *name == host.name) => {
+            let config = https.tls_config(&host.name);
+            match config.filter(|_| !https.is_bypassed_for(&host.name, peer.id)) {
+                Some(config) => {
+                    let (reader, writer) = split(browser);
+                    let browser = join(Cursor::new(bytes).chain(reader), writer);
+                    accelerate(handles, &outer, (host, peer), config, browser).await;
+                }
+                None => {
+                    tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await;
+                }
             }
-            None => tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await,
-        },
+        }
         Kind::Hello { .. } | Kind::Other => {
-            https.bypass(&host.name, BypassReason::NotHttp);
+            peer.bypass(https, &host, BypassReason::NotHttp);
             tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await;
         }
         Kind::Slow => {
             // The client may still speak its host's protocol. The side that sends first decides.
-            let (https, name) = (https.clone(), host.name.clone());
+            let (https, slow_host) = (https.clone(), host.clone());
             let listens = bytes
                 .is_empty()
-                .then_some(move || https.bypass(&name, BypassReason::NotHttp));
+                .then_some(move || peer.bypass(&https, &slow_host, BypassReason::NotHttp));
             let browser = SilentClient::new(browser, listens);
             tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await;
         }
@@ -108,7 +135,7 @@ pub(crate) async fn serve(
 async fn accelerate<S>(
     handles: Handles,
     outer: &ConnectionScope,
-    host: Host,
+    (host, peer): (Host, Peer),
     config: Arc<ServerConfig>,
     browser: S,
 ) where
@@ -118,7 +145,7 @@ async fn accelerate<S>(
         stream,
         is_h2,
         has_begun,
-    }) = handshake_with(&handles.acceleration.https, &host, config, browser).await
+    }) = handshake_with(&handles.acceleration.https, (&host, &peer), config, browser).await
     else {
         return;
     };
@@ -169,29 +196,32 @@ struct AcceptedClient<S> {
 }
 
 /// Performs the TLS handshake with a client and waits for its first byte of HTTP. If the client does not
-/// accept the agent's certificate, the host is bypassed, so that the client's next connection is a tunnel.
+/// accept the agent's certificate, the host is bypassed for its program, whose next connection is then a tunnel.
 async fn handshake_with<S>(
     https: &Https,
-    host: &Host,
+    (host, peer): (&Host, &Peer),
     config: Arc<ServerConfig>,
     browser: S,
 ) -> Option<AcceptedClient<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let handshake = https.begin_handshake(&host.name);
+    let handshake = https.begin_handshake(&host.name, peer.id);
     let accepted = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(browser));
     let rejection = match accepted.await {
         Ok(Ok(mut stream)) => {
             let mut first = BytesMut::new();
             match timeout(FIRST_REQUEST_TIME, stream.read_buf(&mut first)).await {
                 Ok(Ok(0)) => Rejection::ByClose,
+                // The connection ends, and the client opens another one, which is a tunnel.
+                Ok(Ok(_)) | Err(_) if !https.has_authority() => Rejection::No,
                 Ok(Err(error)) => Rejection::of(&error),
                 // A client that keeps the connection open for later has accepted the certificate as well.
                 Ok(Ok(_)) | Err(_) => {
                     if let Some(handshake) = handshake {
                         handshake.accepted();
                     }
+                    https.accepted(&host.name, peer.id);
                     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     let (reader, writer) = split(stream);
                     return Some(AcceptedClient {
@@ -209,10 +239,10 @@ where
         Err(_) => Rejection::No,
     };
     match (rejection, handshake) {
-        (Rejection::ByAlert, _) => https.bypass(&host.name, BypassReason::RefusedByClient),
+        (Rejection::ByAlert, _) => peer.bypass(https, host, BypassReason::RefusedByClient),
         (Rejection::ByClose, Some(handshake)) => {
             if handshake.was_rejection().await {
-                https.bypass(&host.name, BypassReason::LeftByClient);
+                peer.bypass(https, host, BypassReason::LeftByClient);
             }
         }
         (Rejection::ByClose, None) | (Rejection::No, _) => {}

@@ -14,7 +14,7 @@ use tracing::debug;
 
 pub(crate) use local::script;
 
-pub use crate::access::{Access, Client, Passwords, PasswordsError, UserId};
+pub use crate::access::{Access, AccessRules, Client, Passwords, PasswordsError, UserId};
 use crate::{
     access::Denial,
     connection::{
@@ -22,6 +22,7 @@ use crate::{
         accept, has_body, serve_http,
     },
     handles::Handles,
+    https::Program,
     https_server,
     pages::{BadRequest, Failure, page_response},
     proxy_body::ProxyBody,
@@ -38,21 +39,21 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     refused: 16,
 };
 /// Serves browsers forever; `proxy` is the address of the listener for this machine.
-pub async fn serve(listener: TcpListener, handles: Handles, access: Arc<Access>, proxy: SocketAddr) {
+pub async fn serve(listener: TcpListener, handles: Handles, access: AccessRules, proxy: SocketAddr) {
     accept(listener, LIMITS, |accepted| {
-        serve_one(accepted, handles.clone(), Arc::clone(&access), proxy)
+        serve_one(accepted, handles.clone(), access.clone(), proxy)
     })
     .await;
 }
 
-async fn serve_one(accepted: Accepted, handles: Handles, access: Arc<Access>, proxy: SocketAddr) {
+async fn serve_one(accepted: Accepted, handles: Handles, access: AccessRules, proxy: SocketAddr) {
     let Accepted {
         stream,
         local,
         peer,
         permit,
     } = accepted;
-    let user = match access.check_peer(local, peer).await {
+    let user = match access.current().check_peer(local, peer).await {
         Ok(user) => user,
         Err(denial) => return deny(stream, &permit, denial).await,
     };
@@ -63,7 +64,7 @@ async fn serve_one(accepted: Accepted, handles: Handles, access: Arc<Access>, pr
     let scope = Arc::new(ConnectionScope::with_permit(user, Arc::clone(&permit)));
     drop(permit);
     let service = service_fn(|request| {
-        let (handles, access, scope) = (handles.clone(), Arc::clone(&access), Arc::clone(&scope));
+        let (handles, access, scope) = (handles.clone(), access.current(), Arc::clone(&scope));
         async move {
             let in_use = scope.begin();
             let response = answer(&handles, &access, &scope, proxy, request).await;
@@ -104,7 +105,8 @@ async fn answer(
         return local::answer(proxy, &request);
     }
     let shown = access
-        .authenticate(request.headers())
+        .check_user(scope.client().user())
+        .and_then(|()| access.authenticate(request.headers()))
         .and_then(|name| match name {
             Some(name) if !scope.accepts_credential(&name) => Err(Denial::OtherPassword),
             Some(_) | None => Ok(()),
@@ -137,17 +139,26 @@ async fn connect(
             return tunnel::refuse(&handles.counters, &failure);
         }
     };
-    let browser = hyper::upgrade::on(request);
-    if handles.acceleration.https.accelerates(&host) {
+    let https = &handles.acceleration.https;
+    if https.accelerates(&host) {
+        let user_agent = request.headers().get(header::USER_AGENT);
+        let user_agent = user_agent.and_then(|field| field.to_str().ok());
+        let program = Program::new(scope.client().id(), user_agent);
+        // Programs of protocols in which the server sends first have not sent a ClientHello earlier, either.
+        if https.is_bypassed_for(&host, program.id(None)) {
+            let browser = hyper::upgrade::on(request);
+            return tunnel::connect(&handles.upstream, &handles.counters, scope, (host, port), browser).await;
+        }
         tokio::spawn(https_server::serve(
             handles.clone(),
             Arc::clone(scope),
-            host,
-            port,
-            browser,
+            (host, port),
+            program,
+            hyper::upgrade::on(request),
         ));
         return Response::new(ProxyBody::empty());
     }
+    let browser = hyper::upgrade::on(request);
     tunnel::connect(&handles.upstream, &handles.counters, scope, (host, port), browser).await
 }
 

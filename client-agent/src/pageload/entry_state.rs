@@ -2,11 +2,11 @@
 use std::sync::Arc;
 
 use longhaul_http::{request_context::Requester, site::SchemefulSite};
-use longhaul_session::{Ask, EntryBody, EntryHead, Message, Scope, Want, Withdrawal};
+use longhaul_session::{Ask, EntryBody, EntryHead, EntryId, Message, Scope, Want, Withdrawal};
 use longhaul_types::ContentHash;
 
 use super::{
-    manifest_entry::{Demand, EntryResponse, ManifestEntry, Storing},
+    manifest_entry::{BodyUse, Demand, EntryResponse, ManifestEntry, Storing},
     page_load::{PageLoad, State},
     page_state::{ManifestProgress, Shown},
     pushed_body::{BodyFault, PushedBody},
@@ -37,9 +37,9 @@ pub(crate) enum EntryBodyState {
     /// The body may still arrive.
     Pending,
     /// The body is being pushed, or was pushed completely. The entry is the one that owns the body.
-    Arriving(u32, Arc<PushedBody>),
+    Arriving(EntryId, Arc<PushedBody>),
     /// The agent's cache should hold the body. The entry is the one that owns the body.
-    Held(u32, HeldBody),
+    Held(EntryId, HeldBody),
     /// The body cannot be obtained.
     Failed,
     /// The body will not arrive, because the session or the page load is over.
@@ -59,7 +59,7 @@ pub(crate) enum HeldBody {
 
 impl PageLoad {
     /// Returns the entry for a URL, unless it is withdrawn or no more of it can arrive.
-    pub(crate) fn find(&self, url: &str) -> Option<u32> {
+    pub(crate) fn find(&self, url: &str) -> Option<EntryId> {
         let state = self.state();
         let entry = state.entries.find(url)?;
         let slot = state.entries.get(entry)?;
@@ -105,7 +105,7 @@ impl PageLoad {
     }
 
     /// Returns the state of an entry's response.
-    pub(crate) fn head(&self, entry: u32) -> HeadState {
+    pub(crate) fn head(&self, entry: EntryId) -> HeadState {
         let state = self.state();
         let Some(slot) = state.entries.get(entry) else {
             return state.pending_or(HeadState::Pending, HeadState::Lost);
@@ -118,7 +118,7 @@ impl PageLoad {
     }
 
     /// Returns the state of an entry's body.
-    pub(crate) fn body(&self, entry: u32) -> EntryBodyState {
+    pub(crate) fn body(&self, entry: EntryId) -> EntryBodyState {
         let state = self.state();
         let mut at = entry;
         loop {
@@ -154,7 +154,7 @@ impl PageLoad {
     }
 
     /// Returns the entry that owns the pushed body of an entry, if there is a pushed body.
-    pub(crate) fn body_entry(&self, entry: u32) -> Option<u32> {
+    pub(crate) fn body_entry(&self, entry: EntryId) -> Option<EntryId> {
         match self.body(entry) {
             EntryBodyState::Arriving(of, _) => Some(of),
             EntryBodyState::None
@@ -165,9 +165,16 @@ impl PageLoad {
         }
     }
 
+    /// True if the browser was answered with the pushed body that this entry owns.
+    pub(crate) fn is_body_used(&self, entry: EntryId) -> bool {
+        let state = self.state();
+        let slot = state.entries.get(entry);
+        slot.is_some_and(|slot| slot.body_use != BodyUse::Unused)
+    }
+
     /// Sends `Want` for a body that the gateway considers held, or that arrived damaged. Returns false if the
     /// limit is reached.
-    pub(crate) fn send_want(&self, entry: u32) -> bool {
+    pub(crate) fn send_want(&self, entry: EntryId) -> bool {
         let wanted = {
             let mut state = self.state();
             let usable = state.life.receives_data();
@@ -194,7 +201,7 @@ impl PageLoad {
 
     /// Claims an entry for a request; returns false if the entry may answer only one request and is already
     /// claimed.
-    pub(crate) fn claim(&self, entry: u32, scope: Scope) -> bool {
+    pub(crate) fn claim(&self, entry: EntryId, scope: Scope) -> bool {
         let mut state = self.state();
         let slot = state.entries.get_mut(entry);
         slot.is_some_and(|slot| {
@@ -205,7 +212,12 @@ impl PageLoad {
 
     /// Marks an entry as used by the browser; `body` is the entry that owns its body, `storage_context` the cache
     /// context for storing.
-    pub(crate) fn mark_used(&self, entry: u32, body: Option<u32>, storage_context: Option<StorageContext>) {
+    pub(crate) fn mark_used(
+        &self,
+        entry: EntryId,
+        body: Option<EntryId>,
+        storage_context: Option<StorageContext>,
+    ) {
         self.follow_redirection(entry);
         let mut state = self.state();
         if let Some(slot) = state.entries.get_mut(entry) {
@@ -222,7 +234,7 @@ impl PageLoad {
     }
 
     /// Records that the browser waits for an entry. Returns true if the caller should schedule an `Ask`.
-    pub(crate) fn request_entry(&self, entry: u32) -> bool {
+    pub(crate) fn request_entry(&self, entry: EntryId) -> bool {
         let mut state = self.state();
         let Some(slot) = state.entries.get_mut(entry) else {
             return false;
@@ -241,7 +253,7 @@ impl PageLoad {
             let mut state = self.state();
             let waiting = std::mem::take(&mut state.unsent_asks);
             let useful = state.life.receives_data() && state.entries.has_unrequested();
-            let entries: Vec<u32> = waiting
+            let entries: Vec<EntryId> = waiting
                 .into_iter()
                 .filter(|entry| {
                     state
@@ -274,7 +286,7 @@ impl State {
         }
     }
 
-    fn pushed(&self, at: u32, slot: &ManifestEntry) -> EntryBodyState {
+    fn pushed(&self, at: EntryId, slot: &ManifestEntry) -> EntryBodyState {
         let gone = !self.life.receives_data();
         match &slot.body {
             Some(body) => match body.end() {

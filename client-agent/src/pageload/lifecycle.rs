@@ -1,7 +1,7 @@
 //! Use and end of a page load.
 use std::{sync::Arc, time::Duration};
 
-use longhaul_session::{Cancel, Message, Used};
+use longhaul_session::{Cancel, EntryId, Message, Used};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
@@ -144,13 +144,14 @@ impl PageLoad {
         if !lost {
             // `Used` precedes `Cancel`: the gateway learns from it before it discards the page load.
             if entries > 0 {
-                let is_taken = |entry: u32| taken.binary_search(&entry).is_ok();
+                let is_taken = |entry: EntryId| taken.binary_search(&entry).is_ok();
                 self.session
                     .send_control(Message::Used(Used::new(self.page, entries, is_taken)));
             }
             if end == EndReason::Cancelled && !complete {
-                self.session
-                    .send_control(Message::Cancel(Cancel { fetch: self.page }));
+                self.session.send_control(Message::Cancel(Cancel {
+                    fetch: self.page.fetch(),
+                }));
             }
         }
         self.notify();

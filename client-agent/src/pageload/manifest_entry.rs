@@ -2,14 +2,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use longhaul_http::request_context::origin_of;
-use longhaul_session::{EntryBody, EntryHead, Withdrawal};
+use longhaul_session::{EntryBody, EntryHead, EntryId, Withdrawal};
 use longhaul_types::ContentHash;
 
 use super::pushed_body::{BodyFault, PushedBody};
 use crate::{counters::Counters, store::StorageContext};
 
 /// Maximum number of entries of a manifest: twice the gateway's budget.
-pub(crate) const MAX_ENTRIES: u32 = 2048;
+pub(crate) const MAX_ENTRIES: usize = 2048;
 /// Maximum number of contexts for which the response of an entry is stored.
 const MAX_CONTEXTS: usize = 4;
 /// The destination of a frame's document (the gateway's page planner defines the numbers).
@@ -21,9 +21,9 @@ const STYLE_SHEETS: [u8; 2] = [2, 3];
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     entries: Vec<ManifestEntry>,
-    by_url: BTreeMap<Arc<str>, u32>,
-    /// The number of the next `Entry` record.
-    next: u32,
+    by_url: BTreeMap<Arc<str>, EntryId>,
+    /// Number of `Entry` records so far.
+    announced: usize,
 }
 
 /// One entry. Its parts may arrive in any order.
@@ -214,11 +214,10 @@ impl ManifestEntry {
 impl Entries {
     /// Adds the next entry; returns false if there are too many.
     pub(super) fn announce(&mut self, url: String, destination: u8) -> bool {
-        let number = self.next;
-        if number >= MAX_ENTRIES {
+        let Some(number) = EntryId::at(self.announced).filter(|number| Self::is_permitted(*number)) else {
             return false;
-        }
-        self.next += 1;
+        };
+        self.announced += 1;
         let url: Arc<str> = url.into();
         if let Some(slot) = self.get_or_create(number) {
             let url = Arc::clone(&url);
@@ -236,7 +235,7 @@ impl Entries {
         true
     }
 
-    pub(super) fn withdraw(&mut self, entry: u32, reason: Withdrawal) -> bool {
+    pub(super) fn withdraw(&mut self, entry: EntryId, reason: Withdrawal) -> bool {
         let Some(slot) = self.get_or_create(entry) else {
             return false;
         };
@@ -247,24 +246,29 @@ impl Entries {
         true
     }
 
-    pub(super) fn find(&self, url: &str) -> Option<u32> {
+    pub(super) fn find(&self, url: &str) -> Option<EntryId> {
         self.by_url.get(url).copied()
     }
 
-    pub(super) fn get(&self, entry: u32) -> Option<&ManifestEntry> {
-        self.entries.get(usize::try_from(entry).ok()?)
+    pub(super) fn get(&self, entry: EntryId) -> Option<&ManifestEntry> {
+        self.entries.get(entry.position())
     }
 
-    pub(super) fn get_mut(&mut self, entry: u32) -> Option<&mut ManifestEntry> {
-        self.entries.get_mut(usize::try_from(entry).ok()?)
+    pub(super) fn get_mut(&mut self, entry: EntryId) -> Option<&mut ManifestEntry> {
+        self.entries.get_mut(entry.position())
+    }
+
+    /// True if a manifest may have an entry of this number.
+    pub(super) fn is_permitted(entry: EntryId) -> bool {
+        entry.position() < MAX_ENTRIES
     }
 
     /// Returns the slot of an entry, which may not be announced yet.
-    pub(super) fn get_or_create(&mut self, entry: u32) -> Option<&mut ManifestEntry> {
-        if entry >= MAX_ENTRIES {
+    pub(super) fn get_or_create(&mut self, entry: EntryId) -> Option<&mut ManifestEntry> {
+        if !Self::is_permitted(entry) {
             return None;
         }
-        let at = usize::try_from(entry).ok()?;
+        let at = entry.position();
         if self.entries.len() <= at {
             self.entries.resize_with(at + 1, ManifestEntry::default);
         }
@@ -295,13 +299,13 @@ impl Entries {
     }
 
     /// Number of announced entries.
-    pub(super) const fn count(&self) -> u32 {
-        self.next
+    pub(super) const fn count(&self) -> usize {
+        self.announced
     }
 
     /// Entries that the browser used, in ascending order.
-    pub(super) fn used_entries(&self) -> Vec<u32> {
-        (0..)
+    pub(super) fn used_entries(&self) -> Vec<EntryId> {
+        EntryId::all()
             .zip(&self.entries)
             .filter(|(_, slot)| slot.use_by_browser.is_answered())
             .map(|(entry, _)| entry)
@@ -320,14 +324,17 @@ impl Entries {
 
     /// The CHKs of the entries' bodies, if known.
     pub(super) fn chks(&self) -> Vec<Option<ContentHash>> {
-        let known = usize::try_from(self.next).unwrap_or(usize::MAX);
-        self.entries.iter().take(known).map(|slot| slot.chk).collect()
+        self.entries
+            .iter()
+            .take(self.announced)
+            .map(|slot| slot.chk)
+            .collect()
     }
 
     /// Returns an entry whose response can be passed to the cache and has not been, and the entry with its
     /// pushed body.
-    pub(super) fn next_to_store(&self) -> Option<(u32, Option<u32>)> {
-        (0..).zip(&self.entries).find_map(|(entry, slot)| {
+    pub(super) fn next_to_store(&self) -> Option<(EntryId, Option<EntryId>)> {
+        EntryId::all().zip(&self.entries).find_map(|(entry, slot)| {
             let EntryResponse::Known(head) = &slot.response else {
                 return None;
             };

@@ -8,13 +8,15 @@ use longhaul_http::{
     request_context::{RequestContext, origin_of},
     site::SchemefulSite,
 };
-use longhaul_session::{EntryBody, EntryHead, Record, ShortHash, Withdrawal};
+use longhaul_session::{
+    EntryBody, EntryHead, EntryId, PageId, Record, ShortHash, UnchangedEntry, Withdrawal,
+};
 use longhaul_types::ContentHash;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
     kept_manifest::KeptManifest,
-    manifest_entry::{Entries, MAX_ENTRIES, Storing},
+    manifest_entry::{Entries, Storing},
     page_state::{DocumentProgress, Life, ManifestProgress, PageResponse, Shown, Visit},
     pushed_body::{PushMemory, PushedBody},
 };
@@ -25,7 +27,7 @@ pub(crate) struct PageLoadStart {
     /// The session in which the page is fetched.
     pub(crate) session: Arc<GatewaySession>,
     /// The number of the page's fetch.
-    pub(crate) page: u64,
+    pub(crate) page: PageId,
     /// The page's URL.
     pub(crate) url: String,
     /// Scheme, host and port of the URL.
@@ -44,7 +46,7 @@ pub(crate) struct PageLoadStart {
 #[derive(Debug)]
 pub(crate) struct PageLoad {
     pub(crate) session: Arc<GatewaySession>,
-    pub(crate) page: u64,
+    pub(crate) page: PageId,
     pub(crate) url: String,
     pub(crate) origin: String,
     pub(crate) context: RequestContext,
@@ -70,7 +72,7 @@ pub(super) struct State {
     pub(super) life: Life,
     pub(super) progress: Instant,
     /// Entries that the browser waits for and that no `Ask` has listed yet.
-    pub(super) unsent_asks: Vec<u32>,
+    pub(super) unsent_asks: Vec<EntryId>,
 }
 
 impl PageLoad {
@@ -125,6 +127,12 @@ impl PageLoad {
         self.changed.send_replace(());
     }
 
+    /// Identifies an entry of the page load in reports of the gateway.
+    pub(crate) const fn key_of(&self, entry: EntryId) -> UnchangedEntry {
+        let page = self.page;
+        UnchangedEntry { page, entry }
+    }
+
     /// Records that bytes arrived on one of the page load's streams.
     pub(crate) fn record_progress(&self) {
         self.state().progress = Instant::now();
@@ -162,7 +170,7 @@ impl PageLoad {
 
     /// Handles the use of an entry by the browser; the entry may be the document to which the browser was
     /// redirected.
-    pub(super) fn follow_redirection(&self, entry: u32) {
+    pub(super) fn follow_redirection(&self, entry: EntryId) {
         let taken = {
             let state = self.state();
             let slot = state.entries.get(entry);
@@ -240,9 +248,9 @@ impl PageLoad {
     }
 
     /// Returns the body of an entry, which may not be announced yet.
-    pub(super) fn begin_push(&self, entry: u32) -> Option<Arc<PushedBody>> {
+    pub(super) fn begin_push(&self, entry: EntryId) -> Option<Arc<PushedBody>> {
         let mut state = self.state();
-        if state.life == Life::Ended || entry >= MAX_ENTRIES {
+        if state.life == Life::Ended || !Entries::is_permitted(entry) {
             return None;
         }
         let memory = self.memory.clone();
@@ -253,13 +261,13 @@ impl PageLoad {
     }
 
     /// Withdraws an entry whose body cannot be accepted: the browser's request becomes an ordinary fetch.
-    pub(super) fn withdraw_entry(&self, entry: u32, reason: Withdrawal) {
+    pub(super) fn withdraw_entry(&self, entry: EntryId, reason: Withdrawal) {
         self.state().entries.withdraw(entry, reason);
         self.notify();
     }
 
     /// Handles the end of a pushed body, complete or failed.
-    pub(super) fn body_ended(&self, entry: u32) {
+    pub(super) fn body_ended(&self, entry: EntryId) {
         let mut state = self.state();
         if let Some(slot) = state.entries.get_mut(entry) {
             slot.count_used_body(&self.counters);
@@ -269,7 +277,7 @@ impl PageLoad {
     }
 
     /// Returns the next entry whose response can be stored, with its cache contexts; each is returned once.
-    pub(super) fn next_to_store(&self) -> Option<(u32, StorableResponse)> {
+    pub(super) fn next_to_store(&self) -> Option<(EntryId, StorableResponse)> {
         let mut state = self.state();
         let (entry, place) = state.entries.next_to_store()?;
         let (url, head, storage_contexts, body) = {
@@ -319,7 +327,7 @@ impl PageLoad {
     }
 
     /// Sets the final CHK of an entry's body.
-    pub(super) fn set_content_hash(&self, entry: u32, chk: ContentHash) {
+    pub(super) fn set_content_hash(&self, entry: EntryId, chk: ContentHash) {
         if let Some(slot) = self.state().entries.get_mut(entry) {
             slot.chk = Some(chk);
         }

@@ -5,7 +5,7 @@ use std::{
 };
 
 use longhaul_http::site::SchemefulSite;
-use longhaul_session::{Manifest, Message, Push};
+use longhaul_session::{Manifest, Message, OriginReport, PageId, Push};
 use longhaul_types::ClientId;
 use tracing::debug;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     counters::Counters,
-    gateway::{PageStream, PageStreamTask, PageStreams, ResponseStream},
+    gateway::{PageStream, PageStreamTask, PageStreams, ResponseStream, SessionSerial},
     store::Store,
 };
 
@@ -122,7 +122,7 @@ impl PageLoads {
     }
 
     /// Returns the page load of a page's fetch.
-    pub(crate) fn find_page_load(&self, session: u64, page: u64) -> Option<Arc<PageLoad>> {
+    pub(crate) fn find_page_load(&self, session: SessionSerial, page: PageId) -> Option<Arc<PageLoad>> {
         let loads = self.list();
         loads
             .iter()
@@ -131,7 +131,7 @@ impl PageLoads {
     }
 
     /// Sends `Holding` for the page loads in progress, because the gateway does not have the agent's mirror.
-    pub(crate) fn send_holding(&self, session: u64) {
+    pub(crate) fn send_holding(&self, session: SessionSerial) {
         for load in self.newest_first() {
             let hashes = if load.session.serial() == session {
                 load.take_holding()
@@ -146,34 +146,38 @@ impl PageLoads {
         }
     }
 
-    async fn read_manifest(self, session: u64, manifest: Manifest, stream: ResponseStream) {
+    async fn read_manifest(self, session: SessionSerial, manifest: Manifest, stream: ResponseStream) {
         match self.find_page_load(session, manifest.page) {
             Some(load) => manifest_reader::read(load, manifest.base, stream).await,
-            None => debug!(page = manifest.page, "a manifest of a page load that has ended"),
+            None => debug!(page = %manifest.page, "a manifest of a page load that has ended"),
         }
     }
 
-    async fn read_push(self, session: u64, push: Push, stream: ResponseStream) {
+    async fn read_push(self, session: SessionSerial, push: Push, stream: ResponseStream) {
         match self.find_page_load(session, push.page) {
             Some(load) => push_reader::read(load, &self.0.store, push.entry, stream).await,
-            None => debug!(page = push.page, "a push of a page load that has ended"),
+            None => debug!(page = %push.page, "a push of a page load that has ended"),
         }
     }
 }
 
 impl PageStreams for PageLoads {
-    fn read(&self, session: u64, first: PageStream, stream: ResponseStream) -> PageStreamTask {
+    fn read(&self, session: SessionSerial, first: PageStream, stream: ResponseStream) -> PageStreamTask {
         match first {
             PageStream::Manifest(manifest) => Box::pin(self.clone().read_manifest(session, manifest, stream)),
             PageStream::Push(push) => Box::pin(self.clone().read_push(session, push, stream)),
         }
     }
 
-    fn mirror_is_unknown(&self, session: u64) {
+    fn mirror_is_unknown(&self, session: SessionSerial) {
         self.send_holding(session);
     }
 
-    fn session_lost(&self, session: u64) {
+    fn origin_report(&self, session: SessionSerial, report: &OriginReport) {
+        self.0.counters.savings.reported(session, report);
+    }
+
+    fn session_lost(&self, session: SessionSerial) {
         for load in self.newest_first() {
             if load.session.serial() == session {
                 load.session_lost();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::StreamError;
-use longhaul_session::{Evicted, Message, ShortHash, Withdrawal};
+use longhaul_session::{EntryId, Evicted, Message, ShortHash, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
 use tracing::{debug, warn};
 
@@ -18,10 +18,10 @@ use crate::{
 };
 
 /// Reads a pushed body to its end. If it is damaged, requests it again.
-pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut stream: ResponseStream) {
+pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: EntryId, mut stream: ResponseStream) {
     let Some(body) = load.begin_push(entry) else {
         debug!(
-            entry,
+            %entry,
             "a push of a page load that has ended, or with an invalid entry number"
         );
         return;
@@ -29,6 +29,7 @@ pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut str
     let mut writer = body.writer();
     match windows(&load, store, &mut writer, &mut stream).await {
         Ok(chk) => {
+            load.counters.savings.transferred(chk, body.wire_bytes());
             writer.finish(chk);
             load.counters.pushed_objects.increment();
         }
@@ -51,7 +52,7 @@ pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut str
                 }
                 BodyFault::TooLarge => load.withdraw_entry(entry, Withdrawal::TooLarge),
                 BodyFault::SessionLost | BodyFault::Cut | BodyFault::Stuck => {
-                    debug!(entry, %fault, "a push ended early")
+                    debug!(%entry, %fault, "a push ended early")
                 }
             }
             writer.fail(fault);

@@ -104,7 +104,7 @@ fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
 mod tests {
     use http::{HeaderName, Method};
     use longhaul_http::request_context::CredentialsSecret;
-    use longhaul_session::EntryBody;
+    use longhaul_session::{EntryBody, EntryId};
     use longhaul_types::ClientId;
 
     use super::*;
@@ -125,7 +125,7 @@ mod tests {
         let (fields, sent, request) = (map(response), map(sent), map(request));
         let context = context_of(&request);
         let head = EntryHead {
-            entry: 0,
+            entry: EntryId::FIRST,
             status: 200,
             scope,
             vary: vary::key(&fields, &sent),
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_reload_matches_only_responses_fetched_by_a_reload() {
         let head = EntryHead {
-            entry: 0,
+            entry: EntryId::FIRST,
             status: 200,
             scope: Scope::Reusable,
             vary: None,

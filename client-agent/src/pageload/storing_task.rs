@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode, header::SET_COOKIE};
 use longhaul_cache::StoredResponse;
-use longhaul_session::EntryBody;
+use longhaul_session::{EntryBody, EntryId};
 use longhaul_types::ContentHash;
 use tokio::time::sleep_until;
 use tracing::debug;
@@ -56,7 +56,7 @@ pub(super) async fn run(load: Arc<PageLoad>, store: Store, loads: PageLoads, lin
 async fn store_response(
     load: &PageLoad,
     store: &Store,
-    entry: u32,
+    entry: EntryId,
     storable: StorableResponse,
 ) -> Option<ContentHash> {
     let fields = longhaul_http::field_list::to_map(&storable.head.fields).ok()?;
@@ -110,7 +110,7 @@ async fn store_response(
 }
 
 /// Returns the CHK of a body that the cache should hold, if the cache has it.
-async fn held(load: &PageLoad, store: &Store, entry: u32) -> Option<ContentHash> {
+async fn held(load: &PageLoad, store: &Store, entry: EntryId) -> Option<ContentHash> {
     match load.body(entry) {
         EntryBodyState::Held(_, HeldBody::Prefix(prefix)) => store.find_prefix(&prefix).await,
         EntryBodyState::Held(_, HeldBody::Whole(chk)) => store.has(chk).await.then_some(chk),

@@ -3,7 +3,8 @@ use http::StatusCode;
 use longhaul_origin::{AddressClass, FetchError, TlsDefect};
 use longhaul_session::FailureReason;
 
-use super::Page;
+use super::{Page, hop};
+use crate::trouble::Trouble;
 
 /// Reason why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,15 +21,20 @@ pub enum Failure {
     },
     /// No gateway answers, and the direct fallback is disabled or failed.
     NoGateway {
-        /// State of the gateway.
-        gateway: String,
+        /// What is wrong with the hop; `None` if nothing is known yet.
+        trouble: Option<Trouble>,
         /// Error of the direct fetch, if one was tried.
         direct: Option<FetchError>,
     },
-    /// The gateway refuses this device, or has no common version; contains its description.
-    Refused(String),
+    /// The gateway refuses this device, or has no common version.
+    Refused(Trouble),
     /// The direct fetch failed at the origin.
-    Direct(FetchError),
+    Direct {
+        /// Error of the direct fetch.
+        error: FetchError,
+        /// The reason why the page was not loaded through the gateway, if one is known.
+        trouble: Option<Trouble>,
+    },
     /// The session ended while the request was in progress.
     Lost(Lost),
 }
@@ -69,11 +75,14 @@ pub enum BadRequest {
 }
 
 const SITE: &str = "The website or its network. Longhaul is working.";
+const DIRECT_SITE: &str =
+    "The website or its network. The gateway does not answer either, so the page was requested without it.";
 const POLICY: &str = "Nobody's: the gateway's operator does not allow it.";
-const GATEWAY: &str = "The gateway. The website may be fine.";
-const LINK: &str = "Most likely the link to the gateway, or the gateway itself. The website may be fine.";
+pub(super) const GATEWAY: &str = "The gateway. The website may be fine.";
+pub(super) const LINK: &str =
+    "Most likely the link to the gateway, or the gateway itself. The website may be fine.";
 const YOURS: &str = "The request that this browser or program sent.";
-const AGENT: &str = "The agent on this computer.";
+pub(super) const AGENT: &str = "The agent on this computer.";
 
 impl Failure {
     /// Returns the page for the browser.
@@ -81,15 +90,17 @@ impl Failure {
         match self {
             Self::Request(bad) => bad.page(),
             Self::Gateway { reason, detail } => gateway_page(*reason, detail),
-            Self::NoGateway { gateway, direct } => no_gateway_page(gateway, direct.as_ref()),
-            Self::Refused(why) => refused_page(why),
-            Self::Direct(error) => direct_page(error),
+            Self::NoGateway { trouble, direct } => hop::page(trouble.as_ref(), direct.as_ref()),
+            Self::Refused(trouble) => hop::page(Some(trouble), None),
+            Self::Direct { error, trouble } => {
+                hop::direct_page(error, trouble.as_ref()).unwrap_or_else(|| direct_page(error))
+            }
             Self::Lost(lost) => lost_page(*lost),
         }
     }
 }
 
-fn page(
+pub(super) fn page(
     status: StatusCode,
     whose: &'static str,
     title: &str,
@@ -106,34 +117,6 @@ fn page(
         detail,
         reason: None,
     }
-}
-
-fn no_gateway_page(gateway: &str, direct: Option<&FetchError>) -> Page {
-    let tried = match direct {
-        None => "Loading pages without the gateway is disabled or not due yet.".to_owned(),
-        Some(error) => format!("The agent also tried to load the page without the gateway: {error}."),
-    };
-    page(
-        StatusCode::GATEWAY_TIMEOUT,
-        LINK,
-        "The gateway does not answer",
-        &format!("The agent on this computer cannot reach its gateway. {tried}"),
-        "Check that this computer is online and reload. If other programs can reach the Internet, the network may block \
-         UDP, or the gateway is down: tell its operator.",
-        gateway.to_owned(),
-    )
-}
-
-fn refused_page(why: &str) -> Page {
-    page(
-        StatusCode::BAD_GATEWAY,
-        GATEWAY,
-        "The gateway refuses this device",
-        "The gateway answers, but it does not serve the agent on this computer, so no page can be loaded through it.",
-        "Ask the gateway's operator: this device may need a new invite, or one of the two programs an update. The detail \
-         below names the reason.",
-        why.to_owned(),
-    )
 }
 
 fn lost_page(lost: Lost) -> Page {
@@ -200,10 +183,16 @@ fn direct_page(error: &FetchError) -> Page {
             return BadRequest::Overloaded.page();
         }
     };
-    page_of(
+    let page = page_of(
         reason,
         format!("loaded without the gateway, which does not answer: {error}"),
-    )
+    );
+    let whose = if page.whose == SITE {
+        DIRECT_SITE
+    } else {
+        page.whose
+    };
+    Page { whose, ..page }
 }
 
 fn direct_refusal(class: AddressClass) -> Page {

@@ -1,6 +1,7 @@
 //! Error pages: what happened in plain words, who is responsible, what to do, and the technical detail.
 mod failure;
 mod frame;
+mod hop;
 mod registered;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 use longhaul_session::FailureReason;
 
 use super::*;
+use crate::trouble::Trouble;
 
 #[test]
 fn details_from_others_are_escaped_in_pages() {
@@ -46,13 +47,19 @@ fn each_failure_has_its_status_and_says_whose_fault_it_is() {
         (gateway(FailureReason::Overloaded), 503),
         (
             Failure::NoGateway {
-                gateway: String::new(),
+                trouble: None,
                 direct: None,
             },
             504,
         ),
         (Failure::Lost(Lost::PerhapsSent), 502),
-        (Failure::Direct(longhaul_origin::FetchError::Refused), 502),
+        (
+            Failure::Direct {
+                error: longhaul_origin::FetchError::Refused,
+                trouble: Some(Trouble::Silent),
+            },
+            502,
+        ),
         (Failure::Request(BadRequest::HeaderTooLarge), 431),
         (Failure::Request(BadRequest::Malformed), 400),
     ] {

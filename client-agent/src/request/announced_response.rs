@@ -30,7 +30,7 @@ impl RequestTask {
     pub(super) async fn wait_for_head(&mut self, promise: Promise) -> Phase {
         self.join(Arc::clone(&promise.load));
         let mut changes = promise.load.changes();
-        let mut stall_timeout = StallTimeout::new(&promise.load, self.acceleration.push.stall_timeout);
+        let mut stall_timeout = StallTimeout::new(&promise.load, self.acceleration.push.load().stall_timeout);
         loop {
             changes.borrow_and_update();
             match promise.load.head(promise.entry) {
@@ -91,7 +91,7 @@ impl RequestTask {
 
     pub(super) async fn wait_for_body(&mut self, promise: Promise, head: Arc<EntryHead>) -> Phase {
         let mut changes = promise.load.changes();
-        let mut stall_timeout = StallTimeout::new(&promise.load, self.acceleration.push.stall_timeout);
+        let mut stall_timeout = StallTimeout::new(&promise.load, self.acceleration.push.load().stall_timeout);
         loop {
             changes.borrow_and_update();
             match promise.load.body(promise.entry) {
@@ -114,6 +114,9 @@ impl RequestTask {
                 EntryBodyState::Held(of, held) => {
                     if let Some(body) = self.held_body(held).await {
                         self.counters.held_hits.increment();
+                        let entry = promise.load.key_of(promise.entry);
+                        let session = promise.load.session.serial();
+                        self.counters.savings.used(session, entry, &body.chk());
                         promise
                             .load
                             .mark_used(promise.entry, None, self.storage_context(&head));

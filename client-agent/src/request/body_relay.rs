@@ -59,6 +59,8 @@ pub(super) struct Relay {
     pub(super) resume_check: ResumeCheck,
     /// The decoded length, once the gateway has sent it.
     pub(super) length: Option<u64>,
+    /// Bytes of the body on the hop.
+    pub(super) coded: u64,
 }
 
 /// A stream with the rest of the body.
@@ -226,6 +228,7 @@ impl Relay {
                         if !self.resume_check.is_confirmed() {
                             return Err(Interruption::Broken("the body is another one now"));
                         }
+                        self.handles.counters.savings.transferred(chk, self.coded);
                         if let Some(cache_writer) = self.cache_writer.take() {
                             cache_writer.finish(chk).await;
                         }
@@ -322,6 +325,7 @@ impl Relay {
             let Some(bytes) = self.unless_browser_gone(stream.read()).await? else {
                 return decoder.finish().map_err(interruption);
             };
+            self.coded += bytes.len() as u64;
             if let Some(page) = &self.page {
                 page.load.record_progress();
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidates};
 use longhaul_session::{
-    BodyPlace, Delivery, Evicted, FailureReason, HeaderField, Message, ShortHash, short_hash,
+    BodyPlace, Delivery, EntryId, Evicted, FailureReason, HeaderField, Message, PageId, ShortHash, short_hash,
 };
 use longhaul_types::ContentHash;
 
@@ -105,7 +105,7 @@ impl RequestTask {
         }) = &self.page
         {
             if let Some(before) = self.previous_page.take() {
-                let time = self.acceleration.push.leaving;
+                let time = self.acceleration.push.load().leaving;
                 tokio::spawn(async move { before.leave_if_idle(time).await });
             }
             load.handle_response(PageResponse::of(&load.url, status, &fields));
@@ -116,7 +116,7 @@ impl RequestTask {
         self.clear_site_data(&fields).await;
         let store = self.storage.store.clone();
         let bound = self.request.is_bound();
-        let (exit, source) = match (body, content_hash.map(ContentHash::from_bytes)) {
+        let (exit, source) = match (body, content_hash) {
             (BodyPlace::Held, None) => return None,
             (BodyPlace::Held, Some(chk)) => {
                 let Some(stored) = store.body(chk).await else {
@@ -212,7 +212,7 @@ impl RequestTask {
     }
 
     /// Handles `Promised`: an entry of a manifest answers the request.
-    fn handle_promised(&mut self, page: u64, entry: u32, session: &GatewaySession) -> Phase {
+    fn handle_promised(&mut self, page: PageId, entry: EntryId, session: &GatewaySession) -> Phase {
         match self
             .acceleration
             .page_loads
@@ -257,7 +257,7 @@ struct ReceivedHead {
     status: u16,
     fields: Vec<HeaderField>,
     body: BodyPlace,
-    content_hash: Option<[u8; 32]>,
+    content_hash: Option<ContentHash>,
     stream: ResponseStream,
 }
 

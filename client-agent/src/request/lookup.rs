@@ -15,7 +15,7 @@ use super::{
 use crate::{
     counters::PhaseExit,
     gateway::{GatewaySession, RequiredSessionState},
-    pageload::{DocumentProgress, KeptManifest, ManifestProgress, PageLoad},
+    pageload::{DocumentProgress, EntryBodyState, KeptManifest, ManifestProgress, PageLoad},
     store::Lookup,
 };
 
@@ -74,7 +74,7 @@ impl RequestTask {
                 .page_loads
                 .leave_others(client, self.previous_page.as_ref());
         }
-        if let Some(phase) = self.look_up_cache().await {
+        if let Some(phase) = self.look_up_cache(found.as_ref()).await {
             if let Some(Promise { load, entry, .. }) = &found {
                 // A pushed response may already be in the cache; the entry counts as used.
                 load.mark_used(*entry, load.body_entry(*entry), None);
@@ -148,11 +148,14 @@ impl RequestTask {
         })
     }
 
-    /// Looks up the agent's cache.
-    async fn look_up_cache(&mut self) -> Option<Phase> {
+    /// Looks up the agent's cache. `found` is the entry that announces the request's response.
+    async fn look_up_cache(&mut self, found: Option<&Promise>) -> Option<Phase> {
         let store = self.storage.store.clone();
         match store.look_up(self.query()).await {
             Lookup::Fresh(status, fields, body) => {
+                if let Some(body) = &body {
+                    self.count_cache_answer(&body.chk(), found);
+                }
                 let source = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
                 let response = response::start(self.response_draft(status, fields, source));
                 Some(self.change_phase(
@@ -174,9 +177,29 @@ impl RequestTask {
         }
     }
 
+    /// Counts what the cache's answer saved.
+    fn count_cache_answer(&self, body: &ContentHash, found: Option<&Promise>) {
+        let savings = &self.counters.savings;
+        let Some(Promise { load, entry, .. }) = found else {
+            return savings.answered(body);
+        };
+        match load.body(*entry) {
+            // The body has crossed the hop for its first use.
+            EntryBodyState::Arriving(of, _) if !load.is_body_used(of) => {}
+            EntryBodyState::Arriving(..) => savings.answered(body),
+            EntryBodyState::Held(..) => savings.used(load.session.serial(), load.key_of(*entry), body),
+            EntryBodyState::None
+            | EntryBodyState::Pending
+            | EntryBodyState::Failed
+            | EntryBodyState::Lost => {
+                savings.answered(body);
+            }
+        }
+    }
+
     /// Finds the data of the page's previous load for its fetch.
     async fn prepare_page(&mut self) {
-        if !self.acceleration.push.enabled {
+        if !self.acceleration.push.load().enabled {
             return;
         }
         let store = &self.storage.store;
@@ -199,7 +222,7 @@ impl RequestTask {
 
     pub(super) async fn wait_for_manifest(&mut self, load: Arc<PageLoad>) -> Phase {
         let entered = Instant::now();
-        let time = manifest_time(&load.session, self.acceleration.push.reordering);
+        let time = manifest_time(&load.session, self.acceleration.push.load().reordering);
         let mut changes = load.changes();
         let is_page = self.request.fetch.kind == FetchKind::Page;
         loop {

@@ -30,7 +30,9 @@ impl RequestOutcome {
                 reason,
                 FailureReason::AddressRefused | FailureReason::TargetRefused | FailureReason::BadUrl
             ),
-            Failure::NoGateway { .. } | Failure::Refused(_) | Failure::Direct(_) | Failure::Lost(_) => false,
+            Failure::NoGateway { .. } | Failure::Refused(_) | Failure::Direct { .. } | Failure::Lost(_) => {
+                false
+            }
         };
         if refused {
             Self::Refused(failure)

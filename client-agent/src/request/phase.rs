@@ -1,7 +1,7 @@
 //! The phases of a request.
 use std::sync::Arc;
 
-use longhaul_session::EntryHead;
+use longhaul_session::{EntryHead, EntryId};
 
 use super::outcome::RequestOutcome;
 use crate::{
@@ -34,7 +34,7 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct Promise {
     pub(super) load: Arc<PageLoad>,
-    pub(super) entry: u32,
+    pub(super) entry: EntryId,
     /// True if the requester is a style sheet of the page and not its document.
     pub(super) by_style_sheet: bool,
 }

@@ -8,6 +8,7 @@ use longhaul_driver::StreamError;
 use longhaul_http::hop_by_hop;
 use longhaul_origin::OriginBody;
 use longhaul_session::{Body, ShortHash, Validator};
+use longhaul_types::ContentHash;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
@@ -102,7 +103,7 @@ pub(super) struct ResponseDraft<'a> {
     pub(super) fields: HeaderMap,
     pub(super) source: ResponseBody,
     /// Content hash of the whole body, if known in advance.
-    pub(super) content_hash: Option<[u8; 32]>,
+    pub(super) content_hash: Option<ContentHash>,
     pub(super) cache_writer: Option<CacheWriter>,
     pub(super) page: Option<PageUse>,
 }
@@ -149,6 +150,7 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
         delivered: Delivered::default(),
         resume_check: ResumeCheck::default(),
         length: None,
+        coded: 0,
     };
     match source {
         ResponseBody::Empty => {}
@@ -191,7 +193,7 @@ fn response(status: StatusCode, headers: HeaderMap, body: ProxyBody) -> Response
 
 /// Validator by which the gateway identifies the representation for a resumption: a strong entity tag, the
 /// content hash, or the modification time.
-fn validator(headers: &HeaderMap, content_hash: Option<[u8; 32]>) -> Option<Validator> {
+fn validator(headers: &HeaderMap, content_hash: Option<ContentHash>) -> Option<Validator> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let strong = text(header::ETAG).filter(|tag| tag.starts_with('"') && tag.len() > 2);
     strong
@@ -211,17 +213,15 @@ mod tests {
         let map = |name: HeaderName, value: &'static str| {
             HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
         };
+        let hash = ContentHash::of(b"body");
         let strong = map(header::ETAG, "\"a\"");
         assert_eq!(
-            validator(&strong, Some([1; 32])),
+            validator(&strong, Some(hash)),
             Some(Validator::EntityTag("\"a\"".to_owned()))
         );
         let weak = map(header::ETAG, "W/\"a\"");
         assert_eq!(validator(&weak, None), None);
-        assert_eq!(
-            validator(&weak, Some([1; 32])),
-            Some(Validator::ContentHash([1; 32]))
-        );
+        assert_eq!(validator(&weak, Some(hash)), Some(Validator::ContentHash(hash)));
         let time = "Tue, 15 Nov 1994 12:45:26 GMT";
         assert_eq!(
             validator(&map(header::LAST_MODIFIED, time), None),

@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use http::{Response, header};
 use longhaul_driver::CloseReason;
 use longhaul_origin::{FetchError, OriginBody};
-use longhaul_session::{FetchKind, MirrorState};
+use longhaul_session::{FetchKind, MirrorState, PageId};
 use longhaul_types::BitRate;
 use tracing::debug;
 
@@ -38,8 +38,8 @@ impl RequestTask {
         let page = self.page.as_ref().map(|page| &page.load);
         let of_session = page.filter(|load| load.session.serial() == session.serial() && !load.is_over());
         let context = &mut self.request.fetch.context;
-        context.page = of_session.map_or(0, |load| load.page);
-        context.held = self.held_version.map(|chk| *chk.as_bytes());
+        context.page = of_session.map(|load| load.page);
+        context.held = self.held_version;
         context.manifest = self
             .kept_manifest
             .as_ref()
@@ -59,7 +59,7 @@ impl RequestTask {
         let told = !self.request.fetch.context.holding.is_empty();
         let load = self.acceleration.page_loads.begin(PageLoadStart {
             session: Arc::clone(session),
-            page: exchange.id(),
+            page: PageId::of(exchange.id()),
             url: self.request.fetch.url.clone(),
             origin: self.request.fetch.origin.clone(),
             context: self.request.context.clone(),
@@ -130,7 +130,7 @@ impl RequestTask {
                     direct = None;
                 }
                 Event::Direct(Err(error)) => {
-                    return Phase::Over(RequestOutcome::of_failure(Failure::Direct(error)));
+                    return Phase::Over(RequestOutcome::of_failure(self.fallback.direct_failure(error)));
                 }
             }
         }

@@ -80,7 +80,7 @@ impl RequestTask {
             &incoming,
             scope.client().id(),
             &storage.credentials_secret,
-            upstream.allows_early_cookies,
+            upstream.rules.load().allows_early_cookies,
         )?;
         let judged = storage
             .framed_sites
@@ -91,7 +91,7 @@ impl RequestTask {
         if let Some(connection) = scope.bound_number() {
             request.bind(connection);
         }
-        if !acceleration.push.enabled || !request.may_be_answered_locally() {
+        if !acceleration.push.load().enabled || !request.may_be_answered_locally() {
             // The gateway plans nothing for a fetch of kind object.
             request.fetch.kind = FetchKind::Object;
         }
@@ -183,7 +183,7 @@ impl RequestTask {
                 gateway: self.upstream.gateway.clone(),
                 store: self.storage.store.clone(),
                 counters: Arc::clone(&self.counters),
-                stall_timeout: self.acceleration.push.stall_timeout,
+                stall_timeout: self.acceleration.push.load().stall_timeout,
             },
             request: &self.request,
             status,
@@ -250,7 +250,7 @@ impl RequestTask {
                 self.fallback.failed(error);
                 Phase::Waiting
             }
-            Err(error) => Phase::Over(RequestOutcome::of_failure(Failure::Direct(error))),
+            Err(error) => Phase::Over(RequestOutcome::of_failure(self.fallback.direct_failure(error))),
         }
     }
 

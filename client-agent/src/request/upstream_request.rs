@@ -11,7 +11,7 @@ use longhaul_http::{
     request_context::{CredentialsSecret, Navigation, RequestContext},
     target::{self, Target},
 };
-use longhaul_session::{self as messages, Delivery, FetchKind, HeaderField, class};
+use longhaul_session::{self as messages, BoundConnectionId, Delivery, FetchKind, HeaderField, class};
 use longhaul_types::ClientId;
 
 use crate::{
@@ -121,16 +121,16 @@ impl UpstreamRequest {
     }
 
     /// Binds the request to this connection of the browser: no other response may answer it.
-    pub(super) const fn bind(&mut self, connection: u64) {
+    pub(super) const fn bind(&mut self, connection: BoundConnectionId) {
         let context = &mut self.fetch.context;
-        context.connection = connection;
+        context.connection = Some(connection);
         context.delivery = Delivery::Own;
     }
 
     /// True if the request's connection is bound by a login or a login attempt; the response is then only for
     /// this connection.
     pub(super) const fn is_bound(&self) -> bool {
-        self.fetch.context.connection != 0
+        self.fetch.context.connection.is_some()
     }
 
     /// True if the agent's cache or a push may answer the request: a GET without body and without fields that

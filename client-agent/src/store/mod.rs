@@ -21,7 +21,7 @@ use longhaul_cache::{
 };
 use longhaul_codec::{MAX_BASE, dictionary};
 use longhaul_http::request_context::{CredentialsSecret, RequestContext, origin_of};
-use longhaul_session::ShortHash;
+use longhaul_session::{CacheStateId, ShortHash};
 use longhaul_types::{ClientId, ContentHash};
 use tokio::{
     sync::{mpsc, watch},
@@ -123,10 +123,10 @@ impl Store {
         self.0.is_some()
     }
 
-    /// Returns the cache state (docs/protocol/session.md section 7.2); zero without a cache, so that the
+    /// Returns the cache state (docs/protocol/session.md section 7.2); `None` without a cache, so that the
     /// gateway considers no body held.
-    pub(crate) fn state_id(&self) -> u64 {
-        self.cache().map_or(0, Cache::state_id)
+    pub(crate) fn state_id(&self) -> Option<CacheStateId> {
+        CacheStateId::new(self.cache()?.state_id())
     }
 
     /// Returns the receiver of missing bodies, once.

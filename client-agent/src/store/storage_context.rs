@@ -66,6 +66,8 @@ pub(crate) fn response_of(
         length: 0,
         requested_at: now,
         received_at: now,
+        // Only the gateway knows them.
+        origin_bytes: None,
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn open(
             () = clock.until_due() => match open_direct(upstream, counters, host, port, security).await {
                 Ok(opened) => return Ok(opened),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
-                Err(error) => return Err(Failure::Direct(error)),
+                Err(error) => return Err(clock.direct_failure(error)),
             },
             failure = clock.until_unavailable() => return Err(failure),
         }
@@ -97,7 +97,7 @@ async fn open_in(
             () = clock.until_due() => match open_direct(upstream, counters, host, port, security).await {
                 Ok(opened) => return Ok(Some(opened)),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
-                Err(error) => return Err(Failure::Direct(error)),
+                Err(error) => return Err(clock.direct_failure(error)),
             },
         }
     }

@@ -18,10 +18,15 @@ use longhaul_origin::{Cidr, FetchError, Guard, OriginClient, OriginConfig, Origi
 /// # Errors
 /// The TLS library rejects its own defaults.
 pub fn client(allow: &[Cidr], own: &[SocketAddr]) -> Result<OriginClient, OriginConfigError> {
-    OriginClient::new(OriginConfig {
+    OriginClient::new(config(allow, own))
+}
+
+/// Settings of the client of an agent with these ports.
+pub fn config(allow: &[Cidr], own: &[SocketAddr]) -> OriginConfig {
+    OriginConfig {
         guard: guard(allow, own),
         ..OriginConfig::default()
-    })
+    }
 }
 
 fn guard(allow: &[Cidr], own: &[SocketAddr]) -> Guard {

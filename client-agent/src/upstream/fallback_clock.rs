@@ -4,7 +4,7 @@ use std::time::Duration;
 use longhaul_origin::FetchError;
 use tokio::time::Instant;
 
-use crate::{gateway::Gateway, pages::Failure};
+use crate::{gateway::Gateway, pages::Failure, trouble::Trouble};
 
 /// Fallback clock of one request or tunnel. All waits are cancel safe.
 #[derive(Debug)]
@@ -47,16 +47,25 @@ impl FallbackClock {
             std::future::pending::<()>().await;
         }
         self.gateway.until_unavailable(self.started).await;
-        let why = self.gateway.view().why;
-        let words = why
-            .as_ref()
-            .map_or_else(|| "no answer yet".to_owned(), ToString::to_string);
-        if why.is_some_and(|why| why.is_final()) {
-            return Failure::Refused(words);
+        match self.trouble() {
+            Some(trouble) if trouble.is_refusal() => Failure::Refused(trouble),
+            trouble => Failure::NoGateway {
+                trouble,
+                direct: self.failed.clone(),
+            },
         }
-        Failure::NoGateway {
-            gateway: words,
-            direct: self.failed.clone(),
+    }
+
+    /// Returns the failure of a direct fetch that ends the request.
+    pub(crate) fn direct_failure(&self, error: FetchError) -> Failure {
+        Failure::Direct {
+            error,
+            trouble: self.trouble(),
         }
+    }
+
+    /// What is wrong with the hop, if something is known.
+    fn trouble(&self) -> Option<Trouble> {
+        self.gateway.view().trouble().cloned()
     }
 }

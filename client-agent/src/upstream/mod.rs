@@ -5,12 +5,22 @@ mod working_hosts;
 
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use longhaul_origin::OriginClient;
 
 pub(crate) use fallback_clock::FallbackClock;
 pub use working_hosts::WorkingHosts;
 
 use crate::gateway::Gateway;
+
+/// Settings of the ways to origins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpstreamRules {
+    /// Silence of the gateway after which requests are sent directly; `None`: never.
+    pub fallback_after: Option<Duration>,
+    /// True if requests with cookies may be sent in early data.
+    pub allows_early_cookies: bool,
+}
 
 /// Handle of the ways to origins.
 #[derive(Debug)]
@@ -19,10 +29,8 @@ pub struct Upstream {
     pub gateway: Gateway,
     /// HTTP client for direct fetches.
     pub direct: OriginClient,
-    /// Silence of the gateway after which requests are sent directly; `None`: never.
-    pub fallback_after: Option<Duration>,
-    /// True if requests with cookies may be sent in early data.
-    pub allows_early_cookies: bool,
+    /// Settings that may change while the agent runs; a request keeps those with which it began.
+    pub rules: ArcSwap<UpstreamRules>,
     /// Hosts to which tunnels were opened recently.
     pub working_hosts: WorkingHosts,
 }
@@ -30,6 +38,6 @@ pub struct Upstream {
 impl Upstream {
     /// Starts the fallback clock of a request or tunnel.
     pub(crate) fn fallback_clock(&self) -> FallbackClock {
-        FallbackClock::start(self.gateway.clone(), self.fallback_after)
+        FallbackClock::start(self.gateway.clone(), self.rules.load().fallback_after)
     }
 }

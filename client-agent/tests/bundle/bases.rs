@@ -1,6 +1,6 @@
 //! Tests of bodies encoded against a base, held or missing.
 use longhaul_codec::dictionary;
-use longhaul_session::{Delivery, Dictionaries, Message};
+use longhaul_session::{Delivery, Dictionaries, EntryId, Message};
 
 use crate::support::{
     gateway::noise,
@@ -18,7 +18,7 @@ fn evicted(message: Message) -> Option<Vec<[u8; 6]>> {
     }
 }
 
-fn wanted(message: Message) -> Option<u32> {
+fn wanted(message: Message) -> Option<EntryId> {
     if let Message::Want(want) = message {
         Some(want.entry)
     } else {
@@ -73,7 +73,7 @@ async fn a_push_whose_base_is_missing_is_requested_again() {
     page.push_based(0, &new, &old).await;
     // The agent sends the messages in this order, so that the gateway does not name the same base again.
     assert_eq!(world.control(evicted).await, [short(&old)]);
-    assert_eq!(world.control(wanted).await, 0);
+    assert_eq!(world.control(wanted).await, EntryId::FIRST);
     page.push(0, &new).await;
     assert!(browser.await.unwrap().body == new);
     let status = world.agent.status();

@@ -1,5 +1,5 @@
 //! Tests of the agent's cache: stored responses, their contexts, and the messages to the gateway.
-use longhaul_session::{EntryBody, Message, MirrorState, Record};
+use longhaul_session::{EntryBody, EntryId, Message, MirrorState, Record};
 use longhaul_types::{ByteCount, ContentHash};
 
 use crate::support::{
@@ -69,7 +69,7 @@ async fn fresh_responses_are_served_without_the_gateway() {
         let browser = world.agent.begin(OBJECT, &[OF_PAGE, ("cache-control", reload)]);
         let asked = world.fetch().await;
         let chk = ContentHash::of(b"kept");
-        assert_eq!(asked.fetch.held, Some(*chk.as_bytes()), "{reload}");
+        assert_eq!(asked.fetch.held, Some(chk), "{reload}");
         asked.held(&fields, chk).await;
         assert_eq!(browser.await.unwrap().text(), "kept", "{reload}");
     }
@@ -82,6 +82,33 @@ async fn fresh_responses_are_served_without_the_gateway() {
     assert_eq!(browser.await.unwrap().text(), "new");
     kept(&world).await;
     answered_alone(&mut world, OBJECT, &[OF_PAGE], b"new").await;
+}
+
+#[tokio::test]
+async fn with_an_old_gateway_only_answers_of_the_cache_are_saved() {
+    let mut world = World::new().await;
+    let body = "a body of the test ".repeat(40);
+    fetched(&mut world, OBJECT, &[OF_PAGE], &[FRESH], body.as_bytes()).await;
+    kept(&world).await;
+    let before = world.agent.status().savings;
+    assert_eq!(
+        (before.saved.bytes, before.reported),
+        (0, false),
+        "nothing is known about the origin"
+    );
+    answered_alone(&mut world, OBJECT, &[OF_PAGE], body.as_bytes()).await;
+    let after = world.agent.status();
+    let saved = after.savings.saved;
+    assert_eq!(
+        (saved.bytes, saved.by_cause.sum()),
+        (saved.by_cause.cache, saved.bytes)
+    );
+    assert!(
+        0 < saved.bytes && saved.bytes.unsigned_abs() < after.bytes_down,
+        "{saved:?} of {} B on the hop",
+        after.bytes_down
+    );
+    assert_eq!(after.bytes_saved, saved.bytes.unsigned_abs());
 }
 
 #[tokio::test]
@@ -242,7 +269,13 @@ async fn first_load(world: &mut World) -> Vec<u8> {
     manifest.head(reusable(0, &[stale], pushed())).await;
     manifest.head(reusable(1, &[stale], pushed())).await;
     manifest
-        .head(reusable(2, &[stale], EntryBody::SameAs { entry: 0 }))
+        .head(reusable(
+            2,
+            &[stale],
+            EntryBody::SameAs {
+                entry: EntryId::FIRST,
+            },
+        ))
         .await;
     page.answer(200, &[("cache-control", "no-cache")], b"<html>")
         .await;
@@ -269,7 +302,7 @@ async fn an_unchanged_page_costs_its_hashes() {
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     let page = world.fetch().await;
     let chk = ContentHash::of(b"<html>");
-    assert_eq!(page.fetch.held, Some(*chk.as_bytes()));
+    assert_eq!(page.fetch.held, Some(chk));
     let id: [u8; 8] = ContentHash::of(&before).as_bytes()[..8].try_into().unwrap();
     assert_eq!(page.fetch.manifest, Some(id));
     assert!(page.fetch.holding.is_empty(), "both ends agree on the mirror");
@@ -317,7 +350,7 @@ async fn an_unchanged_page_costs_its_hashes() {
             }
         })
         .await;
-    assert_eq!((wanted.page, wanted.entry), (page.fetch.id, 3));
+    assert_eq!((wanted.page, wanted.entry), (page.page_id(), EntryId::new(3)));
     page.push(3, b"body d").await;
     assert_eq!(wrong.await.unwrap().text(), "body d");
     world.no_fetch();
@@ -365,7 +398,7 @@ async fn a_page_requested_before_the_welcome_still_reports_held_hashes() {
             }
         });
         let told = told.await;
-        assert_eq!(told.page, page.fetch.id);
+        assert_eq!(told.page, page.page_id());
         told.hashes
     } else {
         page.fetch.holding.clone()
@@ -482,7 +515,7 @@ async fn without_a_cache_everything_is_fetched() {
             }
         })
         .await;
-    assert_eq!(hello.cache_state, 0);
+    assert_eq!(hello.cache_state, None);
     for _ in 0..2 {
         fetched(&mut world, OBJECT, &[OF_PAGE], &[FRESH], b"x").await;
     }

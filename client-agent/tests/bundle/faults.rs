@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use longhaul_agent::config::Config;
-use longhaul_session::{Delivery, Message, MirrorState, Validator};
+use longhaul_session::{Delivery, EntryId, Message, MirrorState, Validator};
 use longhaul_types::ContentHash;
 
 use crate::support::{
@@ -14,7 +14,7 @@ use crate::support::{
 const OBJECT: &str = "http://site.test/a";
 const TAGGED: [(&str, &str); 2] = [("etag", "\"v1\""), FRESH];
 
-fn wanted(message: Message) -> Option<u32> {
+fn wanted(message: Message) -> Option<EntryId> {
     if let Message::Want(want) = message {
         Some(want.entry)
     } else {
@@ -33,7 +33,7 @@ async fn a_damaged_push_is_requested_again() {
         .await
         .damage(&body[40_000..50_000])
         .await;
-    assert_eq!(world.control(wanted).await, 0);
+    assert_eq!(world.control(wanted).await, EntryId::FIRST);
     page.push(0, &body).await;
     let reply = browser.await.unwrap();
     assert!(reply.ending == Ending::Complete && reply.body == body);
@@ -53,7 +53,7 @@ async fn a_push_that_is_damaged_twice_is_fetched() {
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
     for _ in 0..2 {
         page.begin_push(0, b"").await.damage(b"damaged").await;
-        assert_eq!(world.control(wanted).await, 0);
+        assert_eq!(world.control(wanted).await, EntryId::FIRST);
     }
     page.begin_push(0, b"").await.damage(b"damaged").await;
     let asked = world.fetch().await;
@@ -162,7 +162,10 @@ async fn a_lost_session_loses_no_request() {
     page.link.session.close(1, "test");
     for _ in 0..3 {
         let asked = world.fetch().await;
-        assert_eq!(asked.fetch.page, 0, "the page load belongs to an ended session");
+        assert_eq!(
+            asked.fetch.page, None,
+            "the page load belongs to an ended session"
+        );
         // One or two windows had arrived.
         let resumed = asked.fetch.resume.as_ref().map(|resume| resume.offset);
         assert_eq!(
@@ -262,7 +265,9 @@ async fn a_malformed_manifest_ends_only_itself() {
     let (page, mut manifest) = world.page(&["/a", "/b"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
     page.push(0, b"good").await;
-    let alias = longhaul_session::EntryBody::SameAs { entry: 1 };
+    let alias = longhaul_session::EntryBody::SameAs {
+        entry: EntryId::new(1),
+    };
     manifest.head(reusable(1, &[FRESH], alias)).await;
     assert_eq!(
         world.agent.begin(OBJECT, &[OF_PAGE]).await.unwrap().text(),
@@ -303,7 +308,7 @@ async fn a_session_that_ends_before_the_repetition_comes_loses_nothing() {
         .await
         .damage(&body[32_768..40_000])
         .await;
-    assert_eq!(world.control(wanted).await, 0);
+    assert_eq!(world.control(wanted).await, EntryId::FIRST);
     page.link.session.close(1, "test");
     let asked = world.fetch().await;
     assert_eq!(

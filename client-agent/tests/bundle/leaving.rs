@@ -1,7 +1,7 @@
 //! Tests of the messages to the gateway when the browser leaves a page.
 use std::time::Duration;
 
-use longhaul_session::{Message, MirrorState, Used};
+use longhaul_session::{EntryId, FetchId, Message, MirrorState, Used};
 
 use crate::support::{
     Client,
@@ -9,7 +9,7 @@ use crate::support::{
     script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, pushed, reusable},
 };
 
-fn cancelled(message: Message) -> Option<u64> {
+fn cancelled(message: Message) -> Option<FetchId> {
     if let Message::Cancel(cancel) = message {
         Some(cancel.fetch)
     } else {
@@ -50,8 +50,12 @@ async fn the_next_page_cancels_pushes_of_the_previous_page() {
     let next = world.agent.begin("http://site.test/next", &[AS_PAGE]);
     let told = world.control(used).await;
     assert_eq!(
-        (told.page, told.is_taken(0), told.is_taken(1)),
-        (page.fetch.id, true, false)
+        (
+            told.page,
+            told.is_taken(EntryId::new(0)),
+            told.is_taken(EntryId::new(1))
+        ),
+        (page.page_id(), true, false)
     );
     assert_eq!(world.control(cancelled).await, page.fetch.id);
     push.stopped().await;
@@ -146,8 +150,12 @@ async fn a_complete_page_ends_by_itself() {
     manifest.finish().await;
     let told = world.control(used).await;
     assert_eq!(
-        (told.page, told.is_taken(0), told.is_taken(1)),
-        (page.fetch.id, false, true)
+        (
+            told.page,
+            told.is_taken(EntryId::new(0)),
+            told.is_taken(EntryId::new(1))
+        ),
+        (page.page_id(), false, true)
     );
     world
         .agent
@@ -200,7 +208,7 @@ async fn cache_hits_count_as_taken_entries() {
         );
     }
     let next = world.agent.begin("http://site.test/next", &[AS_PAGE]);
-    assert!(world.control(used).await.is_taken(0));
+    assert!(world.control(used).await.is_taken(EntryId::FIRST));
     world.fetch().await.answer(200, &[], b"next").await;
     next.await.unwrap();
     let status = world.agent.status();

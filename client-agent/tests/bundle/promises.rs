@@ -2,7 +2,9 @@
 use std::time::Duration;
 
 use longhaul_http::vary;
-use longhaul_session::{Delivery, EntryBody, FetchKind, Message, Record, Scope, Withdrawal};
+use longhaul_session::{
+    Delivery, EntryBody, EntryId, FetchId, FetchKind, Message, PageId, Record, Scope, Withdrawal,
+};
 
 use crate::support::{
     gateway::noise,
@@ -20,7 +22,7 @@ async fn a_push_serves_the_browsers_request() {
     let (page, mut manifest) = world.page(&["/a.css", "http://cdn.test/b.png"]).await;
     assert_eq!(
         (page.fetch.kind, page.fetch.page, page.fetch.delivery),
-        (FetchKind::Page, 0, Delivery::Any)
+        (FetchKind::Page, None, Delivery::Any)
     );
     manifest
         .head(reusable(0, &[("content-type", "text/css"), FRESH], pushed()))
@@ -112,7 +114,7 @@ async fn a_request_waits_a_little_for_the_manifest() {
     let asked = world.fetch().await;
     assert_eq!(
         (asked.fetch.page, asked.fetch.kind),
-        (page.fetch.id, FetchKind::Object)
+        (Some(page.page_id()), FetchKind::Object)
     );
     asked.answer(200, &[], b"own").await;
     assert_eq!(other.await.unwrap().text(), "own");
@@ -154,13 +156,13 @@ async fn the_wait_for_a_manifest_without_records_is_bounded() {
     let (page, _manifest) = world.page(&[]).await;
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
     let asked = world.fetch().await;
-    assert_eq!(asked.fetch.page, page.fetch.id);
+    assert_eq!(asked.fetch.page, Some(page.page_id()));
     asked.answer(200, &[], b"own").await;
     assert_eq!(browser.await.unwrap().text(), "own");
     assert_eq!(world.agent.exits("manifest.time"), 1);
     let foreign = world.agent.begin(OBJECT, &[("referer", "http://other.test/")]);
     let asked = world.fetch().await;
-    assert_eq!(asked.fetch.page, 0);
+    assert_eq!(asked.fetch.page, None);
     asked.answer(200, &[], b"own").await;
     foreign.await.unwrap();
     assert_eq!(world.agent.exits("looking.alone"), 1);
@@ -172,7 +174,7 @@ async fn the_gateway_may_answer_a_forwarded_request_with_a_promise() {
     let (page, mut manifest) = world.page(&[]).await;
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
     let asked = world.fetch().await;
-    asked.promised(page.fetch.id, 0).await;
+    asked.promised(page.page_id(), 0).await;
     world
         .agent
         .until("the promise", |status| status.exits.contains_key("sent.promised"))
@@ -183,7 +185,8 @@ async fn the_gateway_may_answer_a_forwarded_request_with_a_promise() {
     assert_eq!(browser.await.unwrap().text(), "promised");
     // A `Promised` for a page load that the agent does not know.
     let browser = world.agent.begin("http://site.test/other", &[OF_PAGE]);
-    world.fetch().await.promised(4711, 0).await;
+    let unknown = PageId::of(FetchId::new(4711));
+    world.fetch().await.promised(unknown, 0).await;
     let asked = world.fetch().await;
     assert_eq!(asked.fetch.delivery, Delivery::Own);
     asked.answer(200, &[], b"own").await;
@@ -279,7 +282,12 @@ async fn a_request_that_differs_from_its_prediction_is_fetched() {
         })
         .await;
     let reason = Withdrawal::Private;
-    manifest.record(Record::Withdrawn { entry: 2, reason }).await;
+    manifest
+        .record(Record::Withdrawn {
+            entry: EntryId::new(2),
+            reason,
+        })
+        .await;
     world.fetch().await.answer(200, &[], b"own").await;
     assert_eq!(waiting.await.unwrap().text(), "own");
     assert_eq!(world.agent.exits("promised.withdrawn"), 1);
@@ -350,7 +358,7 @@ async fn requests_for_waiting_entries_are_announced_to_the_gateway() {
         );
     }
     asked.sort_unstable();
-    assert_eq!(asked, [1, 2]);
+    assert_eq!(asked, [1, 2].map(EntryId::new));
     for entry in 0..3 {
         page.push(entry, b"x").await;
     }

@@ -15,9 +15,9 @@ use longhaul_driver::{
 };
 use longhaul_protocol::{crypto::EpochKeys, endpoint::DeviceStatus};
 use longhaul_session::{
-    Body, BodyCoding, BodyPlace, Failed, FailureReason, Fetch, Head, HeaderField, HeaderSet, HeaderSets,
-    Message, MessageReader, MirrorState, ReadEvent, Resume, TunnelAccept, TunnelFailed, VersionRange,
-    Welcome, decode_header_set, decode_url, encode, encode_header_set,
+    Body, BodyCoding, BodyPlace, Failed, FailureReason, Fetch, FetchId, Head, HeaderField, HeaderSet,
+    HeaderSets, Message, MessageReader, MirrorState, ReadEvent, Resume, TunnelAccept, TunnelFailed,
+    VersionRange, Welcome, decode_header_set, decode_url, encode, encode_header_set,
 };
 use tokio::{
     sync::{Notify, mpsc},
@@ -186,7 +186,7 @@ async fn serve(link: Arc<Link>) {
             .script
             .as_ref()
             .map_or(MirrorState::Agreed, |script| script.mirror),
-        version: 1,
+        version: Some(1),
         versions: VersionRange::OURS,
         software: "test-gateway".to_owned(),
     });
@@ -245,7 +245,8 @@ impl Link {
                 | Message::Preferences(_)
                 | Message::Dictionaries(_)
                 | Message::AcceleratedHosts(_)
-                | Message::Forget(_) => {
+                | Message::Forget(_)
+                | Message::NewKey(_) => {
                     if let Some(script) = &self.shared.script {
                         let _ended = script.controls.send(message);
                     }
@@ -264,7 +265,9 @@ impl Link {
                 | Message::TunnelAccept(_)
                 | Message::TunnelFailed(_)
                 | Message::Notice(_)
-                | Message::Forgotten(_) => panic!("an agent sent {message:?}"),
+                | Message::Forgotten(_)
+                | Message::KeyWanted(_)
+                | Message::OriginReport(_) => panic!("an agent sent {message:?}"),
             }
         }
     }
@@ -521,7 +524,7 @@ impl Link {
         (coding, wire)
     }
 
-    async fn tunnel(&self, id: u64, host: &str, mut reader: MessageReader, mut stream: RecvStream) {
+    async fn tunnel(&self, id: FetchId, host: &str, mut reader: MessageReader, mut stream: RecvStream) {
         if host == "refuse.test" {
             let reason = FailureReason::ConnectionRefused;
             let failed = TunnelFailed {

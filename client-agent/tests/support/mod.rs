@@ -18,6 +18,7 @@ use longhaul_agent::{
     https::HttpsSettings,
     listener::Access,
 };
+use longhaul_service::{LogFilter, LogFormat};
 use longhaul_types::{ByteCount, Invite, PublicKey, SecretKey, UnixTime};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -170,6 +171,8 @@ pub(crate) fn config(
     fallback: Fallback,
 ) -> Config {
     Config {
+        log: LogFilter::default(),
+        log_format: LogFormat::Auto,
         listen: "127.0.0.1:0".parse().unwrap(),
         access: Access::default(),
         // The origins of tests are on this machine.

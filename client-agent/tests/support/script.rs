@@ -6,8 +6,9 @@ use longhaul_agent::gateway::GatewayState;
 use longhaul_codec::{BodyEncoder, Coder};
 use longhaul_driver::{End, SendStream};
 use longhaul_session::{
-    Body, BodyCoding, BodyPlace, Entry, EntryBody, EntryHead, Failed, FailureReason, Head, HeaderField,
-    Manifest, ManifestId, Message, MirrorState, Promised, Push, Record, Scope, ShortHash, encode_record,
+    Body, BodyCoding, BodyPlace, Entry, EntryBody, EntryHead, EntryId, Failed, FailureReason, Head,
+    HeaderField, Manifest, ManifestId, Message, MirrorState, PageId, Promised, Push, Record, Scope,
+    ShortHash, encode_record,
 };
 use longhaul_types::ContentHash;
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
@@ -176,7 +177,7 @@ pub(crate) const OF_NOBODY: u16 = 0;
 /// Returns the head of an entry that any request of the page to its own origin may use.
 pub(crate) fn reusable(entry: u32, fields: &[(&str, &str)], body: EntryBody) -> EntryHead {
     EntryHead {
-        entry,
+        entry: EntryId::new(entry),
         status: 200,
         scope: Scope::Reusable,
         vary: None,
@@ -213,7 +214,7 @@ impl BrowserRequest {
             status,
             headers: self.link.fields(&self.fetch, set(fields)),
             body,
-            content_hash: chk.map(|chk| *chk.as_bytes()),
+            content_hash: chk,
         })
     }
 
@@ -262,11 +263,20 @@ impl BrowserRequest {
         self.link.open(&[head], &[], End::Finish).await;
     }
 
-    pub(crate) async fn promised(&self, page: u64, entry: u32) {
+    /// The page load of this request, if it is a page's.
+    pub(crate) const fn page_id(&self) -> PageId {
+        PageId::of(self.fetch.id)
+    }
+
+    pub(crate) async fn promised(&self, page: PageId, entry: u32) {
         let fetch = self.fetch.id;
         self.link
             .open(
-                &[Message::Promised(Promised { fetch, page, entry })],
+                &[Message::Promised(Promised {
+                    fetch,
+                    page,
+                    entry: EntryId::new(entry),
+                })],
                 &[],
                 End::Finish,
             )
@@ -285,7 +295,7 @@ impl BrowserRequest {
     /// Starts the manifest of this page; `base` is the manifest against which it is encoded.
     pub(crate) async fn manifest(&self, base: Option<(ManifestId, &[u8])>) -> ManifestWriter {
         let manifest = Message::Manifest(Manifest {
-            page: self.fetch.id,
+            page: self.page_id(),
             base: base.map(|(id, _)| id),
         });
         let announce = Message::Body(Body {
@@ -320,7 +330,7 @@ impl BrowserRequest {
 
     /// Pushes a body encoded against `base`.
     pub(crate) async fn push_based(&self, entry: u32, body: &[u8], base: &[u8]) {
-        let page = self.fetch.id;
+        let (page, entry) = (self.page_id(), EntryId::new(entry));
         self.send_based(Message::Push(Push { page, entry }), body, base)
             .await;
     }
@@ -345,8 +355,8 @@ impl BrowserRequest {
     /// Pushes the start of a body.
     pub(crate) async fn begin_push(&self, entry: u32, first: &[u8]) -> Pushing {
         let push = Message::Push(Push {
-            page: self.fetch.id,
-            entry,
+            page: self.page_id(),
+            entry: EntryId::new(entry),
         });
         Pushing::open(&self.link, &[push, announce(None, 0)], first).await
     }

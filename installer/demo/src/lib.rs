@@ -2,7 +2,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod comparison;
+mod emulation;
+mod measurement;
 mod once;
+mod overrides;
 mod pair;
 mod program;
 mod report;
@@ -12,25 +16,31 @@ pub mod site;
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use longhaul_types::LinkProfile;
+use longhaul_netem::Profile;
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use tempfile::TempDir;
 use url::Url;
 
-use crate::site::Site;
+use crate::{
+    comparison::{ComparisonPage, Contents, ControlPort},
+    emulation::{DirectProxy, Names},
+    site::Site,
+};
 use longhaul_replay::{
     origin::{Content, Origin, OriginError},
     page::TrustError,
     tls::{TestAuthority, TlsError},
     warc::{LoadError, Recording},
 };
-pub use once::Finished;
+pub use measurement::{Comparison, Way};
+pub use once::{DirectLoad, Finished};
+pub use overrides::{Override, ParseOverrideError};
 use pair::Pair;
 pub use pair::PairError;
 pub use program::ProgramError;
 pub use program::find_agent;
 pub use report::{ObjectError, Report};
-pub use scrape::ScrapeError;
+pub use scrape::{Savings, SavingsByCause, ScrapeError};
 pub use service::ServiceError;
 
 /// Options of a demonstration.
@@ -42,23 +52,23 @@ pub struct DemoOptions {
     pub extra_ca: Option<PathBuf>,
     /// WARC file to replay.
     pub warc: Option<PathBuf>,
-    /// Name of the link profile that is passed to the agent.
-    pub link: Option<String>,
+    /// The link that is emulated between agent and gateway; none if absent.
+    pub link: Option<Profile>,
 }
 
-/// One `--resolve NAME=ADDR`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override {
-    /// `NAME`, `*.SUFFIX` or `*`, with or without `:PORT`.
-    pub name: String,
-    /// `ADDRESS` or `ADDRESS:PORT`.
-    pub address: String,
+/// `--link`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Link {
+    /// No emulation: the machine's own speed.
+    None,
+    /// A slow link between agent and gateway.
+    Emulated(Profile),
 }
 
-/// A text that is not `NAME=ADDR`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write NAME=ADDR, such as www.example.org=10.0.0.7 or *.test:443=127.0.0.1:8443")]
-pub struct ParseOverrideError;
+/// A name that is not a link profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a link profile; known are: none, {known}", known = Profile::names().collect::<Vec<_>>().join(", "))]
+pub struct UnknownLink(String);
 
 /// Errors of a demonstration.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +111,9 @@ pub enum DemoError {
     /// The counters of gateway and agent cannot be read.
     #[error(transparent)]
     Scrape(#[from] ScrapeError),
+    /// The emulated link cannot be started.
+    #[error("cannot start the emulated link: {0}")]
+    Emulation(#[source] io::Error),
     /// A built-in link profile is missing.
     #[error("{0}")]
     Link(#[from] longhaul_types::ParseLinkError),
@@ -114,30 +127,13 @@ pub enum DemoError {
 pub struct Demo {
     // Dropped in this order: first the programs, last the directory that they write to.
     pair: Pair,
+    direct: Option<Arc<DirectProxy>>,
+    page: Option<ComparisonPage>,
     _origin: Origin,
     content: Arc<Content>,
     options: DemoOptions,
     trusted: Vec<CertificateDer<'static>>,
     directory: TempDir,
-}
-
-impl std::str::FromStr for Override {
-    type Err = ParseOverrideError;
-    fn from_str(text: &str) -> Result<Self, ParseOverrideError> {
-        let (name, address) = text.split_once('=').ok_or(ParseOverrideError)?;
-        let address_valid =
-            address.parse::<std::net::IpAddr>().is_ok() || address.parse::<std::net::SocketAddr>().is_ok();
-        let name_valid =
-            !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == '/' || c == '"');
-        if name_valid && address_valid {
-            Ok(Self {
-                name: name.to_owned(),
-                address: address.to_owned(),
-            })
-        } else {
-            Err(ParseOverrideError)
-        }
-    }
 }
 
 impl Demo {
@@ -152,7 +148,7 @@ impl Demo {
         let mut trusted = read_extra_ca(&options)?;
         let authority = TestAuthority::new()?;
         trusted.push(authority.certificate().clone());
-        let content = Arc::new(Content::new(recording).with_host(Site::paint()));
+        let content = Arc::new(Content::new(recording).with_host(Site::built_in()));
         let origin = Origin::start(Arc::clone(&content), &authority).await?;
         let directory = tempfile::Builder::new().prefix("longhaul-demo-").tempdir();
         let directory = directory.map_err(DemoError::Temporary)?;
@@ -160,14 +156,25 @@ impl Demo {
         std::fs::write(&ca_file, authority.pem()).map_err(DemoError::Temporary)?;
         let mut ca_files = vec![ca_file];
         ca_files.extend(options.extra_ca.clone());
+        let resolve = overrides(&options, &origin, content.recording().is_some());
+        let hop = options.link.map(emulation::hop);
+        let direct = match hop.clone() {
+            Some(hop) => {
+                let proxy = DirectProxy::start(hop, Names::new(resolve.clone())).await;
+                Some(Arc::new(proxy.map_err(DemoError::Emulation)?))
+            }
+            None => None,
+        };
         let plan = pair::Plan {
-            resolve: overrides(&options, &origin, content.recording().is_some()),
+            resolve,
             ca_files,
-            link: options.link.clone(),
+            hop,
         };
         let pair = Pair::start(&programs, directory.path(), &plan).await?;
         Ok(Self {
             pair,
+            direct,
+            page: None,
             _origin: origin,
             content,
             options,
@@ -190,6 +197,34 @@ impl Demo {
         }
     }
 
+    /// Description of the emulated link, if there is one.
+    pub fn link(&self) -> Option<String> {
+        self.options.link.map(measurement::describe)
+    }
+
+    /// Starts the page that shows both loads side by side; only with an emulated link.
+    ///
+    /// # Errors
+    /// No port is available.
+    pub async fn show(&mut self, measured: &Comparison) -> Result<(), DemoError> {
+        let (Some(direct), Some(link)) = (&self.direct, self.link()) else {
+            return Ok(());
+        };
+        let contents = Contents {
+            link,
+            direct_proxy: direct.address(),
+            longhaul_proxy: self.pair.proxy(),
+            measured,
+        };
+        let control = ControlPort {
+            address: self.pair.control(),
+            token: self.pair.token().to_owned(),
+        };
+        let page = ComparisonPage::start(&contents, Arc::clone(direct), control).await;
+        self.page = Some(page.map_err(DemoError::Emulation)?);
+        Ok(())
+    }
+
     /// Runs until gateway or agent ends, which is an error.
     pub async fn watch(&mut self) -> DemoError {
         self.pair.ended().await.into()
@@ -199,13 +234,23 @@ impl Demo {
     pub fn instructions(&self) -> String {
         let proxy = self.pair.proxy();
         let page = self.default_page().unwrap_or_else(|_| site_url());
-        let mut text = format!(
+        let mut text = String::new();
+        if let Some(page) = &self.page {
+            text.push_str(&format!("See both loads side by side:  {}\n\n", page.url()));
+        }
+        text.push_str(&format!(
             "Longhaul runs on this machine: browser -> agent -> gateway -> web\n\n  \
              proxy        {proxy}\n  status page  http://{}/\n",
             self.pair.control()
-        );
+        ));
         if let Some(buttons) = self.pair.buttons() {
             text.push_str(&format!("  with buttons {buttons}\n"));
+        }
+        if let Some(direct) = &self.direct {
+            let address = direct.address();
+            text.push_str(&format!(
+                "  direct proxy {address} (an equal link without Longhaul)\n"
+            ));
         }
         text.push_str(&format!("  try          {page}\n"));
         if page.host_str() != Some(Site::HOST) {
@@ -281,12 +326,25 @@ fn read_extra_ca(options: &DemoOptions) -> Result<Vec<CertificateDer<'static>>, 
     Ok(certificates)
 }
 
-/// Checks the name of a link profile.
-///
-/// # Errors
-/// There is no such profile; the message lists the existing ones.
-pub fn parse_link(name: &str) -> Result<String, longhaul_types::ParseLinkError> {
-    name.parse::<LinkProfile>().map(|_| name.to_owned())
+impl std::str::FromStr for Link {
+    type Err = UnknownLink;
+    fn from_str(name: &str) -> Result<Self, UnknownLink> {
+        if name == "none" {
+            return Ok(Self::None);
+        }
+        let profile = Profile::named(name).map_err(|_| UnknownLink(name.to_owned()))?;
+        Ok(Self::Emulated(profile))
+    }
+}
+
+impl Link {
+    /// The profile to emulate.
+    pub const fn profile(self) -> Option<Profile> {
+        match self {
+            Self::None => None,
+            Self::Emulated(profile) => Some(profile),
+        }
+    }
 }
 
 #[expect(clippy::expect_used, reason = "a constant that a test loads")]
@@ -299,27 +357,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overrides_are_name_and_address() {
-        for good in [
-            "a.test=10.0.0.1",
-            "*.test=::1",
-            "*:443=127.0.0.1:8443",
-            "a=[::1]:80",
-        ] {
-            let parsed: Override = good.parse().unwrap();
-            assert_eq!(format!("{}={}", parsed.name, parsed.address), good);
+    fn links_are_named_as_for_the_agent() {
+        assert_eq!("none".parse(), Ok(Link::None));
+        for name in longhaul_types::LinkProfile::names() {
+            let link: Link = name.parse().unwrap();
+            assert_eq!(link.profile().unwrap().name(), name);
         }
-        for bad in [
-            "",
-            "a",
-            "a=",
-            "=1.2.3.4",
-            "a=b.test",
-            "a b=1.2.3.4",
-            "http://a=1.2.3.4",
-            "a=1.2.3.4:99999",
-        ] {
-            assert_eq!(bad.parse::<Override>(), Err(ParseOverrideError), "{bad}");
-        }
+        let error = "pigeon".parse::<Link>().unwrap_err().to_string();
+        assert!(
+            error.contains("`pigeon`") && error.contains("none, gprs-3+1"),
+            "{error}"
+        );
     }
 }

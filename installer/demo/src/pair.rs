@@ -6,12 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longhaul_netem::HopConfig;
 use longhaul_types::Invite;
 use serde::Serialize;
 use tokio::process::Command;
 
 use super::{
     Override,
+    emulation::DatagramRelay,
     program::{ProgramError, Programs},
     service::{self, Service, ServiceError},
 };
@@ -26,7 +28,8 @@ const MAX_STATE_FILE: usize = 64 * 1024;
 pub(super) struct Plan {
     pub(super) resolve: Vec<Override>,
     pub(super) ca_files: Vec<PathBuf>,
-    pub(super) link: Option<String>,
+    /// The emulated hop between agent and gateway.
+    pub(super) hop: Option<HopConfig>,
 }
 
 /// A running gateway and agent.
@@ -34,6 +37,7 @@ pub(super) struct Plan {
 pub(super) struct Pair {
     agent: Service,
     gateway: Service,
+    _relay: Option<DatagramRelay>,
     proxy: SocketAddr,
     control: SocketAddr,
     /// Token for the status page's buttons, part of its URL; empty if the agent wrote none.
@@ -69,6 +73,14 @@ pub enum PairError {
     },
 }
 
+/// A running gateway and what the agent needs to know of it.
+struct StartedGateway {
+    service: Service,
+    relay: Option<DatagramRelay>,
+    invite: String,
+    metrics: SocketAddr,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct GatewayConfig {
@@ -91,7 +103,7 @@ struct MetricsConfig {
 impl Pair {
     pub(super) async fn start(programs: &Programs, directory: &Path, plan: &Plan) -> Result<Self, PairError> {
         let mut attempt = 1;
-        let (gateway, invite, metrics) = loop {
+        let gateway = loop {
             match start_gateway(programs, plan, &directory.join(format!("gateway-{attempt}"))).await {
                 Ok(started) => break started,
                 Err(PairError::Service(ServiceError::Ended { log, .. }))
@@ -114,21 +126,19 @@ impl Pair {
             "never",
         ]);
         command.arg("--state-dir").arg(&agent_state);
-        if let Some(link) = &plan.link {
-            command.args(["--link", link]);
-        }
         // In the environment, because other users of the machine can see command-line arguments.
         let (agent, proxy) =
-            Service::start("longhaul-agent", command, &[("LONGHAUL_INVITE", &invite)]).await?;
+            Service::start("longhaul-agent", command, &[("LONGHAUL_INVITE", &gateway.invite)]).await?;
         let control = state_address("longhaul-agent", &agent_state.join("agent.json"), "control")?;
         let token = fs::read_to_string(agent_state.join("control-token")).unwrap_or_default();
         Ok(Self {
             agent,
-            gateway,
+            gateway: gateway.service,
+            _relay: gateway.relay,
             proxy,
             control,
             token: token.trim().to_owned(),
-            metrics,
+            metrics: gateway.metrics,
         })
     }
 
@@ -140,6 +150,11 @@ impl Pair {
     /// Address of the agent's status page.
     pub(super) fn control(&self) -> SocketAddr {
         self.control
+    }
+
+    /// Token for changes through the control port.
+    pub(super) fn token(&self) -> &str {
+        &self.token
     }
 
     /// URL with which the status page's buttons work, once; scripts use the URL without token.
@@ -161,13 +176,14 @@ impl Pair {
     }
 }
 
-async fn start_gateway(
-    programs: &Programs,
-    plan: &Plan,
-    state: &Path,
-) -> Result<(Service, String, SocketAddr), PairError> {
+async fn start_gateway(programs: &Programs, plan: &Plan, state: &Path) -> Result<StartedGateway, PairError> {
     // The invite contains the port, and the gateway must know the device before the agent's first datagram.
-    let address = free_udp_port().map_err(PairError::Set)?.to_string();
+    let listen = free_udp_port().map_err(PairError::Set)?;
+    let relay = match &plan.hop {
+        Some(hop) => Some(DatagramRelay::start(hop.clone(), listen).map_err(PairError::Set)?),
+        None => None,
+    };
+    let address = relay.as_ref().map_or(listen, DatagramRelay::address);
     let metrics = free_tcp_port().map_err(PairError::Set)?;
     // Not accessible to others, because the directory will contain keys.
     let mut builder = fs::DirBuilder::new();
@@ -187,14 +203,19 @@ async fn start_gateway(
         command
     };
     let mut invite = command("invite");
-    invite.args(["--name", "demo", "--address", &address]);
+    invite.args(["--name", "demo", "--address", &address.to_string()]);
     let printed = service::output("longhaul-gateway invite", invite).await?;
     let line = printed.lines().find(|line| line.trim().parse::<Invite>().is_ok());
     let line = line.ok_or(PairError::Invite)?.trim().to_owned();
     let mut run = command("run");
-    run.args(["--listen", &address]);
-    let (gateway, _) = Service::start("longhaul-gateway", run, &[]).await?;
-    Ok((gateway, line, metrics))
+    run.args(["--listen", &listen.to_string()]);
+    let (service, _) = Service::start("longhaul-gateway", run, &[]).await?;
+    Ok(StartedGateway {
+        service,
+        relay,
+        invite: line,
+        metrics,
+    })
 }
 
 fn free_udp_port() -> io::Result<SocketAddr> {
@@ -252,7 +273,7 @@ mod tests {
                 entry("*:80", "127.0.0.1:2"),
             ],
             ca_files: vec!["/tmp/a \"quoted\".pem".into()],
-            link: None,
+            hop: None,
         };
         let table: toml::Table = gateway_config(&plan, "127.0.0.1:9".parse().unwrap())
             .unwrap()

@@ -2,7 +2,7 @@
 use longhaul_types::{LinkProfile, ParseLinkError};
 use serde::Serialize;
 
-use super::scrape::Counters;
+use super::scrape::{Counters, Savings};
 use longhaul_replay::page::{PageLoad, ideal_time};
 
 /// Result of one page load, as printed by `--json`. The keys are stable.
@@ -22,10 +22,15 @@ pub struct Report {
     pub origin_bytes: u64,
     /// Duration of the load in seconds.
     pub time_s: f64,
+    /// Only with an emulated link: duration of the load without Longhaul in seconds; null if an object failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_direct_s: Option<Option<f64>>,
     /// Duration of the ideal one-shot download over GPRS (profile gprs-3+1) in seconds.
     pub ideal_gprs_s: f64,
     /// Duration of the ideal one-shot download over UMTS (profile umts-384) in seconds.
     pub ideal_umts_s: f64,
+    /// Saved bytes; their sum is `origin_bytes` less `bytes_down`, within 1 %, if nothing came from the agent's cache.
+    pub savings: Savings,
     /// Failed objects and reasons.
     pub errors: Vec<ObjectError>,
 }
@@ -40,7 +45,12 @@ pub struct ObjectError {
 }
 
 impl Report {
-    pub(super) fn new(load: &PageLoad, before: Counters, after: Counters) -> Result<Self, ParseLinkError> {
+    pub(super) fn new(
+        load: &PageLoad,
+        direct: Option<&PageLoad>,
+        before: Counters,
+        after: Counters,
+    ) -> Result<Self, ParseLinkError> {
         let size = load.ideal_size();
         let ideal = |profile: &str| {
             let link: LinkProfile = profile.parse()?;
@@ -59,8 +69,13 @@ impl Report {
             bytes_up: after.up.saturating_sub(before.up),
             origin_bytes: after.origin.saturating_sub(before.origin),
             time_s: milliseconds(load.time.as_secs_f64()),
+            time_direct_s: direct.map(|direct| {
+                let is_whole = direct.failures().next().is_none();
+                is_whole.then(|| milliseconds(direct.time.as_secs_f64()))
+            }),
             ideal_gprs_s: ideal("gprs-3+1")?,
             ideal_umts_s: ideal("umts-384")?,
+            savings: after.savings.since(before.savings),
             errors,
         })
     }
@@ -77,6 +92,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::scrape::SavingsByCause;
     use longhaul_replay::page::{Object, Outcome};
 
     #[test]
@@ -104,20 +120,44 @@ mod tests {
             down: 10,
             up: 20,
             origin: 30,
+            savings: Savings {
+                bytes: -5,
+                by_cause: SavingsByCause {
+                    headers: -5,
+                    ..SavingsByCause::default()
+                },
+            },
         };
         let after = Counters {
             down: 1010,
             up: 120,
             origin: 60,
+            savings: Savings {
+                bytes: -970,
+                by_cause: SavingsByCause {
+                    coding: 30,
+                    headers: -1000,
+                    ..SavingsByCause::default()
+                },
+            },
         };
-        let report = Report::new(&load, before, after).unwrap();
+        let report = Report::new(&load, None, before, after).unwrap();
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(
             json,
             r#"{"url":"http://a.test/","objects":2,"failed":1,"bytes_down":1000,"bytes_up":100,"origin_bytes":30,"#
                 .to_owned()
                 + r#""time_s":1.235,"ideal_gprs_s":10.397,"ideal_umts_s":1.3,"#
+                + r#""savings":{"bytes":-965,"by_cause":{"coding":30,"base":0,"pictures":0,"cache":0,"unchanged":0,"headers":-995}},"#
                 + r#""errors":[{"url":"http://a.test/b","reason":"gone \"away\"\n"}]}"#
         );
+        let direct_time = |direct: &PageLoad| {
+            let report = Report::new(&load, Some(direct), before, after).unwrap();
+            serde_json::to_value(&report).unwrap()["time_direct_s"].clone()
+        };
+        assert_eq!(direct_time(&load), serde_json::Value::Null, "an object failed");
+        let mut whole = load.clone();
+        whole.objects.remove(1);
+        assert_eq!(direct_time(&whole), 1.235);
     }
 }

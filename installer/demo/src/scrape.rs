@@ -2,6 +2,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use http::HeaderMap;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::pair::Pair;
@@ -27,6 +28,52 @@ pub(super) struct Counters {
     pub(super) up: u64,
     /// From origins to the gateway.
     pub(super) origin: u64,
+    /// Saved bytes, as the agent computes them.
+    pub(super) savings: Savings,
+}
+
+/// Saved bytes, as in the agent's `status.json`. Negative if more crossed the hop than origins sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Savings {
+    /// Bytes that origins sent, and that the agent's cache answered, less the bytes on the hop towards the agent.
+    pub bytes: i64,
+    /// The same by cause.
+    pub by_cause: SavingsByCause,
+}
+
+/// Saved bytes by cause; their sum is [`Savings::bytes`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavingsByCause {
+    /// Compression of bodies.
+    pub coding: i64,
+    /// Deltas against bodies that the agent holds.
+    pub base: i64,
+    /// Smaller images.
+    pub pictures: i64,
+    /// Answers of the agent's cache.
+    pub cache: i64,
+    /// Bodies that were not sent because the agent holds them.
+    pub unchanged: i64,
+    /// Heads of responses, and the rest.
+    pub headers: i64,
+}
+
+impl Savings {
+    /// What was saved since `before`.
+    pub(super) fn since(self, before: Self) -> Self {
+        let (now, then) = (self.by_cause, before.by_cause);
+        Self {
+            bytes: self.bytes.saturating_sub(before.bytes),
+            by_cause: SavingsByCause {
+                coding: now.coding.saturating_sub(then.coding),
+                base: now.base.saturating_sub(then.base),
+                pictures: now.pictures.saturating_sub(then.pictures),
+                cache: now.cache.saturating_sub(then.cache),
+                unchanged: now.unchanged.saturating_sub(then.unchanged),
+                headers: now.headers.saturating_sub(then.headers),
+            },
+        }
+    }
 }
 
 /// Errors of reading counters.
@@ -71,12 +118,22 @@ pub(super) async fn counters(pair: &Pair, client: &Client) -> Result<Counters, S
         })
     };
     let (down, up) = (number("bytes_down")?, number("bytes_up")?);
+    let savings = status.get("savings").cloned().unwrap_or_default();
+    let savings = serde_json::from_value(savings).map_err(|_| ScrapeError::Number {
+        page: page.clone(),
+        key: "savings",
+    })?;
     let (page, metrics) = get(client, pair.metrics(), "metrics").await?;
     let origin = origin_bytes(&metrics).ok_or(ScrapeError::Number {
         page,
         key: ORIGIN_BYTES,
     })?;
-    Ok(Counters { down, up, origin })
+    Ok(Counters {
+        down,
+        up,
+        origin,
+        savings,
+    })
 }
 
 /// Reads the counters once they are stable: acknowledgements and pushes end shortly after the page.

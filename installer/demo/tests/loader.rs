@@ -67,12 +67,12 @@ fn outcomes(load: &PageLoad) -> BTreeMap<String, String> {
 
 #[tokio::test]
 async fn the_built_in_site_loads_whole() {
-    let site = Site::paint();
+    let site = Site::built_in();
     let paths: Vec<String> = site
         .paths()
         .map(|path| format!("http://demo.test{path}"))
         .collect();
-    let loaded = load(Content::new(None).with_host(Site::paint()), Site::URL).await;
+    let loaded = load(Content::new(None).with_host(Site::built_in()), Site::URL).await;
     assert_eq!(loaded.failures().count(), 0, "{:?}", outcomes(&loaded));
     assert_eq!(outcomes(&loaded).into_keys().collect::<Vec<_>>(), paths);
     assert!(loaded.ideal_size().bytes() > 100_000, "pictures count in full");
@@ -223,9 +223,12 @@ async fn an_answer_that_differs_from_the_origins_fails() {
         }
     }
     let authority = TestAuthority::new().unwrap();
-    let origin = Origin::start(Arc::new(Content::new(None).with_host(Site::paint())), &authority)
-        .await
-        .unwrap();
+    let origin = Origin::start(
+        Arc::new(Content::new(None).with_host(Site::built_in())),
+        &authority,
+    )
+    .await
+    .unwrap();
     let proxy = ForwardProxy::start(origin.http(), origin.https()).await;
     let client = Client::new(Route::Proxy(proxy.address()), client_trust(&[]).unwrap());
     let loaded = Loader::new(client, Some(Arc::new(Other)))

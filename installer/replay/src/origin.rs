@@ -14,13 +14,13 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
 use url::Url;
 
 use crate::{
+    connections::serve_connections,
     page::{Expectation, Oracle, decode},
     tls::{TestAuthority, TlsError},
     warc::Recording,
@@ -178,24 +178,13 @@ impl Origin {
 }
 
 async fn accept(listener: TcpListener, content: Arc<Content>, tls: Option<TlsAcceptor>) {
-    let turns = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else {
-            return;
-        };
-        // An accept error concerns one connection, or ends when file descriptors are available again.
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::task::yield_now().await;
-            continue;
-        };
+    serve_connections(listener, MAX_CONNECTIONS, |stream| {
         let (content, tls) = (Arc::clone(&content), tls.clone());
-        connections.spawn(async move {
-            let _turn = turn;
+        async move {
             serve_connection(stream, content, tls).await;
-        });
-    }
+        }
+    })
+    .await;
 }
 
 async fn serve_connection(stream: TcpStream, content: Arc<Content>, tls: Option<TlsAcceptor>) {

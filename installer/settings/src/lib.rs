@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod changes;
 mod environment;
 mod file;
 mod flags;
@@ -25,6 +26,7 @@ mod source;
 pub mod units;
 mod value;
 
+pub use changes::Changes;
 pub use environment::Environment;
 pub use flags::Flags;
 pub use form::Form;
@@ -33,7 +35,7 @@ pub use mistake::{Mistake, Mistakes, Wrong};
 pub use program::{Configured, EmptyVariables, FlagScope, Program};
 pub use reference::{reference_table, table_after};
 pub use report::{FileState, FoundVariable, Report, Resolved, Sources};
-pub use setting::{Describe, Flag, Setting};
+pub use setting::{Describe, Flag, Setting, TakesEffect};
 pub use source::Source;
 pub use value::{Value, list, quoted};
 

@@ -1,10 +1,10 @@
 //! The reference of a program's settings in docs/CONFIGURATION.md.
-use crate::{Describe, Flag, Program};
+use crate::{Describe, Flag, Program, TakesEffect};
 
 /// The table of a program's settings, in Markdown.
 pub fn reference_table(program: &Program) -> String {
     let mut table =
-        "| key | flag | value | default | meaning, and reason for the default |\n| --- | --- | --- | --- | --- |\n"
+        "| key | flag | value | default | reload | meaning, and reason for the default |\n| --- | --- | --- | --- | --- | --- |\n"
             .to_owned();
     for setting in program.settings {
         table.push_str(&row(*setting));
@@ -26,11 +26,16 @@ fn row(setting: &dyn Describe) -> String {
         "" => setting.meaning().to_owned(),
         reason => format!("{}. {reason}", setting.meaning()),
     };
+    let reload = match setting.takes_effect() {
+        TakesEffect::AtOnce => "yes",
+        TakesEffect::AtNextStart => "no",
+    };
     let cells = [
         key,
         flag,
         setting.form().to_string(),
         setting.documented_default(),
+        reload.to_owned(),
         meaning,
     ];
     let cell = |text: &String| match text.replace('|', "\\|") {

@@ -18,6 +18,7 @@ pub struct Setting<T> {
     pub(crate) default_text: Option<&'static str>,
     pub(crate) meaning: &'static str,
     pub(crate) reason: &'static str,
+    pub(crate) takes_effect: TakesEffect,
     pub(crate) parse: fn(&Value, &Form) -> Result<T, Wrong>,
     pub(crate) show: fn(&T) -> Option<String>,
 }
@@ -41,6 +42,7 @@ impl<T> Setting<T> {
             default_text: None,
             meaning: "",
             reason: "",
+            takes_effect: TakesEffect::AtNextStart,
             parse,
             show,
         }
@@ -78,6 +80,14 @@ impl<T> Setting<T> {
     #[must_use]
     pub const fn default_text(mut self, text: &'static str) -> Self {
         self.default_text = Some(text);
+        self
+    }
+
+    /// A change takes effect when the running program reads its configuration again. Without this call, a
+    /// change takes effect at the next start.
+    #[must_use]
+    pub const fn reloadable(mut self) -> Self {
+        self.takes_effect = TakesEffect::AtOnce;
         self
     }
 
@@ -154,6 +164,15 @@ impl Setting<bool> {
     }
 }
 
+/// When a changed value takes effect in a running program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakesEffect {
+    /// When the program reads its configuration again (SIGHUP), for new work.
+    AtOnce,
+    /// At the next start of the program.
+    AtNextStart,
+}
+
 /// The flag of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
@@ -205,6 +224,8 @@ pub trait Describe: Sync {
     fn meaning(&self) -> &'static str;
     /// Details, and the reason for the default.
     fn reason(&self) -> &'static str;
+    /// When a change takes effect in a running program.
+    fn takes_effect(&self) -> TakesEffect;
     /// The default as documented, in Markdown.
     fn documented_default(&self) -> String;
     /// The default as TOML; `None` if the default is no value.
@@ -245,6 +266,10 @@ impl<T> Describe for Setting<T> {
 
     fn reason(&self) -> &'static str {
         self.reason
+    }
+
+    fn takes_effect(&self) -> TakesEffect {
+        self.takes_effect
     }
 
     fn documented_default(&self) -> String {

@@ -23,6 +23,7 @@ const WAIT: Setting<Duration> = Setting::duration(
     Duration::from_secs(3600),
     |_| Duration::from_secs(30),
 )
+.reloadable()
 .meaning("longest wait");
 const SIZE: Setting<ByteCount> = Setting::size(
     "limits.size",
@@ -288,10 +289,11 @@ fn the_reference_has_a_row_for_each_setting() {
     assert!(
         table.contains(
             "\n| `limits.size` | `--size SIZE` | a size with its unit, from `1 MiB` to `4 GiB`; or `0` for no limit \
-             | `64 MiB` | largest size. Most are smaller |\n"
+             | `64 MiB` | no | largest size. Most are smaller |\n"
         ),
         "{table}"
     );
+    assert!(table.contains("| `30s` | yes | longest wait |"), "{table}");
     let document = format!("# A\n\n| x |\n\n## B\ntext\n{table}\n| y |\n");
     assert_eq!(table_after(&document, "## B"), table);
 }
@@ -372,4 +374,33 @@ proptest! {
         let (again, _) = resolve(&home.flags(), &Environment::new(), DefaultFiles::Read).unwrap();
         prop_assert_eq!(read, again);
     }
+}
+
+#[test]
+fn changes_are_separated_by_when_they_take_effect() {
+    let home = Home::new(None, Some("name = 'a'\n[limits]\nwait = '5s'\n"));
+    let read = |text: &str| {
+        fs::write(home.path("named.toml"), text).unwrap();
+        let environment = Environment::from([("LONGHAUL_CONFIG", home.path("named.toml").as_str())]);
+        let (_, report) = resolve(&Flags::default(), &environment, DefaultFiles::Ignored).unwrap();
+        report
+    };
+    let started = read("name = 'a'\n[limits]\nwait = '5s'\n");
+    let between = |applied: &Report, new: &Report| Changes::between(Example::PROGRAM, &started, applied, new);
+    // Another line of the file and other comments are no change.
+    let moved = read("\n# moved\n[limits]\nwait = '5s'\n");
+    assert_eq!(
+        between(&started, &read("# x\nname = 'a'\n[limits]\nwait = '5s'\n")),
+        Changes::default()
+    );
+    assert_eq!(between(&started, &moved).at_next_start, ["name"]);
+    let both = read("name = 'b'\n[limits]\nwait = '6s'\n");
+    let changes = between(&started, &both);
+    assert_eq!(
+        (changes.at_once, changes.at_next_start),
+        (vec!["limits.wait"], vec!["name"])
+    );
+    // A setting that waits for the next start is reported at every reload until then, an applied one once.
+    let again = between(&both, &both);
+    assert_eq!((again.at_once, again.at_next_start), (vec![], vec!["name"]));
 }

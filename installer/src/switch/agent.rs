@@ -1,39 +1,28 @@
 //! The agent as `up` needs it: its program, addresses, service and certificate authority.
 use std::{
     env, fs,
-    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
-use longhaul_demo::ProgramError;
 use longhaul_trust::{Accelerate, Authority, configured_value, quoted};
-use serde_json::Value;
 
 use super::{SwitchError, Target};
+pub(crate) use crate::running_agent::program;
+use crate::running_agent::{self, PublishedAgent};
 
 /// The unit of the user service; `@COMMAND@` stands for the command line.
 const UNIT: &str = include_str!("../../assets/longhaul-agent.service");
 const DEFAULT_PROXY: &str = "127.0.0.1:3128";
 const DEFAULT_CONTROL: &str = "127.0.0.1:3129";
-/// A local program answers at once, or does not run.
-const CONNECT_TIME: Duration = Duration::from_secs(1);
-
-/// Returns the agent's program: beside this program, else on the search path.
-pub(super) fn program() -> Result<PathBuf, ProgramError> {
-    longhaul_demo::find_agent().or_else(|error| {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let name = format!("longhaul-agent{}", env::consts::EXE_SUFFIX);
-        let mut found = env::split_paths(&path).map(|folder| folder.join(&name));
-        found.find(|program| program.is_file()).ok_or(error)
-    })
-}
 
 /// The command line of the agent.
-pub(super) fn command(target: &Target, program: &Path, has_config: bool) -> Vec<String> {
+pub(crate) fn command(target: &Target, program: &Path, has_config: bool) -> Vec<String> {
     let mut words = vec![program.display().to_string(), "run".to_owned()];
-    if has_config {
+    // A service does not get XDG_CONFIG_HOME of the user's shell, and finds only the default file.
+    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let is_default = target.config() == home.join(".config/longhaul/agent.toml");
+    if has_config && !is_default {
         words.extend(["--config".to_owned(), target.config().display().to_string()]);
     }
     if target.has_own_state_dir {
@@ -43,14 +32,21 @@ pub(super) fn command(target: &Target, program: &Path, has_config: bool) -> Vec<
 }
 
 /// The command line as one types it.
-pub(super) fn typed(words: &[String]) -> String {
+pub(crate) fn typed(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     words.join(" ")
 }
 
 /// The unit of the service.
 pub(super) fn unit(words: &[String]) -> String {
+    let is_plain = |word: &str| {
+        word.chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter))
+    };
     let escaped = |word: &String| {
+        if is_plain(word) {
+            return word.clone();
+        }
         let word = word
             .replace('\\', r"\\")
             .replace('"', "\\\"")
@@ -63,7 +59,7 @@ pub(super) fn unit(words: &[String]) -> String {
 }
 
 /// Addresses of proxy and control port: of the running agent, else as configured.
-pub(super) fn addresses(target: &Target) -> [String; 2] {
+pub(crate) fn addresses(target: &Target) -> [String; 2] {
     if let Some(agent) = published(target) {
         return [agent.proxy, agent.control].map(|address| address.to_string());
     }
@@ -78,7 +74,7 @@ pub(super) fn addresses(target: &Target) -> [String; 2] {
 }
 
 /// The value of `https.accelerate` in the configuration file.
-pub(super) fn accelerated(target: &Target) -> Option<Accelerate> {
+pub(crate) fn accelerated(target: &Target) -> Option<Accelerate> {
     let text = fs::read_to_string(target.config()).ok()?;
     let value = configured_value(&text, "https", "accelerate")?;
     let names = value
@@ -94,7 +90,7 @@ pub(super) fn accelerated(target: &Target) -> Option<Accelerate> {
 }
 
 /// The certificate authority, if the agent has made it.
-pub(super) fn authority(target: &Target) -> Option<Authority> {
+pub(crate) fn authority(target: &Target) -> Option<Authority> {
     let file = target.state_dir.join("ca.pem");
     let certificate = fs::read_to_string(&file).ok()?;
     Some(Authority { certificate, file })
@@ -119,25 +115,7 @@ pub(super) fn make_authority(target: &Target, program: &Path) -> Result<Authorit
     Ok(Authority { certificate, file })
 }
 
-/// The data that a running agent publishes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PublishedAgent {
-    pub(super) proxy: SocketAddr,
-    pub(super) control: SocketAddr,
-    pub(super) pid: u32,
-}
-
 /// The running agent of this state directory.
 pub(super) fn published(target: &Target) -> Option<PublishedAgent> {
-    let text = fs::read_to_string(target.state_dir.join("agent.json")).ok()?;
-    let agent: Value = serde_json::from_str(&text).ok()?;
-    let address = |name: &str| agent[name].as_str()?.parse::<SocketAddr>().ok();
-    let published = PublishedAgent {
-        proxy: address("proxy")?,
-        control: address("control")?,
-        pid: u32::try_from(agent["pid"].as_u64()?).ok()?,
-    };
-    // The file of an agent that was killed stays.
-    let answers = TcpStream::connect_timeout(&published.control, CONNECT_TIME).is_ok();
-    answers.then_some(published)
+    running_agent::find(&target.state_dir)
 }

@@ -1,5 +1,5 @@
 //! `longhaul up`, `down` and `uninstall`: switch Longhaul on and off for the browsers of a user.
-mod agent;
+pub(crate) mod agent;
 mod down;
 mod questions;
 mod report;
@@ -16,7 +16,8 @@ use longhaul_trust::{Browser, ChangeError, Machine, Places, Step, running_browse
 
 use crate::{
     cli::PlaceArgs,
-    enroll::{self, EnrollError},
+    enroll::EnrollError,
+    state_dir::{self, StateDirError},
 };
 pub use down::down;
 pub use report::{Report, State};
@@ -38,6 +39,9 @@ pub enum SwitchError {
     /// The invite cannot be stored.
     #[error(transparent)]
     Enroll(#[from] EnrollError),
+    /// The state directory cannot be found.
+    #[error(transparent)]
+    StateDir(#[from] StateDirError),
     /// A change failed, or the journal cannot be used.
     #[error(transparent)]
     Change(#[from] ChangeError),
@@ -72,6 +76,7 @@ impl SwitchError {
             Self::Usage(_) => 2,
             Self::NotEnrolled
             | Self::Enroll(_)
+            | Self::StateDir(_)
             | Self::Change(_)
             | Self::Program(_)
             | Self::Authority { .. }
@@ -83,15 +88,15 @@ impl SwitchError {
 
 /// The directories that a command works on.
 #[derive(Debug)]
-struct Target {
-    places: Places,
-    state_dir: PathBuf,
+pub(crate) struct Target {
+    pub(crate) places: Places,
+    pub(crate) state_dir: PathBuf,
     /// True if the state directory is not the default one, so that commands need `--state-dir`.
-    has_own_state_dir: bool,
+    pub(crate) has_own_state_dir: bool,
 }
 
 impl Target {
-    fn of(args: &PlaceArgs) -> Result<Self, SwitchError> {
+    pub(crate) fn of(args: &PlaceArgs) -> Result<Self, SwitchError> {
         let variable = |name: &str| {
             env::var_os(name)
                 .map(PathBuf::from)
@@ -100,7 +105,7 @@ impl Target {
         let mut places = match &args.home {
             Some(home) => Places::of_home(home),
             None => {
-                let mut places = Places::of_home(&variable("HOME").ok_or(EnrollError::NoHome)?);
+                let mut places = Places::of_home(&variable("HOME").ok_or(StateDirError::NoHome)?);
                 places.config = variable("XDG_CONFIG_HOME").unwrap_or(places.config);
                 places.data = variable("XDG_DATA_HOME").unwrap_or(places.data);
                 places
@@ -111,9 +116,14 @@ impl Target {
         }
         let default = match &args.home {
             Some(home) => home.join(".local/state/longhaul-agent"),
-            None => enroll::default_state_dir()?,
+            None => state_dir::default()?,
         };
-        let state_dir = args.state_dir.clone().unwrap_or_else(|| default.clone());
+        let state_dir = match &args.state_dir {
+            Some(given) => given.clone(),
+            None => {
+                state_dir::configured(Some(&places.config), &places.root)?.unwrap_or_else(|| default.clone())
+            }
+        };
         // Units and settings name the directory, and are read in another working directory.
         let state_dir = std::path::absolute(&state_dir).unwrap_or(state_dir);
         Ok(Self {
@@ -124,7 +134,7 @@ impl Target {
     }
 
     /// The agent's configuration file.
-    fn config(&self) -> PathBuf {
+    pub(crate) fn config(&self) -> PathBuf {
         self.places.config.join("longhaul/agent.toml")
     }
 

@@ -13,9 +13,11 @@ use crate::cli::DownArgs;
 /// one, because it may have files of others.
 const FILES: &[&str] = &[
     "invite",
+    "device-key",
     "token",
     "stamp",
     "agent.json",
+    "lock",
     "control-token",
     "forget.json",
     "unaccelerated.json",

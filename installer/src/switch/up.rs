@@ -15,6 +15,7 @@ use super::{
 use crate::{
     cli::{HttpsChoice, UpArgs},
     enroll::{self, Replace},
+    running_agent,
 };
 
 /// Plans, shows, asks, and switches Longhaul on.
@@ -64,6 +65,7 @@ pub fn up(args: &UpArgs, invite: Option<&Invite>) -> Result<Report, SwitchError>
     if let Some(invite) = invite {
         let file = enroll::enroll(invite, &target.state_dir, Replace::Refuse)?;
         report.add((ENROLMENT, &file.display().to_string(), REMOVE), State::Applied);
+        move_agent(&target, &mut report);
     }
     plan.make_authority(accelerate.as_ref())?;
     machine.settle()?;
@@ -87,6 +89,22 @@ fn plan_text(report: &Report, asks_for_https: bool) -> String {
         "Plan; nothing is changed yet, and `longhaul down` undoes it:\n{}{remark}",
         report.to_text()
     )
+}
+
+/// Lets an agent that runs use the new invite.
+fn move_agent(target: &Target, report: &mut Report) {
+    let Some(running) = agent::published(target) else {
+        return;
+    };
+    report
+        .notes
+        .push(match running_agent::use_invite(&target.state_dir) {
+            Ok(answer) => format!("Process {}: {answer}.", running.pid),
+            Err(error) => format!(
+                "The running agent (process {}) still uses its earlier invite: {error}; restart the agent.",
+                running.pid
+            ),
+        });
 }
 
 /// The flags about https.

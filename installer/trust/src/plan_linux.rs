@@ -21,7 +21,7 @@ pub fn steps(places: &Places, survey: &Survey, wishes: &Wishes) -> Vec<Step> {
         .into_iter()
         .collect();
     if let Some(unit) = &wishes.service {
-        steps.extend(service(places, unit));
+        steps.extend(service(places, survey, unit));
     }
     if let Some(authority) = &wishes.authority {
         if wishes.system_store {
@@ -57,33 +57,46 @@ pub fn steps(places: &Places, survey: &Survey, wishes: &Wishes) -> Vec<Step> {
     steps
 }
 
-fn service(places: &Places, unit: &str) -> [Step; 2] {
+/// The service of the agent. If a package has installed the same unit for all users, only its start is a change
+/// of this user.
+fn service(places: &Places, survey: &Survey, unit: &str) -> Vec<Step> {
     let folder = places.config.join("systemd/user");
     let reload = CommandLine::new("systemctl", ["--user", "daemon-reload"]);
     let undo = CommandLine::new("systemctl", ["--user", "disable", "--now", SERVICE]);
     let proof = CommandLine::new("systemctl", ["--user", "is-active", "--quiet", SERVICE]);
-    [
-        own_file(
-            "The agent is a service of this user",
-            folder.join(SERVICE),
-            unit.to_owned(),
-            Some(reload),
-        ),
-        Step {
-            what: "The agent runs now and after each login".to_owned(),
-            place: format!("systemd user service {SERVICE}"),
-            undo: undo.to_string(),
-            proof: proof.to_string(),
-            held_by: None,
-            change: Change::Command {
-                apply: CommandLine::new("systemctl", ["--user", "enable", "--now", SERVICE]),
-                undo,
-                proof: Some(proof),
-                subject: unit.to_owned(),
-                directories: vec![folder.join("default.target.wants")],
+    let is_packaged = survey.packaged_unit.as_deref() == Some(unit);
+    let own_unit = own_file(
+        "The agent is a service of this user",
+        folder.join(SERVICE),
+        unit.to_owned(),
+        Some(reload),
+    );
+    let wants = folder.join("default.target.wants");
+    let start = Step {
+        what: "The agent runs now and after each login".to_owned(),
+        place: format!("systemd user service {SERVICE}"),
+        undo: undo.to_string(),
+        proof: proof.to_string(),
+        held_by: None,
+        change: Change::Command {
+            apply: CommandLine::new("systemctl", ["--user", "enable", "--now", SERVICE]),
+            undo,
+            proof: Some(proof),
+            // The link of an enabled service leads to its unit: with the other unit, it is enabled again.
+            subject: if is_packaged {
+                format!("packaged\n{unit}")
+            } else {
+                unit.to_owned()
+            },
+            directories: if is_packaged {
+                vec![places.config.join("systemd"), folder, wants]
+            } else {
+                vec![wants]
             },
         },
-    ]
+    };
+    let own_unit = (!is_packaged).then_some(own_unit);
+    own_unit.into_iter().chain([start]).collect()
 }
 
 fn system_store(places: &Places, authority: &Authority) -> Step {
@@ -340,13 +353,24 @@ mod tests {
 
     #[test]
     fn another_unit_restarts_the_agent() {
-        let changes =
-            |unit: &str| service(&Places::of_home(Path::new("/home/ann")), unit).map(|step| step.change);
-        let (old, new) = (changes("old"), changes("new"));
+        let changes = |unit: &str, survey: &Survey| -> Vec<Change> {
+            let steps = service(&Places::of_home(Path::new("/home/ann")), survey, unit);
+            steps.into_iter().map(|step| step.change).collect()
+        };
+        let none = Survey::default();
+        let (old, new) = (changes("old", &none), changes("new", &none));
         assert!(
             old[0] != new[0] && old[1] != new[1],
             "both are undone and applied again"
         );
+        let packaged = Survey {
+            packaged_unit: Some("new".to_owned()),
+            ..Survey::default()
+        };
+        assert_eq!(changes("old", &packaged), old, "the package has another unit");
+        let of_package = changes("new", &packaged);
+        assert_eq!(of_package.len(), 1, "{of_package:?}");
+        assert!(!new.contains(&of_package[0]), "it is undone and applied again");
     }
 
     #[test]

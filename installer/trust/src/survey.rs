@@ -57,6 +57,8 @@ pub struct Survey {
     pub has_kde: bool,
     /// True if systemd runs services of the user.
     pub has_user_services: bool,
+    /// The unit of the agent's user service that a package has installed.
+    pub packaged_unit: Option<String>,
     /// Directories of Chromium's managed policies.
     pub chromium_policies: Vec<PathBuf>,
     /// Homes of all users.
@@ -82,11 +84,15 @@ impl Survey {
                 .iter()
                 .any(|name| places.config.join(name).exists()),
             has_user_services: succeeds(CommandLine::new("systemctl", ["--user", "show-environment"])),
+            packaged_unit: fs::read_to_string(places.system(PACKAGED_UNIT)).ok(),
             chromium_policies: chromium_policies(places),
             homes: homes(places),
         }
     }
 }
+
+/// Where packages install the agent's user service.
+const PACKAGED_UNIT: &str = "/usr/lib/systemd/user/longhaul-agent.service";
 
 /// Programs that use the same NSS database of the user.
 const CHROMIUM: &[&str] = &[

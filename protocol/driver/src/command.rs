@@ -35,6 +35,8 @@ pub(crate) enum ConnectionCommand {
     Stop(StreamId, u64),
     ReadMore(StreamId),
     Close(u64, String),
+    /// Asks whether the task runs.
+    LivenessProbe(oneshot::Sender<()>),
     /// The last handle of the session was dropped.
     Abandoned,
 }

@@ -257,6 +257,10 @@ impl ConnectionChannels {
             }
             ConnectionCommand::ReadMore(id) => self.read(now, connection, id),
             ConnectionCommand::Close(error, reason) => connection.close(now, error, &reason),
+            ConnectionCommand::LivenessProbe(reply) => {
+                // The asker may have given up.
+                let _gone = reply.send(());
+            }
             ConnectionCommand::Abandoned => connection.close(now, 0, ""),
         }
     }

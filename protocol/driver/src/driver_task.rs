@@ -9,9 +9,10 @@ use std::{
 use longhaul_protocol::{
     endpoint::{ConnectionHandle, DeviceStatus, Endpoint, EndpointCounters, Event},
     streams::StreamEvent,
+    wire::Refusal,
 };
 use longhaul_types::{LinkProfile, PublicKey, Timestamp};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, trace, warn};
 
 use crate::{
@@ -36,6 +37,13 @@ const LINGER: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) enum Control {
     Devices(BTreeMap<PublicKey, DeviceStatus>),
+    /// Sets the limits of sessions, and of streams of sessions that open later.
+    Limits {
+        max_sessions: usize,
+        max_streams: u64,
+    },
+    /// Asks whether the task runs.
+    LivenessProbe(oneshot::Sender<()>),
     /// Closes every session with this error code, then ends the task.
     Shutdown(u64),
 }
@@ -49,6 +57,8 @@ pub(crate) struct DriverTask {
     channels: BTreeMap<ConnectionHandle, ConnectionChannels>,
     /// Channel for sessions that peers open; `None` for an agent's task.
     incoming: Option<mpsc::Sender<Incoming>>,
+    /// Channel for devices that were refused a session; `None` for an agent's task.
+    refusals: Option<mpsc::Sender<(PublicKey, Refusal)>>,
     control: mpsc::Receiver<Control>,
     counters: watch::Sender<EndpointCounters>,
     /// Connections whose statistics changed in this turn.
@@ -96,6 +106,7 @@ impl DriverTask {
             commands: CommandQueue::new(),
             channels: BTreeMap::new(),
             incoming,
+            refusals: None,
             control,
             counters,
             touched: BTreeSet::new(),
@@ -105,6 +116,11 @@ impl DriverTask {
             owned: true,
             ends,
         }
+    }
+
+    /// Reports devices that are refused a session. Reports that do not fit the channel are dropped.
+    pub(crate) fn report_refusals(&mut self, refusals: mpsc::Sender<(PublicKey, Refusal)>) {
+        self.refusals = Some(refusals);
     }
 
     /// Creates the users' handle for a connection.
@@ -268,6 +284,14 @@ impl DriverTask {
         let now = self.clock.now();
         match control {
             Some(Control::Devices(devices)) => self.endpoint.set_devices(now, devices),
+            Some(Control::Limits {
+                max_sessions,
+                max_streams,
+            }) => self.endpoint.set_limits(max_sessions, max_streams),
+            Some(Control::LivenessProbe(reply)) => {
+                // The asker may have given up.
+                let _gone = reply.send(());
+            }
             Some(Control::Shutdown(error)) => {
                 for handle in self.channels.keys() {
                     if let Some(connection) = self.endpoint.connection(*handle) {
@@ -291,6 +315,11 @@ impl DriverTask {
         while let Some((handle, event)) = self.endpoint.poll_event() {
             self.touched.insert(handle);
             self.handle_event(handle, event);
+        }
+        while let Some(refusal) = self.endpoint.poll_refusal() {
+            if let Some(refusals) = &self.refusals {
+                let _full = refusals.try_send(refusal);
+            }
         }
     }
 

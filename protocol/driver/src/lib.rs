@@ -21,7 +21,7 @@ pub use incoming::Incoming;
 pub use listen::{Admission, ListenConfig, ListenError, Listener, listen, listen_with};
 pub use longhaul_protocol::{
     connection::{ConnectionStats, EarlyData, TransportConfig},
-    crypto::EpochKeys,
+    crypto::{EpochKeys, token::minted_hour},
     endpoint::{CloseReason, DeviceStatus, EndpointCounters},
     streams::Priority,
     wire::Refusal,

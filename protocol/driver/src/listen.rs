@@ -5,10 +5,11 @@ use longhaul_protocol::{
     connection::TransportConfig,
     crypto::{EpochKeys, ResetKey},
     endpoint::{DeviceStatus, Endpoint, EndpointCounters, GatewayEndpointConfig},
+    wire::Refusal,
 };
 use longhaul_types::{PublicKey, SecretKey};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
 };
 
@@ -22,6 +23,8 @@ use crate::{
 
 /// Capacity for sessions that wait to be accepted; further sessions are closed, and their agents try again.
 const BACKLOG: usize = 256;
+/// Capacity for reports of refused devices; further ones are dropped.
+const REFUSALS: usize = 256;
 
 /// Configuration of a listening gateway.
 #[derive(Clone, Debug)]
@@ -87,6 +90,7 @@ impl ListenError {
 pub struct Listener {
     local: SocketAddr,
     incoming: mpsc::Receiver<Incoming>,
+    refusals: Option<mpsc::Receiver<(PublicKey, Refusal)>>,
     control: mpsc::Sender<Control>,
     counters: watch::Receiver<EndpointCounters>,
     task: JoinHandle<()>,
@@ -123,11 +127,14 @@ pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result
     let (sender, incoming) = mpsc::channel(BACKLOG);
     let (control, control_out) = mpsc::channel(16);
     let (counters, counters_out) = watch::channel(endpoint.counters());
-    let driver = DriverTask::new(endpoint, socket, clock, Some(sender), control_out, counters);
+    let mut driver = DriverTask::new(endpoint, socket, clock, Some(sender), control_out, counters);
+    let (refused, refusals) = mpsc::channel(REFUSALS);
+    driver.report_refusals(refused);
     let task = tokio::spawn(driver.run());
     Ok(Listener {
         local,
         incoming,
+        refusals: Some(refusals),
         control,
         counters: counters_out,
         task,
@@ -138,6 +145,12 @@ impl Listener {
     /// Returns the next session that a device opened; `None` when the listener has ended.
     pub async fn accept(&mut self) -> Option<Incoming> {
         self.incoming.recv().await
+    }
+
+    /// Returns the channel of devices that were refused a session, with the reason; `None` after the first
+    /// call. Each device has proved that it has the key.
+    pub const fn take_refusals(&mut self) -> Option<mpsc::Receiver<(PublicKey, Refusal)>> {
+        self.refusals.take()
     }
 
     /// The local address.
@@ -165,7 +178,7 @@ impl Listener {
     }
 }
 
-/// Sets the devices that a listener admits.
+/// Sets the devices that a listener admits, and its limits.
 #[derive(Clone, Debug)]
 pub struct Admission {
     control: mpsc::Sender<Control>,
@@ -176,5 +189,23 @@ impl Admission {
     pub async fn set_devices(&self, devices: BTreeMap<PublicKey, DeviceStatus>) {
         // A listener that has ended has no sessions to close.
         let _ended = self.control.send(Control::Devices(devices)).await;
+    }
+
+    /// Replaces the limit of concurrent sessions, and the limit of the streams that the peer of a session may
+    /// have open; the latter for sessions that open later. Open sessions stay open.
+    pub async fn set_limits(&self, max_sessions: usize, max_streams: u64) {
+        let limits = Control::Limits {
+            max_sessions,
+            max_streams,
+        };
+        let _ended = self.control.send(limits).await;
+    }
+
+    /// Waits until the driver task answers, which proves that it runs; completes also if the task has ended.
+    pub async fn probe_liveness(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.control.send(Control::LivenessProbe(reply)).await.is_ok() {
+            let _ended = answer.await;
+        }
     }
 }

@@ -117,6 +117,20 @@ impl Session {
         }
     }
 
+    /// Waits until the driver task answers, which proves that it runs; completes also if the task has ended.
+    pub async fn probe_liveness(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self
+            .inner
+            .commands
+            .send(ConnectionCommand::LivenessProbe(reply))
+            .await
+            .is_ok()
+        {
+            let _ended = answer.await;
+        }
+    }
+
     /// Opens a stream with its first bytes; waits while the peer's limit is reached.
     ///
     /// # Errors

@@ -88,6 +88,19 @@ async fn pair() -> (Session, Session, Listener) {
 }
 
 #[tokio::test]
+async fn both_tasks_answer_liveness_probes() {
+    let (agent, session, listener) = pair().await;
+    let admission = listener.admission();
+    admission.probe_liveness().await;
+    agent.probe_liveness().await;
+    session.probe_liveness().await;
+    listener.shutdown().await;
+    // A task that has ended is no hang.
+    admission.probe_liveness().await;
+    session.probe_liveness().await;
+}
+
+#[tokio::test]
 async fn early_streams_arrive_and_are_marked() {
     let mut listener = listening(here(), &[device_secret().public()]).unwrap();
     let bytes = Bytes::from_static(b"request");

@@ -1,13 +1,15 @@
 //! Messages of page bundles (docs/protocol/session.md section 7): manifests, pushed bodies, and the agent's
 //! reports about them.
 use bincode::{Decode, Encode};
-use longhaul_types::ContentHash;
+use longhaul_types::{ClientId, ContentHash};
+
+use super::id::{EntryId, FetchId, ForgetId, PageId};
 
 /// Begins the manifest of a page load; `Body` and windows follow, whose decoded bytes are records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Manifest {
-    /// Page load, by the number of its fetch.
-    pub page: u64,
+    /// Page load.
+    pub page: PageId,
     /// Manifest against which the windows are encoded, if any: one that the agent named in its `Fetch`.
     pub base: Option<ManifestId>,
 }
@@ -49,20 +51,20 @@ pub fn short_hash(hash: &ContentHash) -> ShortHash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Push {
     /// Page load.
-    pub page: u64,
+    pub page: PageId,
     /// Entry of its manifest.
-    pub entry: u32,
+    pub entry: EntryId,
 }
 
 /// Answer to a fetch that matches an entry of a manifest. Nothing follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Promised {
     /// Number of the fetch.
-    pub fetch: u64,
+    pub fetch: FetchId,
     /// Page load.
-    pub page: u64,
+    pub page: PageId,
     /// Entry of its manifest.
-    pub entry: u32,
+    pub entry: EntryId,
 }
 
 /// Requests a push (again): the agent lacks a body that the gateway believes it holds, or the body arrived
@@ -70,50 +72,52 @@ pub struct Promised {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Want {
     /// Page load.
-    pub page: u64,
+    pub page: PageId,
     /// Entry of its manifest.
-    pub entry: u32,
+    pub entry: EntryId,
 }
 
 /// Lists entries that the browser waits for; the gateway raises their priority.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Ask {
     /// Page load.
-    pub page: u64,
+    pub page: PageId,
     /// Entries of its manifest, most urgent first.
-    pub entries: Vec<u32>,
+    pub entries: Vec<EntryId>,
 }
 
 /// Lists the entries that the browser used, after the end of a page load.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Used {
     /// Page load.
-    pub page: u64,
+    pub page: PageId,
     /// Little-endian bit string: bit i is set if entry i was used.
     pub taken: Vec<u8>,
 }
 
 impl Used {
-    /// Creates the list from `entries` entries and the predicate `is_taken`.
-    pub fn new(page: u64, entries: u32, is_taken: impl Fn(u32) -> bool) -> Self {
+    /// Creates the list of those of a manifest's first `count` entries for which `is_taken` is true.
+    pub fn new(page: PageId, count: usize, is_taken: impl Fn(EntryId) -> bool) -> Self {
         let mut taken = Vec::new();
-        for entry in (0..entries).filter(|entry| is_taken(*entry)) {
-            // A u32 divided by eight fits any usize.
-            let byte = usize::try_from(entry / 8).unwrap_or(usize::MAX);
+        for entry in EntryId::all().take(count).filter(|entry| is_taken(*entry)) {
+            let (byte, bit) = Self::place(entry);
             if taken.len() <= byte {
                 taken.resize(byte + 1, 0_u8);
             }
-            taken[byte] |= 1 << (entry % 8);
+            taken[byte] |= 1 << bit;
         }
         Self { page, taken }
     }
 
+    /// Byte of an entry's bit, and the number of the bit in it.
+    fn place(entry: EntryId) -> (usize, usize) {
+        (entry.position() / 8, entry.position() % 8)
+    }
+
     /// Returns true if the browser used the entry.
-    pub fn is_taken(&self, entry: u32) -> bool {
-        let byte = usize::try_from(entry / 8)
-            .ok()
-            .and_then(|byte| self.taken.get(byte));
-        byte.is_some_and(|byte| byte >> (entry % 8) & 1 == 1)
+    pub fn is_taken(&self, entry: EntryId) -> bool {
+        let (byte, bit) = Self::place(entry);
+        self.taken.get(byte).is_some_and(|byte| byte >> bit & 1 == 1)
     }
 }
 
@@ -128,19 +132,19 @@ pub struct Evicted {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Holding {
     /// Page load.
-    pub page: u64,
+    pub page: PageId,
     /// First bytes of their CHKs.
     pub hashes: Vec<ShortHash>,
 }
 
 /// Requests deletion of the data that the gateway keeps for this device: responses, learned plans, manifests,
 /// and the mirror.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forget {
-    /// Number, assigned by the agent in ascending order from 1.
-    pub id: u64,
+    /// Number of the deletion.
+    pub id: ForgetId,
     /// Client of the agent; `None` for all clients.
-    pub client: Option<u64>,
+    pub client: Option<ClientId>,
     /// Registrable domain of a site; `None` for all sites.
     pub site: Option<String>,
 }
@@ -149,7 +153,7 @@ pub struct Forget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Forgotten {
     /// Number of the `Forget`.
-    pub id: u64,
+    pub id: ForgetId,
 }
 
 #[cfg(test)]
@@ -158,10 +162,12 @@ mod tests {
 
     #[test]
     fn taken_and_unused_entries_are_distinguished() {
-        let used = Used::new(7, 20, |entry| entry == 0 || entry == 9);
+        let page = PageId::of(FetchId::new(7));
+        let used = Used::new(page, 20, |entry| [0, 9].contains(&entry.number()));
         assert_eq!(used.taken, [1, 2]);
-        let taken: Vec<u32> = (0..30).filter(|entry| used.is_taken(*entry)).collect();
-        assert_eq!(taken, [0, 9]);
-        assert!(Used::new(7, 20, |_| false).taken.is_empty());
+        let entries = EntryId::all().take(30);
+        let taken: Vec<EntryId> = entries.filter(|entry| used.is_taken(*entry)).collect();
+        assert_eq!(taken, [EntryId::new(0), EntryId::new(9)]);
+        assert!(Used::new(page, 20, |_| false).taken.is_empty());
     }
 }

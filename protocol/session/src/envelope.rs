@@ -8,7 +8,11 @@ use bincode::{
 };
 use longhaul_types::varint::{self, VarintError};
 
-use super::{fetch::FetchPayload, manifest::Record, message::Message};
+use super::{
+    manifest::Record,
+    message::Message,
+    wire::{FetchPayload, ForgetPayload, HeadPayload, HelloPayload, WelcomePayload},
+};
 
 /// Maximum size of a payload: four times the largest header section of 64 KiB, which is the largest part of a
 /// message.
@@ -63,6 +67,9 @@ mod kind {
     pub(super) const ACCELERATED_HOSTS: u64 = 22;
     pub(super) const FORGET: u64 = 23;
     pub(super) const FORGOTTEN: u64 = 24;
+    pub(super) const KEY_WANTED: u64 = 25;
+    pub(super) const NEW_KEY: u64 = 26;
+    pub(super) const ORIGIN_REPORT: u64 = 27;
 }
 
 /// Appends a message in its envelope.
@@ -71,10 +78,10 @@ mod kind {
 /// The payload is too large.
 pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError> {
     let (kind, payload) = match message {
-        Message::Hello(payload) => (kind::HELLO, to_bytes(payload)),
-        Message::Welcome(payload) => (kind::WELCOME, to_bytes(payload)),
-        Message::Fetch(payload) => (kind::FETCH, to_bytes(&FetchPayload::of(payload))),
-        Message::Head(payload) => (kind::HEAD, to_bytes(payload)),
+        Message::Hello(payload) => (kind::HELLO, to_bytes(&HelloPayload::from(payload))),
+        Message::Welcome(payload) => (kind::WELCOME, to_bytes(&WelcomePayload::from(payload))),
+        Message::Fetch(payload) => (kind::FETCH, to_bytes(&FetchPayload::from(payload))),
+        Message::Head(payload) => (kind::HEAD, to_bytes(&HeadPayload::from(payload))),
         Message::Body(payload) => (kind::BODY, to_bytes(payload)),
         Message::Failed(payload) => (kind::FAILED, to_bytes(payload)),
         Message::Cancel(payload) => (kind::CANCEL, to_bytes(payload)),
@@ -93,8 +100,11 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::Preferences(payload) => (kind::PREFERENCES, to_bytes(payload)),
         Message::Dictionaries(payload) => (kind::DICTIONARIES, to_bytes(payload)),
         Message::AcceleratedHosts(payload) => (kind::ACCELERATED_HOSTS, to_bytes(payload)),
-        Message::Forget(payload) => (kind::FORGET, to_bytes(payload)),
+        Message::Forget(payload) => (kind::FORGET, to_bytes(&ForgetPayload::from(payload))),
         Message::Forgotten(payload) => (kind::FORGOTTEN, to_bytes(payload)),
+        Message::KeyWanted(payload) => (kind::KEY_WANTED, to_bytes(payload)),
+        Message::NewKey(payload) => (kind::NEW_KEY, to_bytes(payload)),
+        Message::OriginReport(payload) => (kind::ORIGIN_REPORT, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -132,12 +142,10 @@ pub fn decode(input: &[u8]) -> Result<Option<(Option<Message>, usize)>, Envelope
 
 fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, EnvelopeError> {
     let message = match kind {
-        kind::HELLO => from_bytes(payload).map(Message::Hello),
-        kind::WELCOME => from_bytes(payload).map(Message::Welcome),
-        kind::FETCH => from_bytes(payload)
-            .map(FetchPayload::into_fetch)
-            .map(Message::Fetch),
-        kind::HEAD => from_bytes(payload).map(Message::Head),
+        kind::HELLO => from_bytes(payload).map(|payload: HelloPayload| Message::Hello(payload.into())),
+        kind::WELCOME => from_bytes(payload).map(|payload: WelcomePayload| Message::Welcome(payload.into())),
+        kind::FETCH => from_bytes(payload).map(|payload: FetchPayload| Message::Fetch(payload.into())),
+        kind::HEAD => from_bytes(payload).map(|payload: HeadPayload| Message::Head(payload.into())),
         kind::BODY => from_bytes(payload).map(Message::Body),
         kind::FAILED => from_bytes(payload).map(Message::Failed),
         kind::CANCEL => from_bytes(payload).map(Message::Cancel),
@@ -156,8 +164,11 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::PREFERENCES => from_bytes(payload).map(Message::Preferences),
         kind::DICTIONARIES => from_bytes(payload).map(Message::Dictionaries),
         kind::ACCELERATED_HOSTS => from_bytes(payload).map(Message::AcceleratedHosts),
-        kind::FORGET => from_bytes(payload).map(Message::Forget),
+        kind::FORGET => from_bytes(payload).map(|payload: ForgetPayload| Message::Forget(payload.into())),
         kind::FORGOTTEN => from_bytes(payload).map(Message::Forgotten),
+        kind::KEY_WANTED => from_bytes(payload).map(Message::KeyWanted),
+        kind::NEW_KEY => from_bytes(payload).map(Message::NewKey),
+        kind::ORIGIN_REPORT => from_bytes(payload).map(Message::OriginReport),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bincode::{Decode, Encode};
 
-use super::dictionary::STATIC_FIELDS;
+use super::{dictionary::STATIC_FIELDS, id::FetchId, wire::OptionalFetchId};
 
 /// Maximum size of a header section, names and values together. Browsers and servers have limits between 8
 /// and 256 KiB.
@@ -22,8 +22,8 @@ pub type HeaderField = (String, Vec<u8>);
 /// An encoded header set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct HeaderSet {
-    /// Number of the fetch whose set is the base; 0 for none.
-    base: u64,
+    /// The fetch whose set is the base.
+    base: OptionalFetchId,
     pieces: Vec<Piece>,
 }
 
@@ -64,9 +64,9 @@ pub enum HeaderSetError {
 /// Header sets of one direction of one session, which may serve as bases.
 #[derive(Debug, Default)]
 pub struct HeaderSets {
-    sets: BTreeMap<u64, Vec<HeaderField>>,
+    sets: BTreeMap<FetchId, Vec<HeaderField>>,
     /// URLs of requests.
-    urls: BTreeMap<u64, String>,
+    urls: BTreeMap<FetchId, String>,
 }
 
 impl HeaderSets {
@@ -76,30 +76,30 @@ impl HeaderSets {
     }
 
     /// Stores the set of `fetch`, and drops all sets except those of the newest 256 fetches.
-    pub fn insert(&mut self, fetch: u64, fields: Vec<HeaderField>) {
+    pub fn insert(&mut self, fetch: FetchId, fields: Vec<HeaderField>) {
         self.sets.insert(fetch, fields);
         if let Some((&newest, _)) = self.sets.last_key_value() {
-            let oldest = newest.saturating_sub(KEPT_FETCHES - 1);
+            let oldest = newest.before(KEPT_FETCHES - 1);
             self.sets = self.sets.split_off(&oldest);
             self.urls = self.urls.split_off(&oldest);
         }
     }
 
     /// Stores the URL and the set of the request `fetch`.
-    pub fn insert_request(&mut self, fetch: u64, url: String, fields: Vec<HeaderField>) {
+    pub fn insert_request(&mut self, fetch: FetchId, url: String, fields: Vec<HeaderField>) {
         self.urls.insert(fetch, url);
         self.insert(fetch, fields);
     }
 
     /// URL of `base`, if `base` may be used to encode `fetch`.
-    fn url(&self, base: u64, fetch: u64) -> Option<&str> {
+    fn url(&self, base: FetchId, fetch: FetchId) -> Option<&str> {
         self.usable(base, fetch)?;
         self.urls.get(&base).map(String::as_str)
     }
 
     /// Set of `base`, if it may be used to encode the set of `fetch`.
-    fn usable(&self, base: u64, fetch: u64) -> Option<&[HeaderField]> {
-        if base == 0 || fetch.saturating_sub(base) > MAX_BASE_AGE {
+    fn usable(&self, base: FetchId, fetch: FetchId) -> Option<&[HeaderField]> {
+        if fetch.since(base) > MAX_BASE_AGE {
             return None;
         }
         self.sets.get(&base).map(Vec::as_slice)
@@ -124,13 +124,13 @@ pub struct CodedRequest {
 pub fn encode_request(
     url: &str,
     fields: &[HeaderField],
-    fetch: u64,
-    base: u64,
+    fetch: FetchId,
+    base: Option<FetchId>,
     sets: &HeaderSets,
 ) -> Result<CodedRequest, HeaderSetError> {
     let mut headers = encode_header_set(fields, fetch, base, sets)?;
-    let mut shared = sets
-        .url(base, fetch)
+    let mut shared = base
+        .and_then(|base| sets.url(base, fetch))
         .map_or(0, |known| alike(known.as_bytes(), url.as_bytes()));
     while !url.is_char_boundary(shared) {
         shared -= 1;
@@ -139,11 +139,11 @@ pub fn encode_request(
     if shared < WORTH_SHARING {
         url_shared = 0;
     }
-    if headers.pieces.is_empty() && headers.base == 0 {
+    if headers.pieces.is_empty() && headers.base.get().is_none() {
         // A base would add its fields.
         url_shared = 0;
     } else if url_shared > 0 {
-        headers.base = base;
+        headers.base = base.into();
     }
     Ok(CodedRequest {
         url_shared,
@@ -160,13 +160,14 @@ pub fn decode_url(
     shared: u16,
     rest: &str,
     headers: &HeaderSet,
-    fetch: u64,
+    fetch: FetchId,
     sets: &HeaderSets,
 ) -> Result<String, HeaderSetError> {
     if shared == 0 {
         return Ok(rest.to_owned());
     }
-    let known = sets.url(headers.base, fetch).ok_or(HeaderSetError::UnknownBase)?;
+    let known = headers.base.get().and_then(|base| sets.url(base, fetch));
+    let known = known.ok_or(HeaderSetError::UnknownBase)?;
     let front = known.get(..shared.into()).ok_or(HeaderSetError::BadIndex)?;
     Ok(format!("{front}{rest}"))
 }
@@ -182,19 +183,19 @@ fn alike(one: &[u8], other: &[u8]) -> usize {
         .count()
 }
 
-/// Encodes the fields of `fetch` against the dictionary and, where useful, the set of `base` (0 for none),
-/// which the peer must be known to hold.
+/// Encodes the fields of `fetch` against the dictionary and, where useful, the set of `base`, which the peer
+/// must be known to hold.
 ///
 /// # Errors
 /// The header section is too large.
 pub fn encode_header_set(
     fields: &[HeaderField],
-    fetch: u64,
-    base: u64,
+    fetch: FetchId,
+    base: Option<FetchId>,
     sets: &HeaderSets,
 ) -> Result<HeaderSet, HeaderSetError> {
     check_size(fields)?;
-    let known = sets.usable(base, fetch).unwrap_or(&[]);
+    let known = base.and_then(|base| sets.usable(base, fetch)).unwrap_or(&[]);
     let mut pieces: Vec<Piece> = Vec::with_capacity(fields.len());
     for field in fields {
         if let Some(at) = known.iter().position(|held| held == field) {
@@ -217,7 +218,7 @@ pub fn encode_header_set(
     if !known.is_empty() && pieces == [all] {
         // A header set that is only a base reference equals that base.
         return Ok(HeaderSet {
-            base,
+            base: base.into(),
             pieces: Vec::new(),
         });
     }
@@ -228,7 +229,7 @@ pub fn encode_header_set(
         )
     });
     Ok(HeaderSet {
-        base: if uses_base { base } else { 0 },
+        base: base.filter(|_| uses_base).into(),
         pieces,
     })
 }
@@ -286,12 +287,12 @@ fn index(at: usize) -> Result<u16, HeaderSetError> {
 /// The base is unknown or an index is invalid (the peer's fault), or the header section is too large.
 pub fn decode_header_set(
     set: &HeaderSet,
-    fetch: u64,
+    fetch: FetchId,
     sets: &HeaderSets,
 ) -> Result<Vec<HeaderField>, HeaderSetError> {
-    let known = match set.base {
-        0 => &[],
-        base => sets.usable(base, fetch).ok_or(HeaderSetError::UnknownBase)?,
+    let known = match set.base.get() {
+        None => &[],
+        Some(base) => sets.usable(base, fetch).ok_or(HeaderSetError::UnknownBase)?,
     };
     if set.pieces.is_empty() {
         return Ok(known.to_vec());

@@ -8,12 +8,14 @@ mod bundle;
 pub mod class;
 mod dictionary;
 mod envelope;
-mod fetch;
 mod headers;
+mod id;
 mod keys;
 mod manifest;
 mod message;
+mod origin_report;
 mod reader;
+mod wire;
 
 pub use bundle::{
     AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, ManifestId, Promised,
@@ -24,16 +26,18 @@ pub use headers::{
     CodedRequest, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
     decode_url, encode_header_set, encode_request,
 };
+pub use id::{BoundConnectionId, CacheStateId, EntryId, FetchId, ForgetId, PageId};
 pub use keys::window_key;
 pub use manifest::{
     Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record, keepable,
 };
 pub use message::{
     Body, BodyCoding, BodyPlace, Cancel, Delivery, Failed, FailureReason, Fault, Fetch, FetchKind, Head,
-    Hello, ImageLevel, LinkHint, Message, Method, MirrorState, Mixing, Notice, Preferences, Resume,
-    SESSION_VERSION, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, Validator, VersionRange,
-    Welcome,
+    Hello, ImageLevel, KeyWanted, LinkHint, Message, Method, MirrorState, Mixing, NewKey, Notice,
+    Preferences, Resume, SESSION_VERSION, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, Validator,
+    VersionRange, Welcome,
 };
+pub use origin_report::{Flow, OriginReport, UnchangedEntry};
 pub use reader::{MessageReader, ReadEvent};
 
 #[cfg(test)]

@@ -5,19 +5,20 @@ use bytes::{Buf as _, BytesMut};
 use super::{
     envelope::{self, EnvelopeError},
     headers::HeaderField,
+    id::EntryId,
 };
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Record {
-    /// The next entry. Entries are numbered from 0 in the order of their records.
+    /// The next entry.
     Entry(Entry),
     /// Response of an entry.
     Head(EntryHead),
     /// An entry without response: the agent sends an ordinary `Fetch` for the browser's request.
     Withdrawn {
         /// Number of the entry.
-        entry: u32,
+        entry: EntryId,
         /// Reason.
         reason: Withdrawal,
     },
@@ -38,7 +39,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct EntryHead {
     /// Number of the entry.
-    pub entry: u32,
+    pub entry: EntryId,
     /// Status code, 200 to 599.
     pub status: u16,
     /// Requests that the response may answer.
@@ -88,7 +89,7 @@ pub enum EntryBody {
     /// The body is that of an earlier entry.
     SameAs {
         /// Number of the earlier entry.
-        entry: u32,
+        entry: EntryId,
     },
 }
 
@@ -169,7 +170,7 @@ pub fn keepable(manifest: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
     while let Some(record) = reader.next()? {
         records.push(record);
     }
-    let mut banned: Vec<u32> = Vec::new();
+    let mut banned: Vec<EntryId> = Vec::new();
     records.retain(|record| match record {
         Record::Head(head) if forbids_storing(&head.fields) => {
             banned.push(head.entry);
@@ -178,13 +179,12 @@ pub fn keepable(manifest: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
         Record::Entry(_) | Record::Head(_) | Record::Withdrawn { .. } | Record::Planned => true,
     });
     let mut kept = Vec::with_capacity(manifest.len());
-    let mut number = 0_u32;
+    let mut numbers = EntryId::all();
     for record in &mut records {
-        if let Record::Entry(entry) = record {
-            if banned.contains(&number) {
-                entry.url.clear();
-            }
-            number = number.saturating_add(1);
+        if let Record::Entry(entry) = record
+            && numbers.next().is_some_and(|number| banned.contains(&number))
+        {
+            entry.url.clear();
         }
         encode_record(record, &mut kept)?;
     }
@@ -214,7 +214,7 @@ mod tests {
                 destination: 2,
             }),
             Record::Head(EntryHead {
-                entry: 0,
+                entry: EntryId::FIRST,
                 status: 200,
                 scope: Scope::Reusable,
                 vary: None,
@@ -224,7 +224,7 @@ mod tests {
                 fields: vec![("content-type".to_owned(), b"text/css".to_vec())],
             }),
             Record::Withdrawn {
-                entry: 0,
+                entry: EntryId::FIRST,
                 reason: Withdrawal::Budget,
             },
             Record::Planned,
@@ -255,7 +255,7 @@ mod tests {
     fn no_store_data_is_not_in_the_kept_form() {
         let head = |entry, control: &str| {
             Record::Head(EntryHead {
-                entry,
+                entry: EntryId::new(entry),
                 status: 200,
                 scope: Scope::ThisPage,
                 vary: None,

@@ -1,6 +1,7 @@
-//! Messages as types. Only `envelope` encodes their payloads with bincode.
+//! Messages as types. Only `envelope` encodes their payloads with bincode; `wire` contains the payloads that
+//! differ from their messages.
 use bincode::{Decode, Encode};
-use longhaul_types::ClientId;
+use longhaul_types::{ClientId, ContentHash};
 
 use super::{
     bundle::{
@@ -8,6 +9,8 @@ use super::{
         Promised, Push, ShortHash, Used, Want,
     },
     headers::HeaderSet,
+    id::{BoundConnectionId, CacheStateId, FetchId, PageId},
+    origin_report::OriginReport,
 };
 
 /// Newest session version of this build.
@@ -37,7 +40,7 @@ impl VersionRange {
 }
 
 /// First message of an agent in a session.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Session versions that the agent supports.
     pub versions: VersionRange,
@@ -45,9 +48,8 @@ pub struct Hello {
     pub software: String,
     /// Link profile in the agent's configuration.
     pub link: Option<LinkHint>,
-    /// Identifies the state of the agent's cache; zero while the cache contains nothing of interest to the
-    /// gateway.
-    pub cache_state: u64,
+    /// State of the agent's cache; `None` while the cache contains nothing of interest to the gateway.
+    pub cache_state: Option<CacheStateId>,
     /// Settings of the user.
     pub preferences: Preferences,
 }
@@ -134,11 +136,11 @@ impl Default for Preferences {
 }
 
 /// First message of a gateway in a session.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// Version of the session from now on; 0 if there is no common version, and the gateway closes the
+    /// Version of the session from now on; `None` if there is no common version, and the gateway closes the
     /// session.
-    pub version: u16,
+    pub version: Option<u16>,
     /// Versions that the gateway supports.
     pub versions: VersionRange,
     /// Software of the gateway.
@@ -189,8 +191,8 @@ pub enum FetchKind {
 /// A request (RFC 9110) that the gateway is to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Number, assigned by the agent in ascending order from 1.
-    pub id: u64,
+    /// Number of the fetch.
+    pub id: FetchId,
     /// Method.
     pub method: Method,
     /// Number of first bytes of the URL that equal those of the URL of the fetch that is the base of
@@ -204,26 +206,25 @@ pub struct Fetch {
     pub kind: FetchKind,
     /// True if `Body` and windows follow on this stream.
     pub has_body: bool,
-    /// For an object, the page load that it belongs to, by the number of its fetch; 0 for none.
-    pub page: u64,
+    /// For an object, the page load that it belongs to.
+    pub page: Option<PageId>,
     /// CHK of the version of this URL that the agent holds.
-    pub held: Option<[u8; 32]>,
+    pub held: Option<ContentHash>,
     /// For a page, the id of the kept manifest of its previous load.
     pub manifest: Option<ManifestId>,
     /// For a page, if the gateway has no mirror: the bodies of that manifest that the agent holds.
     pub holding: Vec<ShortHash>,
     /// Permitted ways of the answer.
     pub delivery: Delivery,
-    /// Number of the browser's connection for connection-bound logins (NTLM, Negotiate: RFC 4559); 0 for
-    /// other connections.
-    pub connection: u64,
+    /// The browser's connection, if it uses connection-bound logins.
+    pub connection: Option<BoundConnectionId>,
     /// Client that the agent serves: data stored for one client answers no other client.
     pub client: ClientId,
     /// Removes the partition: nothing private is looked up or stored, because a frame of another site may be
     /// the requester.
     pub unpartitioned: bool,
-    /// Newest fetch whose `Head` the agent has received (section 5); 0 for none.
-    pub seen: u64,
+    /// Newest fetch whose `Head` the agent has received (section 5).
+    pub seen: Option<FetchId>,
     /// Present if the fetch repeats an earlier request from an offset (section 6).
     pub resume: Option<Resume>,
 }
@@ -240,7 +241,7 @@ pub enum Delivery {
 }
 
 /// Position at which an interrupted body resumes.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// Decoded bytes that the agent has delivered.
     pub offset: u64,
@@ -249,21 +250,21 @@ pub struct Resume {
 }
 
 /// A validator of a response (RFC 9110 section 8.8).
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Validator {
     /// A strong entity tag, with its quotes.
     EntityTag(String),
     /// Value of a Last-Modified field.
     LastModified(String),
     /// The CHK, known if the body was complete at the gateway.
-    ContentHash([u8; 32]),
+    ContentHash(ContentHash),
 }
 
 /// Status and fields of a response.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Number of the fetch.
-    pub fetch: u64,
+    pub fetch: FetchId,
     /// Status code, 200 to 599.
     pub status: u16,
     /// Fields of the response, without hop-by-hop fields.
@@ -271,7 +272,7 @@ pub struct Head {
     /// Location of the body.
     pub body: BodyPlace,
     /// CHK of the decoded body, if known in advance.
-    pub content_hash: Option<[u8; 32]>,
+    pub content_hash: Option<ContentHash>,
 }
 
 /// Location of a response's body.
@@ -330,7 +331,7 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Failed {
     /// Number of the fetch.
-    pub fetch: u64,
+    pub fetch: FetchId,
     /// Reason.
     pub reason: FailureReason,
     /// Details for the error page, at most 500 characters, without private data of other users.
@@ -422,14 +423,14 @@ impl FailureReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Cancel {
     /// Number of the fetch or tunnel.
-    pub fetch: u64,
+    pub fetch: FetchId,
 }
 
 /// Opens a tunnel (CONNECT). Bytes that the browser has already sent follow on the stream.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct TunnelOpen {
     /// Number, from the same sequence as the fetches.
-    pub id: u64,
+    pub id: FetchId,
     /// Host name or address literal, IPv6 without brackets.
     pub host: String,
     /// TCP port.
@@ -453,14 +454,14 @@ pub enum TunnelSecurity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct TunnelAccept {
     /// Number of the tunnel.
-    pub id: u64,
+    pub id: FetchId,
 }
 
 /// The gateway could not open the tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct TunnelFailed {
     /// Number of the tunnel.
-    pub id: u64,
+    pub id: FetchId,
     /// Reason.
     pub reason: FailureReason,
     /// Details, as in [`Failed`].
@@ -472,6 +473,17 @@ pub struct TunnelFailed {
 pub struct Notice {
     /// Plain text, at most 500 characters.
     pub text: String,
+}
+
+/// The gateway wants the agent to replace the key of its one-time invite (session.md section 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct KeyWanted {}
+
+/// The key that the agent has made for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct NewKey {
+    /// Static public key.
+    pub key: [u8; 32],
 }
 
 /// Any message.
@@ -502,4 +514,7 @@ pub enum Message {
     AcceleratedHosts(AcceleratedHosts),
     Forget(Forget),
     Forgotten(Forgotten),
+    KeyWanted(KeyWanted),
+    NewKey(NewKey),
+    OriginReport(OriginReport),
 }

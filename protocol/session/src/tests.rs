@@ -1,13 +1,19 @@
 use proptest::prelude::*;
 
-use longhaul_types::ClientId;
+use longhaul_types::{ClientId, ContentHash};
 
 use super::*;
+
+mod fixed_bytes;
 
 fn fields(list: &[(&str, &str)]) -> Vec<HeaderField> {
     list.iter()
         .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
         .collect()
+}
+
+fn id(number: u64) -> FetchId {
+    FetchId::new(number)
 }
 
 fn hello() -> Message {
@@ -19,7 +25,7 @@ fn hello() -> Message {
             up_bps: 13_400,
             rtt_ms: 660,
         }),
-        cache_state: 0,
+        cache_state: None,
         preferences: Preferences::default(),
     })
 }
@@ -29,7 +35,7 @@ fn messages_are_read_whole_however_the_stream_is_split() {
     let mut wire = Vec::new();
     encode(&hello(), &mut wire).unwrap();
     wire.extend_from_slice(&[0x7f, 0x00, 2, 1, 2]); // an unknown kind with two bytes of payload
-    encode(&Message::Cancel(Cancel { fetch: 7 }), &mut wire).unwrap();
+    encode(&Message::Cancel(Cancel { fetch: id(7) }), &mut wire).unwrap();
     wire.extend_from_slice(b"raw");
     for cut in 1..wire.len() {
         let mut reader = MessageReader::new();
@@ -42,7 +48,7 @@ fn messages_are_read_whole_however_the_stream_is_split() {
                 found.push(message);
             }
         }
-        assert_eq!(found, [hello(), Message::Cancel(Cancel { fetch: 7 })]);
+        assert_eq!(found, [hello(), Message::Cancel(Cancel { fetch: id(7) })]);
         assert_eq!(reader.take_rest().as_ref(), b"raw");
     }
 }
@@ -74,18 +80,18 @@ fn repeated_request_headers_cost_a_few_bytes() {
     second[2].1 = b"*/*".to_vec();
     let mut sender = HeaderSets::new();
     let mut receiver = HeaderSets::new();
-    let set = encode_header_set(&first, 1, 0, &sender).unwrap();
-    assert_eq!(decode_header_set(&set, 1, &receiver).unwrap(), first);
-    sender.insert(1, first.clone());
-    receiver.insert(1, first);
-    let set = encode_header_set(&second, 2, 1, &sender).unwrap();
-    assert_eq!(decode_header_set(&set, 2, &receiver).unwrap(), second);
+    let set = encode_header_set(&first, id(1), None, &sender).unwrap();
+    assert_eq!(decode_header_set(&set, id(1), &receiver).unwrap(), first);
+    sender.insert(id(1), first.clone());
+    receiver.insert(id(1), first);
+    let set = encode_header_set(&second, id(2), Some(id(1)), &sender).unwrap();
+    assert_eq!(decode_header_set(&set, id(2), &receiver).unwrap(), second);
     let size = bincode::encode_to_vec(&set, bincode::config::standard())
         .unwrap()
         .len();
     assert!(size <= 12, "{size} bytes");
     assert_eq!(
-        decode_header_set(&set, 2, &HeaderSets::new()),
+        decode_header_set(&set, id(2), &HeaderSets::new()),
         Err(HeaderSetError::UnknownBase)
     );
 }
@@ -94,21 +100,21 @@ fn repeated_request_headers_cost_a_few_bytes() {
 fn sets_and_sections_are_bounded() {
     let mut sets = HeaderSets::new();
     for fetch in 1..1000 {
-        sets.insert(fetch, fields(&[("a", "b")]));
+        sets.insert(id(fetch), fields(&[("a", "b")]));
     }
-    let near = encode_header_set(&fields(&[("a", "b")]), 1000, 990, &sets).unwrap();
+    let near = encode_header_set(&fields(&[("a", "b")]), id(1000), Some(id(990)), &sets).unwrap();
     assert_eq!(
-        decode_header_set(&near, 1000, &sets).unwrap(),
+        decode_header_set(&near, id(1000), &sets).unwrap(),
         fields(&[("a", "b")])
     );
-    let old = encode_header_set(&fields(&[("a", "b")]), 1000, 700, &sets).unwrap();
+    let old = encode_header_set(&fields(&[("a", "b")]), id(1000), Some(id(700)), &sets).unwrap();
     assert_eq!(
-        decode_header_set(&old, 1000, &HeaderSets::new()).unwrap(),
+        decode_header_set(&old, id(1000), &HeaderSets::new()).unwrap(),
         fields(&[("a", "b")])
     );
     let huge = vec![("x".to_owned(), vec![b'x'; 1_000_000])];
     assert_eq!(
-        encode_header_set(&huge, 1, 0, &sets),
+        encode_header_set(&huge, id(1), None, &sets),
         Err(HeaderSetError::TooLarge)
     );
 }
@@ -171,8 +177,9 @@ fn request_headers_take_at_most_these_bytes() {
             19,
         ),
     ];
-    for (id, (url, fields, most)) in (1_u64..).zip(requests) {
-        let coded = encode_request(url, &fields, id, id - 1, &sender).unwrap();
+    let (mut id, mut previous) = (FetchId::FIRST, None);
+    for (url, fields, most) in requests {
+        let coded = encode_request(url, &fields, id, previous, &sender).unwrap();
         let restored = decode_url(coded.url_shared, &coded.url, &coded.headers, id, &receiver).unwrap();
         assert_eq!(restored, url);
         assert_eq!(decode_header_set(&coded.headers, id, &receiver).unwrap(), fields);
@@ -197,31 +204,68 @@ fn request_headers_take_at_most_these_bytes() {
             kind: FetchKind::Object,
             has_body: false,
             held: None,
-            page: 1,
+            page: Some(PageId::of(FetchId::FIRST)),
             manifest: None,
             holding: Vec::new(),
             delivery: Delivery::Any,
-            connection: 0,
+            connection: None,
             client: ClientId::OWNER,
             unpartitioned: false,
-            seen: id - 1,
+            seen: previous,
             resume: None,
         };
         let mut wire = Vec::new();
         encode(&Message::Fetch(fetch), &mut wire).unwrap();
         println!("{url}: {} bytes", wire.len());
         assert!(wire.len() <= most, "{url}: {} bytes", wire.len());
+        (previous, id) = (Some(id), id.next());
     }
+}
+
+#[test]
+fn an_origin_report_of_a_page_takes_few_bytes() {
+    let report = OriginReport {
+        heads: Flow {
+            origin: 9_000,
+            hop: 1_500,
+        },
+        coding: Flow {
+            origin: 60_000,
+            hop: 20_000,
+        },
+        pictures: Flow {
+            origin: 300_000,
+            hop: 40_000,
+        },
+        ..OriginReport::default()
+    };
+    let mut wire = Vec::new();
+    encode(&Message::OriginReport(report), &mut wire).unwrap();
+    assert!(wire.len() <= 28, "{} bytes", wire.len());
+    let mut empty = Vec::new();
+    encode(&Message::OriginReport(OriginReport::default()), &mut empty).unwrap();
+    assert_eq!(empty.len(), 13);
+    let many = OriginReport {
+        unchanged_entries: vec![
+            UnchangedEntry {
+                page: PageId::of(FetchId::new(u64::MAX)),
+                entry: EntryId::new(u32::MAX)
+            };
+            OriginReport::MAX_ENTRIES
+        ],
+        ..OriginReport::default()
+    };
+    assert!(encode(&Message::OriginReport(many), &mut Vec::new()).is_ok());
 }
 
 #[test]
 fn url_prefixes_end_at_character_boundaries() {
     let mut sets = HeaderSets::new();
-    sets.insert_request(1, "http://site.test/\u{e4}".to_owned(), fields(&[("a", "b")]));
+    sets.insert_request(id(1), "http://site.test/\u{e4}".to_owned(), fields(&[("a", "b")]));
     let other = "http://site.test/\u{e5}";
-    let coded = encode_request(other, &fields(&[("a", "b")]), 2, 1, &sets).unwrap();
+    let coded = encode_request(other, &fields(&[("a", "b")]), id(2), Some(id(1)), &sets).unwrap();
     assert_eq!((coded.url_shared, coded.url.as_str()), (17, "\u{e5}"));
-    let decoded = |shared| decode_url(shared, "x", &coded.headers, 2, &sets);
+    let decoded = |shared| decode_url(shared, "x", &coded.headers, id(2), &sets);
     assert_eq!(decoded(18), Err(HeaderSetError::BadIndex), "within a character");
     assert_eq!(decoded(19).unwrap(), "http://site.test/\u{e4}x");
     assert_eq!(decoded(20), Err(HeaderSetError::BadIndex));
@@ -232,42 +276,55 @@ proptest! {
     #[test]
     fn header_sets_round_trip(base in any_fields(), fields in any_fields()) {
         let mut sets = HeaderSets::new();
-        sets.insert(5, base);
-        let set = encode_header_set(&fields, 6, 5, &sets).unwrap();
-        prop_assert_eq!(decode_header_set(&set, 6, &sets).unwrap(), fields);
+        sets.insert(id(5), base);
+        let set = encode_header_set(&fields, id(6), Some(id(5)), &sets).unwrap();
+        prop_assert_eq!(decode_header_set(&set, id(6), &sets).unwrap(), fields);
     }
 
     #[test]
-    fn messages_round_trip(id in any::<u64>(), url in ".{0,60}", status in 200u16..600, base in any_fields()) {
-        let set = encode_header_set(&base, id, 0, &HeaderSets::new()).unwrap();
+    fn messages_round_trip(number in 1..=u64::MAX, url in ".{0,60}", status in 200u16..600, base in any_fields()) {
+        let fetch = id(number);
+        let (page, entry) = (PageId::of(fetch), EntryId::new(7));
+        let set = encode_header_set(&base, fetch, None, &HeaderSets::new()).unwrap();
         let messages = [
             Message::Fetch(Fetch {
-                id, method: Method::Other(url.clone()), url_shared: status, url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
-                has_body: true, page: id, held: Some([3; 32]), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, connection: id,
-                client: ClientId(id), unpartitioned: true, seen: id / 2,
-                resume: Some(Resume { offset: id, validator: Validator::EntityTag(url.clone()) }),
+                id: fetch, method: Method::Other(url.clone()), url_shared: status, url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
+                has_body: true, page: Some(page), held: Some(ContentHash::from_bytes([3; 32])), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, connection: BoundConnectionId::new(number),
+                client: ClientId(number), unpartitioned: true, seen: (number > 1).then(|| id(number / 2)),
+                resume: Some(Resume { offset: number, validator: Validator::EntityTag(url.clone()) }),
             }),
-            Message::Head(Head { fetch: id, status, headers: set, body: BodyPlace::Held, content_hash: None }),
-            Message::Manifest(Manifest { page: id, base: Some([1; 8]) }),
-            Message::Push(Push { page: id, entry: 7 }),
-            Message::Promised(Promised { fetch: id, page: id, entry: 7 }),
-            Message::Want(Want { page: id, entry: 7 }),
-            Message::Ask(Ask { page: id, entries: vec![7, 300] }),
-            Message::Used(Used::new(id, 9, |entry| entry % 2 == 0)),
+            Message::Head(Head { fetch, status, headers: set, body: BodyPlace::Held, content_hash: None }),
+            Message::Manifest(Manifest { page, base: Some([1; 8]) }),
+            Message::Push(Push { page, entry }),
+            Message::Promised(Promised { fetch, page, entry }),
+            Message::Want(Want { page, entry }),
+            Message::Ask(Ask { page, entries: vec![entry, EntryId::new(300)] }),
+            Message::Used(Used::new(page, 9, |entry| entry.number() % 2 == 0)),
             Message::Evicted(Evicted { hashes: vec![[6; 6]; 3] }),
-            Message::Holding(Holding { page: id, hashes: vec![[6; 6]; 3] }),
+            Message::Holding(Holding { page, hashes: vec![[6; 6]; 3] }),
             Message::Preferences(Preferences { images: ImageLevel::Text, ..Preferences::default() }),
             Message::Dictionaries(Dictionaries { set: 300 }),
             Message::Forget(Forget {
-                id: 3,
-                client: Some(9),
+                id: ForgetId::new(3),
+                client: Some(ClientId(9)),
                 site: Some("site.test".to_owned()),
             }),
-            Message::Forgotten(Forgotten { id: 3 }),
+            Message::Forgotten(Forgotten { id: ForgetId::new(3) }),
+            Message::KeyWanted(KeyWanted {}),
+            Message::NewKey(NewKey { key: [9; 32] }),
+            Message::OriginReport(OriginReport {
+                heads: Flow { origin: number, hop: 1 },
+                coding: Flow { origin: 1, hop: number },
+                base: Flow::default(),
+                pictures: Flow { origin: 70_000, hop: 300 },
+                unchanged: number,
+                tunnels: 5,
+                unchanged_entries: vec![UnchangedEntry { page: PageId::of(FetchId::new(number)), entry: EntryId::new(9) }],
+            }),
             Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec![url.clone(), "a.test".to_owned()])),
-            Message::Body(Body { coding: BodyCoding::Brotli, length: Some(id), offset: 0, base: None }),
-            Message::Failed(Failed { fetch: id, reason: FailureReason::TlsExpired, detail: url.clone() }),
-            Message::TunnelOpen(TunnelOpen { id, host: url.clone(), port: status, security: TunnelSecurity::Tls }),
+            Message::Body(Body { coding: BodyCoding::Brotli, length: Some(number), offset: 0, base: None }),
+            Message::Failed(Failed { fetch, reason: FailureReason::TlsExpired, detail: url.clone() }),
+            Message::TunnelOpen(TunnelOpen { id: fetch, host: url.clone(), port: status, security: TunnelSecurity::Tls }),
             Message::Notice(Notice { text: url }),
         ];
         for message in messages {

@@ -24,6 +24,8 @@ pub(super) struct RateMeter {
     pub(super) capacity: f64,
     samples: VecDeque<f64>,
     sampled_at: Timestamp,
+    /// True once an interval contained enough arrivals for a rate.
+    is_measured: bool,
 }
 
 impl RateMeter {
@@ -38,6 +40,7 @@ impl RateMeter {
             capacity,
             samples: VecDeque::new(),
             sampled_at: Timestamp::ZERO,
+            is_measured: false,
         }
     }
 
@@ -77,7 +80,14 @@ impl RateMeter {
         } else {
             self.in_interval / interval
         };
+        self.is_measured |= count(self.arrivals.len()) >= self.parameters.early_arrivals;
         self.max.push(now, self.current, memory);
+    }
+
+    /// True once an interval contained as many arrivals as an early rate needs: the rate of single packets
+    /// says when they were sent, not what the link carries.
+    pub(super) const fn is_measured(&self) -> bool {
+        self.is_measured
     }
 
     /// rmax: the largest r of its window or, if the window is empty, the last r; the capacity before the

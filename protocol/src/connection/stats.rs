@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, Keys, Lifecycle};
+use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle};
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,10 @@ pub enum State {
 /// Counters and estimates of a connection. Bytes include IP and UDP headers (28 bytes a packet).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ConnectionStats {
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time; before the first sample, the profile's or an assumed one.
     pub srtt: Duration,
+    /// Smoothed round-trip time, once there is a sample.
+    pub measured_srtt: Option<Duration>,
     /// Smallest round-trip time of the last half minute or longer.
     pub min_rtt: Option<Duration>,
     /// Granted sending rate.
@@ -31,17 +33,19 @@ pub struct ConnectionStats {
     pub send_credit: ByteCount,
     /// Bytes outstanding.
     pub outstanding: ByteCount,
-    /// Measured rate of the incoming data.
+    /// Rate of the incoming data; before the first arrivals, the profile's or an assumed one.
     pub receive_rate: BitRate,
+    /// Rate of the incoming data, once enough packets have arrived in one interval to measure it.
+    pub measured_receive_rate: Option<BitRate>,
     /// Congestion window W of the incoming data.
     pub window: ByteCount,
     /// Estimated queueing delay of incoming data.
     pub queue_delay: Duration,
-    /// Bytes sent.
+    /// Bytes sent, including all datagrams of the handshake.
     pub bytes_sent: u64,
     /// Bytes received and authenticated.
     pub bytes_received: u64,
-    /// Packets sent.
+    /// Packets sent; a datagram of the handshake counts as one.
     pub packets_sent: u64,
     /// Packets received and authenticated.
     pub packets_received: u64,
@@ -78,11 +82,13 @@ impl Connection {
     pub fn stats(&self) -> ConnectionStats {
         ConnectionStats {
             srtt: self.rtt.smoothed(),
+            measured_srtt: self.rtt.min().map(|_| self.rtt.smoothed()),
             min_rtt: self.rtt.min(),
             send_rate: self.granted.rate.bit_rate(),
             send_credit: ByteCount::new(self.granted.credit),
             outstanding: ByteCount::new(self.sent_packets.outstanding()),
             receive_rate: self.controller.rate(),
+            measured_receive_rate: self.controller.measured_rate(),
             window: self.controller.window(),
             queue_delay: self.controller.queue(),
             spurious: self.gaps.spurious(),
@@ -97,6 +103,24 @@ impl Connection {
             bookkeeping: (self.sent_packets.len(), self.gaps.count()),
             ..self.stats
         }
+    }
+
+    /// Counts an INIT or a RESP that the endpoint sends in a datagram of its own.
+    pub(crate) const fn count_handshake_sent(&mut self, len: usize) {
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += len as u64 + IP_UDP_HEADERS;
+    }
+
+    /// Counts the bytes of a RESP that precedes a short packet in its datagram.
+    pub(crate) const fn count_resp_sent_ahead(&mut self, len: usize) {
+        self.stats.bytes_sent += len as u64;
+    }
+
+    /// Counts the bytes of an authenticated handshake message; `datagram` is the number of datagrams that
+    /// contain nothing else.
+    pub(crate) const fn count_handshake_received(&mut self, len: usize, datagrams: u64) {
+        self.stats.packets_received += datagrams;
+        self.stats.bytes_received += len as u64 + IP_UDP_HEADERS * datagrams;
     }
 
     /// State of the connection.

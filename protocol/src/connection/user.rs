@@ -150,6 +150,12 @@ impl Connection {
         self.close_with(now, error, reason.to_owned(), CloseReason::Local { error });
     }
 
+    /// Closes the session because the device opened a newer one (gateway).
+    pub(crate) fn replace(&mut self, now: Timestamp, error: u64) {
+        let reason = "another agent opened a session with this device's key".to_owned();
+        self.close_with(now, error, reason, CloseReason::Replaced);
+    }
+
     /// Exporter secret (transport.md section 3.3), once the handshake is complete.
     pub fn exporter(&self) -> Option<[u8; 32]> {
         match &self.keys {

@@ -95,6 +95,15 @@ impl EpochKeys {
     }
 }
 
+/// Start of the hour in which the gateway's clock was when it minted a token, which shows an agent that its
+/// own clock is wrong; `None` if the expiry is shorter than a lifetime. The tag is not checked: only a token
+/// from an authenticated message says anything.
+pub fn minted_hour(token: &[u8; TOKEN_LEN]) -> Option<UnixTime> {
+    let [.., a, b, c, d] = token.first_chunk::<12>().copied()?;
+    let expiry = Duration::from_secs(u64::from(u32::from_be_bytes([a, b, c, d])) * HOUR);
+    expiry.checked_sub(LIFETIME).map(UnixTime::new)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +145,17 @@ mod tests {
             key: [9; 32],
         };
         assert_eq!(restarted.check(&token, at(1)).map(|valid| valid.epoch), Ok(3));
+    }
+
+    #[test]
+    fn a_token_shows_the_hour_of_the_gateways_clock() {
+        let now = UnixTime::new(Duration::from_secs(1_800_000_000));
+        let token = keys().mint(&DEVICE, [1; 4], now + LIFETIME);
+        let hour = minted_hour(&token).unwrap().since_epoch().as_secs();
+        assert_eq!(hour, 1_800_000_000);
+        let later = keys().mint(&DEVICE, [1; 4], now + LIFETIME + Duration::from_secs(HOUR - 1));
+        assert_eq!(minted_hour(&later), minted_hour(&token));
+        assert_eq!(minted_hour(&[0; TOKEN_LEN]), None);
     }
 
     proptest! {

@@ -116,6 +116,7 @@ impl Endpoint {
         match gateway.devices.get(&knock.device) {
             None => return Err(Refusal::UnknownDevice),
             Some(DeviceStatus::Revoked) => return Err(Refusal::Revoked),
+            Some(DeviceStatus::Expired) => return Err(Refusal::Expired),
             Some(DeviceStatus::Admitted) => {}
         }
         let half_open = |handle: &ConnectionHandle| {
@@ -208,6 +209,7 @@ impl Endpoint {
             validation,
             now,
         );
+        connection.count_handshake_received(knock.datagram_len, 1);
         connection.set_challenge_secret(challenge_secret);
         if outcome == EarlyOutcome::Accepted {
             connection.handle_init_frames(now, knock.payload.stamp, knock.payload.frames);
@@ -246,6 +248,7 @@ impl Endpoint {
         let (resp, _) = finish(responder, knock.agent_index, &RespPayload::Refused(refusal));
         if let Role::Gateway(gateway) = &mut self.role {
             gateway.answered.insert(knock.hash, resp.clone(), knock.now);
+            gateway.note_refusal(knock.device, refusal);
         }
         self.counters.refused += 1;
         self.answer(knock.remote, resp);

@@ -144,6 +144,7 @@ impl Endpoint {
     }
 
     pub(super) fn handle_resp(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
+        let datagram_len = datagram.len();
         let Ok((resp, resp_len)) = Resp::parse(datagram) else {
             self.counters.malformed += 1;
             return;
@@ -161,6 +162,8 @@ impl Endpoint {
                 self.counters.bad_handshake += 1;
                 return;
             };
+            let datagrams = u64::from(resp_len == datagram_len);
+            session.connection.count_handshake_received(resp_len, datagrams);
             let decoded = RespPayload::decode(&payload);
             match decoded {
                 Ok(RespPayload::Accepted(acceptance)) => {

@@ -40,6 +40,8 @@ pub enum DeviceStatus {
     Admitted,
     /// The device may no longer open sessions.
     Revoked,
+    /// No agent used the device's invite in time.
+    Expired,
 }
 
 /// Target of an agent's session.

@@ -83,6 +83,9 @@ impl fmt::Display for CloseReason {
             Self::Refused(Refusal::TooManySessions) => {
                 f.write_str("the gateway has too many sessions; try again later")
             }
+            Self::Refused(Refusal::Expired) => {
+                f.write_str("the invite was not used in time and has expired; this device needs a new invite")
+            }
             Self::VersionMismatch(versions) => write!(
                 f,
                 "the gateway speaks transport versions {versions:?}, this program version {}; update the older one",

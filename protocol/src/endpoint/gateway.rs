@@ -1,6 +1,6 @@
 //! State of a gateway: devices, their stamps, the indices of their sessions.
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
 };
 
@@ -9,7 +9,7 @@ use rand_core::Rng;
 
 use super::{
     CloseReason, ConnectionHandle, DeviceStatus, Endpoint, GatewayEndpointConfig, Role, Token,
-    rate_limit::{KeyedLimit, Limit, Rate},
+    rate_limit::{KeyedTokenBuckets, TokenBucket, TokenRate},
     resp_cache::RespCache,
     session::{Phase, Session},
     stateless::StatelessLimits,
@@ -19,18 +19,23 @@ use crate::{
         EpochKeys, Mac1Key, ResetKey,
         token::{LIFETIME, ValidToken},
     },
-    wire::{KeySpace, ReceiverIndex, ShortHeader},
+    wire::{KeySpace, ReceiverIndex, Refusal, ShortHeader},
 };
 
 /// Rate of INITs without a valid token from one address.
-const PER_ADDRESS: Rate = Rate::new(20, 5);
+const PER_ADDRESS: TokenRate = TokenRate::new(20, 5);
 /// Rate of INITs without a valid token from all addresses.
-const WITHOUT_TOKEN: Rate = Rate::new(500, 100);
+const WITHOUT_TOKEN: TokenRate = TokenRate::new(500, 100);
 /// Rate of INITs with one token: an agent sends one in 3 s, and a token observed on the path permits no more
 /// work than no token.
-const PER_TOKEN: Rate = Rate::new(20, 5);
+const PER_TOKEN: TokenRate = TokenRate::new(20, 5);
+/// Maximum number of refusals that wait to be reported; further ones are only counted. The owner takes them
+/// after each batch of datagrams.
+const MAX_REFUSALS: usize = 64;
 /// Error code of CLOSE for a revoked device.
 const ERROR_REVOKED: u64 = 4;
+/// Error code of CLOSE for a session that a newer one of its device replaces.
+const ERROR_REPLACED: u64 = 6;
 
 pub(super) struct GatewayRole {
     pub(super) mac1: Mac1Key,
@@ -44,11 +49,13 @@ pub(super) struct GatewayRole {
     pub(super) indices: BTreeMap<u32, ConnectionHandle>,
     pub(super) early_indices: BTreeMap<u32, ConnectionHandle>,
     pub(super) answered: RespCache,
-    pub(super) per_address: KeyedLimit,
-    pub(super) per_token: KeyedLimit,
-    pub(super) without_token: Limit,
+    pub(super) per_address: KeyedTokenBuckets,
+    pub(super) per_token: KeyedTokenBuckets,
+    pub(super) without_token: TokenBucket,
     pub(super) stateless: StatelessLimits,
     pub(super) reset: ResetKey,
+    /// Refused devices, for the operator.
+    refusals: VecDeque<(PublicKey, Refusal)>,
 }
 
 impl GatewayRole {
@@ -63,11 +70,18 @@ impl GatewayRole {
             indices: BTreeMap::new(),
             early_indices: BTreeMap::new(),
             answered: RespCache::default(),
-            per_address: KeyedLimit::new(PER_ADDRESS, hash_key),
-            per_token: KeyedLimit::new(PER_TOKEN, hash_key),
-            without_token: Limit::new(WITHOUT_TOKEN),
+            per_address: KeyedTokenBuckets::new(PER_ADDRESS, hash_key),
+            per_token: KeyedTokenBuckets::new(PER_TOKEN, hash_key),
+            without_token: TokenBucket::new(WITHOUT_TOKEN),
             stateless: StatelessLimits::new(hash_key),
             reset: config.reset_key.clone(),
+            refusals: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn note_refusal(&mut self, device: PublicKey, refusal: Refusal) {
+        if self.refusals.len() < MAX_REFUSALS {
+            self.refusals.push_back((device, refusal));
         }
     }
 
@@ -130,6 +144,24 @@ impl Endpoint {
         }
     }
 
+    /// Returns the next device that was refused a session (gateway), and the reason. The device has proved that
+    /// it has the key.
+    pub fn poll_refusal(&mut self) -> Option<(PublicKey, Refusal)> {
+        match &mut self.role {
+            Role::Gateway(gateway) => gateway.refusals.pop_front(),
+            Role::Agent(_) => None,
+        }
+    }
+
+    /// Sets the limits of concurrent sessions, and of the streams that the peer of a session opened from now on
+    /// may have open (gateway). Open sessions keep their limit of streams and stay open.
+    pub fn set_limits(&mut self, max_sessions: usize, max_streams: u64) {
+        if let Role::Gateway(gateway) = &mut self.role {
+            gateway.max_sessions = max_sessions;
+            self.transport.max_streams = max_streams;
+        }
+    }
+
     /// Creates a token for an invite of `device` (gateway); `None` at an agent.
     pub fn mint_token(&mut self, now: Timestamp, device: PublicKey) -> Option<Token> {
         let random = self.rng.next_u32().to_be_bytes();
@@ -141,8 +173,9 @@ impl Endpoint {
     }
 
     /// Handles the first packet under the full keys: the session is open, early data ends, and the device's
-    /// older sessions are dropped.
-    pub(super) fn confirm(&mut self, handle: ConnectionHandle) {
+    /// older sessions end. An agent learns from CLOSE that another agent opened the newer session: an agent
+    /// that opens another session closes its earlier one itself.
+    pub(super) fn confirm(&mut self, now: Timestamp, handle: ConnectionHandle) {
         let (Some(session), Role::Gateway(gateway)) = (self.sessions.get_mut(&handle), &mut self.role) else {
             return;
         };
@@ -163,7 +196,18 @@ impl Endpoint {
             **other != handle && accepted.is_some_and(|accepted| accepted.stamp <= stamp)
         });
         for older in older.copied().collect::<Vec<_>>() {
-            self.drop_session(older, Some(CloseReason::Replaced));
+            let is_half_open = |session: &Session| {
+                session
+                    .accepted()
+                    .is_some_and(|accepted| accepted.half_open_until.is_some())
+            };
+            match self.sessions.get_mut(&older) {
+                Some(session) if !is_half_open(session) => {
+                    session.connection.replace(now, ERROR_REPLACED);
+                    self.touch(older);
+                }
+                Some(_) | None => self.drop_session(older, Some(CloseReason::Replaced)),
+            }
         }
     }
 }

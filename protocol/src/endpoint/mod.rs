@@ -198,7 +198,7 @@ impl Endpoint {
         session
             .connection
             .handle_short(now, remote, header, header_len, datagram);
-        self.confirm(handle);
+        self.confirm(now, handle);
         self.touch(handle);
     }
 
@@ -291,13 +291,21 @@ impl Endpoint {
         self.write_init(now, handle, buf);
         let session = self.sessions.get_mut(&handle)?;
         if !buf.is_empty() {
+            session.connection.count_handshake_sent(buf.len());
             return session.init_sent(now);
         }
         if !session.is_started() {
             return None;
         }
         let resp_to = session.take_resp(buf);
-        session.connection.poll_transmit(now, buf).or(resp_to)
+        let resp_len = buf.len();
+        let remote = session.connection.poll_transmit(now, buf).or(resp_to);
+        if resp_to.is_some() && buf.len() == resp_len {
+            session.connection.count_handshake_sent(resp_len);
+        } else {
+            session.connection.count_resp_sent_ahead(resp_len);
+        }
+        remote
     }
 
     /// Returns the next event.

@@ -9,12 +9,12 @@ use longhaul_types::Timestamp;
 /// A rate with a burst, implemented as the generic cell rate algorithm (ITU-T I.371): one timestamp per
 /// bucket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
+pub(super) struct TokenRate {
     interval: Duration,
     burst: u32,
 }
 
-impl Rate {
+impl TokenRate {
     /// Creates a rate of `per_second` with a burst of `burst`; both are at least 1.
     pub(super) const fn new(per_second: u32, burst: u32) -> Self {
         Self {
@@ -36,13 +36,13 @@ impl Rate {
 
 /// A single bucket.
 #[derive(Debug)]
-pub(super) struct Limit {
-    rate: Rate,
+pub(super) struct TokenBucket {
+    rate: TokenRate,
     next: Timestamp,
 }
 
-impl Limit {
-    pub(super) const fn new(rate: Rate) -> Self {
+impl TokenBucket {
+    pub(super) const fn new(rate: TokenRate) -> Self {
         Self {
             rate,
             next: Timestamp::ZERO,
@@ -56,16 +56,16 @@ impl Limit {
 
 /// Buckets by key in a table of fixed size: colliding keys share a bucket. An attacker does not know which
 /// keys collide, and the common limit of all addresses bounds a flood from many addresses anyway.
-pub(super) struct KeyedLimit {
-    rate: Rate,
+pub(super) struct KeyedTokenBuckets {
+    rate: TokenRate,
     hash_key: [u8; 32],
     next: Box<[Timestamp; Self::BUCKETS]>,
 }
 
-impl KeyedLimit {
+impl KeyedTokenBuckets {
     const BUCKETS: usize = 4096;
 
-    pub(super) fn new(rate: Rate, hash_key: [u8; 32]) -> Self {
+    pub(super) fn new(rate: TokenRate, hash_key: [u8; 32]) -> Self {
         Self {
             rate,
             hash_key,
@@ -80,7 +80,7 @@ impl KeyedLimit {
         self.rate.take(&mut self.next[slot], now)
     }
 
-    /// Like [`KeyedLimit::take`], with the address as key. An IPv6 /64 counts as one address, because one
+    /// Like [`KeyedTokenBuckets::take`], with the address as key. An IPv6 /64 counts as one address, because one
     /// host can use all of it.
     pub(super) fn take_address(&mut self, address: SocketAddr, now: Timestamp) -> bool {
         match address.ip().to_canonical() {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_followed_by_the_rate() {
-        let mut limit = Limit::new(Rate::new(20, 5));
+        let mut limit = TokenBucket::new(TokenRate::new(20, 5));
         assert_eq!((0..100).filter(|_| limit.take(at(1000))).count(), 5);
         assert!(!limit.take(at(1049)));
         assert!(limit.take(at(1050)));
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn addresses_have_their_own_buckets() {
-        let mut limit = KeyedLimit::new(Rate::new(1, 1), [1; 32]);
+        let mut limit = KeyedTokenBuckets::new(TokenRate::new(1, 1), [1; 32]);
         assert!(limit.take_address("192.0.2.1:1".parse().unwrap(), at(0)));
         assert!(!limit.take_address("192.0.2.1:2".parse().unwrap(), at(0)));
         assert!(limit.take_address("192.0.2.2:1".parse().unwrap(), at(0)));

@@ -5,25 +5,25 @@ use longhaul_types::Timestamp;
 
 use super::{
     Endpoint, Role,
-    rate_limit::{KeyedLimit, Limit, Rate},
+    rate_limit::{KeyedTokenBuckets, TokenBucket, TokenRate},
 };
 use crate::wire::{ReceiverIndex, Reset, VERSION, Versions};
 
 /// Rate of RESETs and VERSIONS to one address.
-const PER_ADDRESS: Rate = Rate::new(2, 3);
+const PER_ADDRESS: TokenRate = TokenRate::new(2, 3);
 /// Total rate of RESETs and VERSIONS: after a restart, 10,000 agents get a RESET within a minute.
-const IN_ALL: Rate = Rate::new(200, 200);
+const IN_ALL: TokenRate = TokenRate::new(200, 200);
 
 pub(super) struct StatelessLimits {
-    per_address: KeyedLimit,
-    in_all: Limit,
+    per_address: KeyedTokenBuckets,
+    in_all: TokenBucket,
 }
 
 impl StatelessLimits {
     pub(super) fn new(hash_key: [u8; 32]) -> Self {
         Self {
-            per_address: KeyedLimit::new(PER_ADDRESS, hash_key),
-            in_all: Limit::new(IN_ALL),
+            per_address: KeyedTokenBuckets::new(PER_ADDRESS, hash_key),
+            in_all: TokenBucket::new(IN_ALL),
         }
     }
 

@@ -89,6 +89,8 @@ pub enum Refusal {
     Revoked,
     /// The gateway has its maximum number of sessions.
     TooManySessions,
+    /// No agent used the invite before it expired.
+    Expired,
 }
 
 /// Outcome of the early data.
@@ -138,6 +140,7 @@ impl RespPayload {
             Refusal::UnknownDevice => 1,
             Refusal::Revoked => 2,
             Refusal::TooManySessions => 3,
+            Refusal::Expired => 4,
         });
         out.resize(out.len() + REFUSAL_PADDING, 0);
     }
@@ -153,6 +156,7 @@ impl RespPayload {
             1 => Self::Refused(Refusal::UnknownDevice),
             2 => Self::Refused(Refusal::Revoked),
             3 => Self::Refused(Refusal::TooManySessions),
+            4 => Self::Refused(Refusal::Expired),
             _ => return Err(RespError::Status),
         })
     }

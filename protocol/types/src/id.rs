@@ -6,10 +6,6 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// A `Fetch` or `TunnelOpen` of one session, numbered in ascending order by the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FetchId(pub u64);
-
 /// A client of an agent: an operating-system user, or a proxy credential.
 ///
 /// Zero is the user who runs the agent. Other numbers only identify requests of the same client.
@@ -56,12 +52,6 @@ impl fmt::Debug for DeviceId {
 }
 
 impl fmt::Display for StreamId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-impl fmt::Display for FetchId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

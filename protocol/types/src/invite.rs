@@ -53,13 +53,7 @@ impl Invite {
         device: SecretKey,
         token: [u8; 32],
     ) -> Result<Self, ParseInviteError> {
-        let valid = address.len() <= MAX_ADDRESS
-            && address.is_ascii()
-            && !address.contains(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
-            && address.rsplit_once(':').is_some_and(|(host, port)| {
-                !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
-            });
-        if valid {
+        if Self::is_address(&address) {
             Ok(Self {
                 address,
                 gateway,
@@ -69,6 +63,16 @@ impl Invite {
         } else {
             Err(ParseInviteError::Address)
         }
+    }
+
+    /// Returns true if an invite can contain this address: it is `HOST:PORT`.
+    pub fn is_address(address: &str) -> bool {
+        address.len() <= MAX_ADDRESS
+            && address.is_ascii()
+            && !address.contains(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
+            && address.rsplit_once(':').is_some_and(|(host, port)| {
+                !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
+            })
     }
 
     /// Address of the gateway, `HOST:PORT`.
@@ -86,6 +90,15 @@ impl Invite {
     /// First token.
     pub fn token(&self) -> &[u8; 32] {
         &self.token
+    }
+
+    /// The same invite with another key of the device, which replaced the key of a one-time invite.
+    #[must_use]
+    pub fn with_device(&self, device: SecretKey) -> Self {
+        Self {
+            device,
+            ..self.clone()
+        }
     }
 
     /// The line to paste. It contains the device's secret.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod error_text;
 mod hash;
 mod id;
 mod invite;
@@ -14,9 +15,11 @@ mod priority;
 mod time;
 mod units;
 pub mod varint;
+mod version;
 
+pub use error_text::error_text;
 pub use hash::{ContentHash, ParseHashError};
-pub use id::{ClientId, DeviceId, FetchId, StreamId};
+pub use id::{ClientId, DeviceId, StreamId};
 pub use invite::{Invite, ParseInviteError};
 pub use key::{ParseKeyError, PublicKey, SecretKey};
 pub use link::{LinkProfile, ParseLinkError};
@@ -24,3 +27,4 @@ pub use pii::Pii;
 pub use priority::Priority;
 pub use time::{Timestamp, UnixTime};
 pub use units::{BitRate, ByteCount, ParseUnitError, parse_duration};
+pub use version::version_text;

@@ -5,15 +5,12 @@
 //! for the page's own partition.
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use longhaul_cache::{Cache, MAX_HELD, Partition, PartitionLabel};
-use longhaul_session::{MirrorState, ShortHash, short_hash};
+use longhaul_session::{CacheStateId, MirrorState, ShortHash, short_hash};
 use longhaul_types::{ContentHash, PublicKey};
 use tokio::{sync::watch, time::timeout};
 
@@ -30,7 +27,7 @@ pub struct Mirror {
     cache: Option<Cache>,
     device: PublicKey,
     /// Cache state of the agent.
-    state: AtomicU64,
+    state: Mutex<Option<CacheStateId>>,
     held: Mutex<Held>,
     opened: watch::Sender<Option<MirrorState>>,
 }
@@ -44,7 +41,7 @@ impl Mirror {
         Self {
             cache,
             device,
-            state: AtomicU64::new(0),
+            state: Mutex::default(),
             held: Mutex::default(),
             opened: watch::Sender::new(None),
         }
@@ -52,27 +49,29 @@ impl Mirror {
 
     /// Returns true if the agent has no cache, or has not sent its cache state.
     fn keeps_nothing(&self) -> bool {
-        self.state.load(Relaxed) == 0
+        self.state().is_none()
     }
 
-    /// Loads the mirror for the cache state of the agent's `Hello`; state 0 is an agent without a cache.
-    pub async fn open(&self, state: u64) -> MirrorState {
-        self.state.store(state, Relaxed);
+    /// Loads the mirror for the cache state of the agent's `Hello`; `None` is an agent without a cache.
+    pub async fn open(&self, state: Option<CacheStateId>) -> MirrorState {
+        *self.state() = state;
         let known = match &self.cache {
-            Some(cache) if state != 0 => cache.mirror(self.device).await,
+            Some(cache) if state.is_some() => cache.mirror(self.device).await,
             // The agent holds nothing, or the gateway has no cache.
             Some(_) | None => None,
         };
         let agreed = match known {
-            Some(mirror) if mirror.state == state => {
+            Some(mirror) if Some(mirror.state) == state.map(CacheStateId::number) => {
                 self.lock().extend(held(&mirror.held));
                 MirrorState::Agreed
             }
             Some(_) | None => {
                 if let Some(cache) = &self.cache {
-                    cache.mirror_reset(self.device, state).await;
+                    // The cache stores 0 for an agent without a cache.
+                    let number = state.map_or(0, CacheStateId::number);
+                    cache.mirror_reset(self.device, number).await;
                 }
-                if state == 0 {
+                if state.is_none() {
                     MirrorState::Agreed
                 } else {
                     MirrorState::Unknown
@@ -166,6 +165,10 @@ impl Mirror {
         }
     }
 
+    fn state(&self) -> MutexGuard<'_, Option<CacheStateId>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Held> {
         // The map is consistent between any two calls.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
@@ -186,7 +189,7 @@ mod tests {
     use longhaul_cache::CacheConfig;
     use longhaul_http::request_context::CredentialsSecret;
     use longhaul_types::{ByteCount, ClientId, SecretKey};
-    use longhaul_webcache::Asker;
+    use longhaul_webcache::RequesterIdentity;
 
     use super::*;
 
@@ -195,8 +198,8 @@ mod tests {
         let headers = HeaderMap::from_iter([(http::header::REFERER, site.parse().unwrap())]);
         let secret = CredentialsSecret::derived_from(&[7]);
         let who = (device, ClientId(client));
-        let asker = Asker::of(who, &secret, &Method::GET, "http://x.test/", &headers);
-        asker.partition().unwrap()
+        let identity = RequesterIdentity::of(who, &secret, &Method::GET, "http://x.test/", &headers);
+        identity.partition().unwrap()
     }
 
     fn mirror(cache: &Cache) -> Mirror {
@@ -214,7 +217,7 @@ mod tests {
         let cache = Cache::open(config, 1).unwrap().cache;
         let [a, b, c] = [b"a", b"b", b"c"].map(|body| ContentHash::of(body));
         let first = mirror(&cache);
-        assert_eq!(first.open(5).await, MirrorState::Unknown);
+        assert_eq!(first.open(CacheStateId::new(5)).await, MirrorState::Unknown);
         let site = partition(0, "http://a.test/");
         let (site, others) = (
             Some(&site),
@@ -232,16 +235,16 @@ mod tests {
         assert!(!first.holds(site, &b) && !first.holds(Some(&others[0]), &b));
 
         let second = mirror(&cache);
-        assert_eq!(second.open(5).await, MirrorState::Agreed);
+        assert_eq!(second.open(CacheStateId::new(5)).await, MirrorState::Agreed);
         second.ready().await;
         assert!(second.holds(site, &a) && !second.holds(site, &b));
         assert!(!second.holds(Some(&others[0]), &a) && !second.holds(Some(&others[1]), &a));
 
         let reset = mirror(&cache);
-        assert_eq!(reset.open(6).await, MirrorState::Unknown);
+        assert_eq!(reset.open(CacheStateId::new(6)).await, MirrorState::Unknown);
         assert!(!reset.holds(site, &a));
         let empty = mirror(&cache);
-        assert_eq!(empty.open(0).await, MirrorState::Agreed);
+        assert_eq!(empty.open(CacheStateId::new(0)).await, MirrorState::Agreed);
         empty.add(site, vec![a]).await;
         assert!(!empty.holds(site, &a));
     }

@@ -247,7 +247,9 @@ mod tests {
         for length in [100, body.len()] {
             let traits = session.traits(Some("text/html"), Some(length as u64), link);
             let candidates = DeltaCandidates::default();
-            let pipeline = session.whole(None, Audience::Asker, traits, candidates).await;
+            let pipeline = session
+                .whole(None, Audience::RequestingDevice, traits, candidates)
+                .await;
             assert_eq!(pipeline.coding(), None);
             let (coding, wire) = encode(pipeline, &body[..length]).await.unwrap();
             assert_eq!(coding, BodyCoding::Brotli);

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Sleep, sleep};
 
-use crate::{classify::body_failure, error::Fault, host_scheduler::Turn, pool::StreamGuard};
+use crate::{classify::body_failure, error::Fault, host_scheduler::RequestPermit, pool::StreamGuard};
 
 /// Premature end of a response body. The data received before the error is valid, but the response is
 /// incomplete: a proxy must not end the relayed body cleanly.
@@ -56,9 +56,9 @@ pub struct OriginBody {
 
 /// Resources that an HTTP/2 request holds until its response has ended.
 pub(crate) struct InUse {
-    /// Dropped before the turn, so that the request that gets the turn finds the connection.
+    /// Dropped before the permit, so that the request that gets the permit finds the connection.
     pub(crate) _stream: StreamGuard,
-    pub(crate) _turn: Turn,
+    pub(crate) _permit: RequestPermit,
 }
 
 impl OriginBody {

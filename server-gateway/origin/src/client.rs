@@ -19,11 +19,11 @@ use tracing::debug;
 use crate::{
     body::{InUse, OriginBody},
     classify::request_failure,
-    config::{Limits, OriginConfig, OriginConfigError, Timeouts},
-    connection::{Connection, Opened, SendError, open_http},
+    config::{Limits, OriginConfig, OriginConfigError},
+    connection::{Connection, NewConnection, SendError, open_http},
     connector::Connector,
     error::{BadUrl, FetchError},
-    host_scheduler::{HostSchedulers, Turn},
+    host_scheduler::{HostSchedulers, RequestPermit},
     owner::{ConnectionOwner, RequestProperties},
     pool::{Pool, PoolRules, Sharing},
     shares::Slot,
@@ -44,7 +44,7 @@ struct Inner {
     pool: Arc<Pool>,
     connector: Arc<Connector>,
     limits: Limits,
-    timeouts: Timeouts,
+    pool_idle: Duration,
     stats: Arc<OriginStats>,
     /// Key of the hashes of credentials.
     secret: RandomState,
@@ -69,19 +69,20 @@ impl OriginClient {
     pub fn new(config: OriginConfig) -> Result<Self, OriginConfigError> {
         let stats = Arc::new(OriginStats::default());
         let schedulers = Arc::new(HostSchedulers::new(config.limits, &config.timeouts));
-        let connector = Arc::new(Connector::new(&config, Arc::clone(&stats))?);
         let rules = PoolRules {
             sharing: Sharing::ByOwnership,
             idle_per_host: config.limits.idle_per_host,
             idle: config.timeouts.pool_idle,
             streams: config.limits.streams_per_host,
         };
+        let (limits, timeouts) = (config.limits, config.timeouts);
+        let connector = Arc::new(Connector::new(config, Arc::clone(&stats))?);
         Ok(Self(Inner {
-            pool: Pool::new(rules, Arc::clone(&schedulers), Arc::clone(connector.slots())),
+            pool: Pool::new(rules, Arc::clone(&schedulers), &connector),
             schedulers,
             connector,
-            limits: config.limits,
-            timeouts: config.timeouts,
+            limits,
+            pool_idle: timeouts.pool_idle,
             stats,
             secret: RandomState::new(),
         }))
@@ -97,16 +98,15 @@ impl OriginClient {
         let rules = PoolRules {
             sharing: Sharing::OneUser,
             idle_per_host: 1,
-            idle: inner.timeouts.pool_idle,
+            idle: inner.pool_idle,
             streams: inner.limits.streams_per_host,
         };
-        let (schedulers, slots) = (Arc::clone(&inner.schedulers), Arc::clone(inner.connector.slots()));
         Self(Inner {
-            pool: Pool::new(rules, schedulers, slots),
+            pool: Pool::new(rules, Arc::clone(&inner.schedulers), &inner.connector),
             schedulers: Arc::clone(&inner.schedulers),
             connector: Arc::clone(&inner.connector),
             limits: inner.limits,
-            timeouts: inner.timeouts,
+            pool_idle: inner.pool_idle,
             stats: Arc::clone(&inner.stats),
             secret: inner.secret.clone(),
         })
@@ -114,7 +114,20 @@ impl OriginClient {
 
     /// Time for which the client keeps idle connections.
     pub fn pool_idle(&self) -> Duration {
-        self.0.timeouts.pool_idle
+        self.0.pool_idle
+    }
+
+    /// Replaces the settings of this client and its clones, except [`Limits`], `connect` for the wait for a
+    /// connection, and `pool_idle`. They apply to requests and connections that begin from now on. A pooled
+    /// connection that was opened by other rules (guard, `resolve`, certificates) carries no further request.
+    ///
+    /// # Errors
+    /// As [`OriginClient::new`]; then nothing changes.
+    pub fn reconfigure(&self, config: OriginConfig) -> Result<(), OriginConfigError> {
+        let host_wait = config.timeouts.host_wait;
+        self.0.connector.reconfigure(config)?;
+        self.0.schedulers.set_wait(host_wait);
+        Ok(())
     }
 
     /// Sends one request for `owner` and returns the response when its head has arrived; 1xx responses are
@@ -147,12 +160,12 @@ impl OriginClient {
         let target = Target::of(&parts.uri)?;
         let parts = outgoing(&target, parts)?;
         let properties = RequestProperties::of(owner, &target, &parts, !body.is_end_stream(), &inner.secret);
-        let mut turn = inner.schedulers.enter(&target, owner).await?;
+        let mut permit = inner.schedulers.enter(&target, owner).await?;
 
         let replay = (parts.method.is_idempotent() && body.is_end_stream()).then(|| parts.clone());
         let request = Request::from_parts(parts, Upload::new(body));
-        let failure = match inner.send(&target, &properties, request, &mut turn).await {
-            Ok(answer) => return inner.receive(answer, &target, turn),
+        let failure = match inner.send(&target, &properties, request, &mut permit).await {
+            Ok(answer) => return inner.receive(answer, &target, permit),
             Err(failure) => failure,
         };
         let (Some(parts), true) = (replay, failure.lost_with_pooled_connection) else {
@@ -164,10 +177,10 @@ impl OriginClient {
         // Not a pooled connection: the pool may have lost all its connections at once.
         let connection = inner.fresh(&target, &properties).await?;
         let answer = inner
-            .send_on(connection, &target, request, &mut turn)
+            .send_on(connection, &target, request, &mut permit)
             .await
             .map_err(|failure| failure.settled().error)?;
-        inner.receive(answer, &target, turn)
+        inner.receive(answer, &target, permit)
     }
 
     /// Opens a TCP connection for a tunnel. `[fetch] resolve`, DNS, address guard, Happy Eyeballs and connect
@@ -257,12 +270,12 @@ impl Inner {
         target: &Target,
         properties: &RequestProperties,
         mut request: Request<Upload>,
-        turn: &mut Turn,
+        permit: &mut RequestPermit,
     ) -> Result<Answer, SendFailure> {
         loop {
             let connection = self.connection(target, properties).await?;
             let was_reused = connection.is_reused();
-            match self.send_on(connection, target, request, turn).await {
+            match self.send_on(connection, target, request, permit).await {
                 Ok(answer) => return Ok(answer),
                 Err(Unanswered::Unsent(unsent, _)) if was_reused => request = *unsent,
                 Err(failure) => return Err(failure.settled()),
@@ -293,8 +306,8 @@ impl Inner {
                 // The connection that is being opened serves the next request.
                 let (this, target, owner) = (self.clone(), target.clone(), properties.owner);
                 tokio::spawn(async move {
-                    if let Ok((opened, slot)) = opening.await {
-                        this.pool.opened(&target, opened, slot, owner, None);
+                    if let Ok(new) = opening.await {
+                        this.pool.opened(&target, new, owner, None);
                     }
                 });
                 Ok(found)
@@ -312,23 +325,25 @@ impl Inner {
     fn use_for(
         &self,
         target: &Target,
-        (opened, slot): (Opened, Arc<Slot<ConnectionOwner>>),
+        new: NewConnection,
         properties: &RequestProperties,
     ) -> Result<Connection, FetchError> {
-        let connection = self
-            .pool
-            .opened(target, opened, slot, properties.owner, Some(properties));
+        let connection = self.pool.opened(target, new, properties.owner, Some(properties));
         connection.ok_or(FetchError::Cancelled)
     }
 
-    async fn open(
-        self,
-        target: Target,
-        owner: ConnectionOwner,
-    ) -> Result<(Opened, Arc<Slot<ConnectionOwner>>), FetchError> {
+    async fn open(self, target: Target, owner: ConnectionOwner) -> Result<NewConnection, FetchError> {
         let slot = Arc::new(self.slot(owner).await?);
-        let stream = self.connector.connect(&target, owner, Arc::clone(&slot)).await?;
-        Ok((open_http(stream, &self.limits).await?, slot))
+        let rules = self.connector.rules();
+        let stream = self
+            .connector
+            .connect(&rules, &target, owner, Arc::clone(&slot))
+            .await?;
+        Ok(NewConnection {
+            opened: open_http(stream, &self.limits).await?,
+            slot,
+            generation: rules.generation,
+        })
     }
 
     /// Returns a connection slot; if none is free, closes an idle connection first.
@@ -345,16 +360,17 @@ impl Inner {
         mut connection: Connection,
         target: &Target,
         request: Request<Upload>,
-        turn: &mut Turn,
+        permit: &mut RequestPermit,
     ) -> Result<Answer, Unanswered> {
-        turn.connected(connection.is_h2());
+        permit.connected(connection.is_h2());
         let was_reused = connection.is_reused();
         let watch = request.body().watch();
         watch.start();
+        let response_head = self.connector.rules().timeouts().response_head;
         let sent = tokio::select! {
             biased;
             sent = connection.send(target, request) => sent,
-            () = watch.stalled(self.timeouts.response_head) => {
+            () = watch.stalled(response_head) => {
                 return Err(Unanswered::Failed(FetchError::ResponseTimeout.into()));
             }
         };
@@ -376,7 +392,7 @@ impl Inner {
         &self,
         answer: Answer,
         target: &Target,
-        turn: Turn,
+        permit: RequestPermit,
     ) -> Result<Response<OriginBody>, FetchError> {
         let Answer { response, connection } = answer;
         if !response.body().is_end_stream() {
@@ -394,19 +410,19 @@ impl Inner {
             return Err(FetchError::HeaderTooLarge);
         }
         if is_event_stream(headers) {
-            turn.mark_long_lived();
+            permit.mark_long_lived();
         }
         let in_use = match connection {
             Connection::Http1(connection) => {
-                self.pool.give_back(target, connection, turn);
+                self.pool.give_back(target, connection, permit);
                 None
             }
             Connection::Http2(stream) => Some(InUse {
                 _stream: stream.guard,
-                _turn: turn,
+                _permit: permit,
             }),
         };
-        let idle = self.timeouts.body_idle;
+        let idle = self.connector.rules().timeouts().body_idle;
         Ok(response.map(|body| OriginBody::new(body, in_use, idle)))
     }
 }

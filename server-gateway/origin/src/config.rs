@@ -111,10 +111,10 @@ pub struct Timeouts {
     pub connect: Duration,
     /// One TLS handshake. Default 15 s.
     pub tls: Duration,
-    /// Wait of a request for its turn at its host. Default 60 s, like the timeout of the response head.
+    /// Maximum wait of a request until it may run at its host. Default 60 s, like the timeout of the response head.
     /// Requests that have run for more than 30 s release their slots at the host, so only a device at its
     /// limit of long-lived requests waits that long.
-    pub turn: Duration,
+    pub host_wait: Duration,
     /// Time from the end of the request to the head of the response. While the request's body is being sent,
     /// the time counts only while the origin accepts no data. Default 60 s: long polls and slow searches are
     /// legitimate.
@@ -133,7 +133,7 @@ impl Default for Timeouts {
             dns: Duration::from_secs(10),
             connect: Duration::from_secs(15),
             tls: Duration::from_secs(15),
-            turn: Duration::from_secs(60),
+            host_wait: Duration::from_secs(60),
             response_head: Duration::from_secs(60),
             body_idle: Duration::from_secs(120),
             pool_idle: Duration::from_secs(60),
@@ -161,8 +161,8 @@ pub struct Limits {
     /// Requests of one device, to all hosts, that no longer count at their hosts because they are long-lived:
     /// event streams, and requests older than 30 s. Default 256, the number of requests that one session may
     /// have in progress.
-    pub lasting_per_device: usize,
-    /// Requests of one device that wait for their turn at one host. Default 1024; further requests are
+    pub long_lived_per_device: usize,
+    /// Requests of one device that wait at one host. Default 1024; further requests are
     /// rejected at once.
     pub waiting_per_host: usize,
     /// Idle connections kept per host for each device, and the same number of connections that belong to no
@@ -189,7 +189,7 @@ impl Default for Limits {
             connections_per_host: 32,
             reserved_per_host: 6,
             streams_per_host: 100,
-            lasting_per_device: 256,
+            long_lived_per_device: 256,
             waiting_per_host: 1024,
             idle_per_host: 8,
             connections: 2048,

@@ -37,6 +37,14 @@ pub(crate) enum Opened {
     Http2(http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
 }
 
+/// A newly opened connection with its slot.
+pub(crate) struct NewConnection {
+    pub(crate) opened: Opened,
+    pub(crate) slot: Arc<Slot<ConnectionOwner>>,
+    /// Generation of the rules by which it was opened.
+    pub(crate) generation: u64,
+}
+
 /// HTTP/1.1 connection, idle or in use by one request.
 pub(crate) struct Http1 {
     pub(crate) sender: http1::SendRequest<Upload>,
@@ -47,6 +55,8 @@ pub(crate) struct Http1 {
     pub(crate) has_answered: bool,
     /// The connection's slot among all connections.
     pub(crate) slot: Arc<Slot<ConnectionOwner>>,
+    /// Generation of the rules by which it was opened.
+    pub(crate) generation: u64,
 }
 
 /// Share of one request in an HTTP/2 connection.

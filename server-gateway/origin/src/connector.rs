@@ -1,6 +1,13 @@
 //! Opening of connections: slot, TCP, TLS.
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
+use arc_swap::ArcSwap;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -11,9 +18,9 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::{
     client_certificate_request::{self, CertificateRequest},
     config::{OriginConfig, OriginConfigError},
-    dial::Dialer,
     error::{BadUrl, FetchError, Limit, TlsDefect},
     owner::ConnectionOwner,
+    rules::Rules,
     shares::{FairShares, Shares, Slot},
     stats::OriginStats,
     stream::{OriginStream, Socket},
@@ -23,25 +30,18 @@ use crate::{
 
 /// Opens connections to origins.
 pub(crate) struct Connector {
-    dialer: Dialer,
+    rules: ArcSwap<Rules>,
+    /// Generation of the newest rules, for the pools.
+    generation: Arc<AtomicU64>,
     /// Slots of the connections of fetches, idle ones included, and of tunnels.
     slots: Arc<FairShares<ConnectionOwner>>,
     slot_timeout: Duration,
-    tls: TlsConnector,
-    /// Offers only HTTP/1.1.
-    tls_http1: TlsConnector,
-    tls_timeout: Duration,
     stats: Arc<OriginStats>,
 }
 
 impl Connector {
-    pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Result<Self, OriginConfigError> {
-        let both = tls::client_config(&config.extra_ca, &config.deny_keys)?;
-        let mut http1 = both.clone();
-        http1.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let [tls, tls_http1] = [both, http1].map(|config| TlsConnector::from(Arc::new(config)));
+    pub(crate) fn new(config: OriginConfig, stats: Arc<OriginStats>) -> Result<Self, OriginConfigError> {
         Ok(Self {
-            dialer: Dialer::new(config, Arc::clone(&stats)),
             slots: FairShares::new(Shares {
                 total: config.limits.connections,
                 per_owner: config.limits.connections_per_device,
@@ -50,11 +50,30 @@ impl Connector {
                 waiting: config.limits.waiting_per_host,
             }),
             slot_timeout: config.timeouts.connect,
-            tls,
-            tls_http1,
-            tls_timeout: config.timeouts.tls,
+            generation: Arc::default(),
+            rules: ArcSwap::from_pointee(Rules::new(config, &stats)?),
             stats,
         })
+    }
+
+    /// Replaces the settings for connections that are opened from now on.
+    pub(crate) fn reconfigure(&self, config: OriginConfig) -> Result<(), OriginConfigError> {
+        let rules = Arc::new(self.rules.load().changed(config, &self.stats)?);
+        let generation = rules.generation;
+        // The rules first: a connection with the new generation must obey the new rules.
+        self.rules.store(rules);
+        self.generation.store(generation, Relaxed);
+        Ok(())
+    }
+
+    /// The rules in force.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        self.rules.load_full()
+    }
+
+    /// Generation of the newest rules.
+    pub(crate) fn generation(&self) -> &Arc<AtomicU64> {
+        &self.generation
     }
 
     pub(crate) fn slots(&self) -> &Arc<FairShares<ConnectionOwner>> {
@@ -74,7 +93,7 @@ impl Connector {
         port: u16,
         owner: ConnectionOwner,
     ) -> Result<TcpStream, FetchError> {
-        self.dialer.dial(host, port, owner).await
+        self.rules().dialer.dial(host, port, owner).await
     }
 
     /// Starts TLS on a tunnel's connection.
@@ -83,50 +102,52 @@ impl Connector {
         host: &Host,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, FetchError> {
-        self.handshake(&self.tls_http1, host, stream).await
+        let rules = self.rules();
+        handshake(&rules, &rules.tls.http1, host, stream).await
     }
 
-    /// Opens a connection for fetches.
+    /// Opens a connection for fetches by these rules.
     pub(crate) async fn connect(
         &self,
+        rules: &Rules,
         target: &Target,
         owner: ConnectionOwner,
         slot: Arc<Slot<ConnectionOwner>>,
     ) -> Result<OriginStream, FetchError> {
-        let tcp = self.dialer.dial(&target.host, target.port, owner).await?;
+        let tcp = rules.dialer.dial(&target.host, target.port, owner).await?;
         let socket = Socket::new(tcp, Arc::clone(&self.stats), slot);
         match target.scheme {
             Scheme::Http => Ok(OriginStream::Plain(socket)),
             Scheme::Https => {
-                let stream = self.handshake(&self.tls, &target.host, socket).await?;
+                let stream = handshake(rules, &rules.tls.any_version, &target.host, socket).await?;
                 Ok(OriginStream::Tls(Box::new(stream)))
             }
         }
     }
+}
 
-    async fn handshake<S>(
-        &self,
-        tls: &TlsConnector,
-        host: &Host,
-        stream: S,
-    ) -> Result<TlsStream<S>, FetchError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let name = tls::server_name(host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
-        let (connected, certificate) =
-            client_certificate_request::observe(timeout(self.tls_timeout, tls.connect(name, stream))).await;
-        let connected = connected.map_err(|_| FetchError::Tls(TlsDefect::Timeout))?;
-        let failed = connected.as_ref().err().map(tls::defect_of);
-        match (failed, certificate) {
-            // A defect of the origin's certificate takes precedence: the browser must not offer a client
-            // certificate to an origin that the defect shows to be an impostor.
-            (Some(Some(defect)), CertificateRequest::None) => Err(FetchError::Tls(defect)),
-            (Some(Some(defect)), CertificateRequest::Received) if defect.is_of_certificate() => {
-                Err(FetchError::Tls(defect))
-            }
-            (_, CertificateRequest::Received) => Err(FetchError::Tls(TlsDefect::ClientCertificate)),
-            (_, CertificateRequest::None) => connected.map_err(|_| FetchError::Reset),
+async fn handshake<S>(
+    rules: &Rules,
+    tls: &TlsConnector,
+    host: &Host,
+    stream: S,
+) -> Result<TlsStream<S>, FetchError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let name = tls::server_name(host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
+    let (connected, certificate) =
+        client_certificate_request::observe(timeout(rules.timeouts().tls, tls.connect(name, stream))).await;
+    let connected = connected.map_err(|_| FetchError::Tls(TlsDefect::Timeout))?;
+    let failed = connected.as_ref().err().map(tls::defect_of);
+    match (failed, certificate) {
+        // A defect of the origin's certificate takes precedence: the browser must not offer a client
+        // certificate to an origin that the defect shows to be an impostor.
+        (Some(Some(defect)), CertificateRequest::None) => Err(FetchError::Tls(defect)),
+        (Some(Some(defect)), CertificateRequest::Received) if defect.is_of_certificate() => {
+            Err(FetchError::Tls(defect))
         }
+        (_, CertificateRequest::Received) => Err(FetchError::Tls(TlsDefect::ClientCertificate)),
+        (_, CertificateRequest::None) => connected.map_err(|_| FetchError::Reset),
     }
 }

@@ -32,7 +32,7 @@ const MAX_ATTEMPTS: usize = 8;
 
 /// Opens TCP connections to hosts.
 pub(crate) struct Dialer {
-    dns: DnsResolver,
+    dns: Arc<DnsResolver>,
     guard: Guard,
     resolve: ResolveMap,
     timeout: Duration,
@@ -40,9 +40,9 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Self {
+    pub(crate) fn new(config: &OriginConfig, dns: Arc<DnsResolver>, stats: Arc<OriginStats>) -> Self {
         Self {
-            dns: DnsResolver::new(config, Arc::clone(&stats)),
+            dns,
             guard: config.guard.clone(),
             resolve: config.resolve.clone(),
             timeout: config.timeouts.connect,

@@ -22,7 +22,7 @@ use crate::cidr::Cidr;
 /// The guard rejects every address that is not globally reachable unicast (IANA special-purpose registries,
 /// RFC 6890), in every notation or embedding, and the gateway's own addresses. The ranges of `allow` are
 /// always permitted, except the ports of `refusing_ports`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     allow: Vec<Cidr>,
     own: BTreeSet<IpAddr>,

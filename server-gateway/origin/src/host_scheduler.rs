@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -31,7 +31,8 @@ const LONG_LIVED_AGE: Duration = Duration::from_secs(30);
 /// The schedulers of all hosts.
 pub(crate) struct HostSchedulers {
     limits: Limits,
-    wait: Duration,
+    /// Maximum wait of a request for its turn, in milliseconds.
+    wait: AtomicU64,
     long_lived: LongLivedSlots<ConnectionOwner>,
     hosts: Mutex<HashMap<Target, Arc<HostScheduler>>>,
 }
@@ -67,7 +68,7 @@ struct DeviceScheduler {
 }
 
 /// Permission of a request to run, until dropped.
-pub(crate) struct Turn {
+pub(crate) struct RequestPermit {
     scheduler: Arc<DeviceScheduler>,
     is_probe: bool,
     slot: Slot<ConnectionOwner>,
@@ -77,17 +78,21 @@ pub(crate) struct Turn {
 /// An open HTTP/2 connection that a device may use, until dropped.
 pub(crate) struct LiveH2(Arc<DeviceScheduler>);
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl HostSchedulers {
     pub(crate) fn new(limits: Limits, timeouts: &Timeouts) -> Self {
         let slots = FairShares::new(Shares {
             total: usize::MAX,
-            per_owner: limits.lasting_per_device,
+            per_owner: limits.long_lived_per_device,
             reserved: 0,
             waiting: 0,
         });
         Self {
             limits,
-            wait: timeouts.turn,
+            wait: AtomicU64::new(millis(timeouts.host_wait)),
             long_lived: LongLivedSlots {
                 age: LONG_LIVED_AGE,
                 slots,
@@ -96,11 +101,20 @@ impl HostSchedulers {
         }
     }
 
-    /// Waits for a request's turn.
+    /// Sets the maximum wait of requests that enter from now on.
+    pub(crate) fn set_wait(&self, wait: Duration) {
+        self.wait.store(millis(wait), Relaxed);
+    }
+
+    /// Waits until a request may run.
     ///
     /// A device's first request to an `https` host proceeds alone until its connection is open: if the
     /// connection speaks HTTP/2, the device's other requests share it, and one TLS handshake suffices.
-    pub(crate) async fn enter(&self, target: &Target, owner: ConnectionOwner) -> Result<Turn, FetchError> {
+    pub(crate) async fn enter(
+        &self,
+        target: &Target,
+        owner: ConnectionOwner,
+    ) -> Result<RequestPermit, FetchError> {
         let scheduler = self.scheduler(target).device(owner);
         let (slots, is_probe) = match scheduler.admission().await {
             Protocol::Unknown => (&scheduler.host.connections, true),
@@ -112,13 +126,14 @@ impl HostSchedulers {
             scheduler: &scheduler,
             is_armed: is_probe,
         };
+        let wait = Duration::from_millis(self.wait.load(Relaxed));
         let slot = slots
-            .acquire_within(owner, self.wait, Some(&self.long_lived))
+            .acquire_within(owner, wait, Some(&self.long_lived))
             .await
             .map_err(|_| FetchError::Overloaded(Limit::Host))?;
         probe.is_armed = false;
         drop(probe);
-        Ok(Turn {
+        Ok(RequestPermit {
             scheduler,
             is_probe,
             slot,
@@ -241,7 +256,7 @@ impl DeviceScheduler {
     }
 }
 
-impl Turn {
+impl RequestPermit {
     /// Records the protocol of this request's connection.
     pub(crate) fn connected(&mut self, is_h2: bool) {
         self.is_probe = false;
@@ -264,7 +279,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         if self.is_probe {
             self.scheduler.give_up_probe();
@@ -389,7 +404,7 @@ mod tests {
         let limits = Limits {
             connections_per_host: 1,
             reserved_per_host: 1,
-            lasting_per_device: 0,
+            long_lived_per_device: 0,
             waiting_per_host: 1,
             ..Limits::default()
         };
@@ -401,7 +416,7 @@ mod tests {
         for refused in [second, third] {
             assert_eq!(refused.err(), Some(FetchError::Overloaded(Limit::Host)));
         }
-        assert_eq!(begun.elapsed(), Timeouts::default().turn);
+        assert_eq!(begun.elapsed(), Timeouts::default().host_wait);
     }
 
     #[tokio::test(start_paused = true)]
@@ -428,7 +443,7 @@ mod tests {
     async fn idle_hosts_are_forgotten() {
         let schedulers = schedulers(Limits::default());
         let busy = target("http://busy.test/");
-        let _turn = schedulers.enter(&busy, ANNA).await.unwrap();
+        let _permit = schedulers.enter(&busy, ANNA).await.unwrap();
         for index in 0..2 * MAX_HOSTS {
             schedulers
                 .enter(&target(&format!("http://h{index}.test/")), ANNA)

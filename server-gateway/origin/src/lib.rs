@@ -1,6 +1,6 @@
 //! Origin side of Longhaul: fetches from web servers, for the gateway and for the agent's direct fallback.
 //!
-//! [`OriginClient::fetch`] checks the URL ([`Target`]), waits for the request's turn at the host's scheduler, and
+//! [`OriginClient::fetch`] checks the URL ([`Target`]), waits for a permit of the host's scheduler, and
 //! sends the request on a pooled connection that its [`ConnectionOwner`] may use. Opening a connection takes
 //! name resolution ([`ResolveMap`], then DNS), the address [`Guard`], Happy Eyeballs (RFC 8305) and TLS. The
 //! body of the response is an [`OriginBody`]. Owners share hosts, connections and lookups fairly
@@ -28,6 +28,7 @@ mod host_scheduler;
 mod owner;
 mod pool;
 mod resolve;
+mod rules;
 mod shares;
 mod stats;
 mod stream;

@@ -126,7 +126,7 @@ impl Ownership {
     /// Returns the suitability of a connection for a request, higher is better; `None` if the connection must
     /// not carry the request. A device's own connections are preferred, so that unowned ones stay available
     /// to others.
-    pub(crate) fn suits(self, properties: &RequestProperties) -> Option<u8> {
+    pub(crate) fn preference(self, properties: &RequestProperties) -> Option<u8> {
         match self {
             Self::Unclaimed => Some(0),
             Self::Device(owner) => (owner == properties.owner).then_some(1),
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(after, Ownership::Unclaimed);
         assert!(
             after
-                .suits(&properties(&secret, BERT, "GET", &[("cookie", "a=1")]))
+                .preference(&properties(&secret, BERT, "GET", &[("cookie", "a=1")]))
                 .is_some()
         );
     }
@@ -291,8 +291,8 @@ mod tests {
             for protocol in [Multiplexing::No, Multiplexing::Streams] {
                 let after = Ownership::Unclaimed.after(&private, protocol);
                 assert_eq!(after, Ownership::Device(ANNA), "{field:?}");
-                assert!(after.suits(&properties(&secret, ANNA, "GET", &[])).is_some());
-                assert_eq!(after.suits(&properties(&secret, BERT, "GET", &[])), None);
+                assert!(after.preference(&properties(&secret, ANNA, "GET", &[])).is_some());
+                assert_eq!(after.preference(&properties(&secret, BERT, "GET", &[])), None);
             }
         }
     }
@@ -303,15 +303,15 @@ mod tests {
         let of = |site: &'static str, cookie: &'static str| [("referer", site), ("cookie", cookie)];
         let post = properties(&secret, ANNA, "POST", &of("http://site.test/x", "u=1"));
         let after = Ownership::Device(ANNA).after(&post, Multiplexing::No);
-        let suits = |owner, site, cookie| {
+        let may_carry = |owner, site, cookie| {
             after
-                .suits(&properties(&secret, owner, "GET", &of(site, cookie)))
+                .preference(&properties(&secret, owner, "GET", &of(site, cookie)))
                 .is_some()
         };
-        assert!(suits(ANNA, "http://site.test/y", "u=1"));
-        assert!(!suits(ANNA, "http://b.test/x", "u=1"), "another site");
-        assert!(!suits(ANNA, "http://site.test/x", "u=2"), "another user");
-        assert!(!suits(BERT, "http://site.test/x", "u=1"), "another device");
+        assert!(may_carry(ANNA, "http://site.test/y", "u=1"));
+        assert!(!may_carry(ANNA, "http://b.test/x", "u=1"), "another site");
+        assert!(!may_carry(ANNA, "http://site.test/x", "u=2"), "another user");
+        assert!(!may_carry(BERT, "http://site.test/x", "u=1"), "another device");
         assert_eq!(
             Ownership::Unclaimed.after(&post, Multiplexing::Streams),
             Ownership::Device(ANNA)
@@ -329,7 +329,7 @@ mod tests {
             let post = properties(&secret, ANNA, "POST", fields);
             let after = Ownership::Unclaimed.after(&post, Multiplexing::No);
             assert_eq!(after, Ownership::Nobody);
-            assert_eq!(after.suits(&post), None);
+            assert_eq!(after.preference(&post), None);
         }
         for method in ["HEAD", "DELETE", "OPTIONS"] {
             let after = Ownership::Unclaimed.after(&properties(&secret, ANNA, method, &[]), Multiplexing::No);

@@ -6,7 +6,10 @@
 //! connections without private data.
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -17,8 +20,9 @@ use tokio::{
 };
 
 use crate::{
-    connection::{Connection, Http1, Http2Stream, Opened},
-    host_scheduler::{HostSchedulers, LiveH2, Turn},
+    connection::{Connection, Http1, Http2Stream, NewConnection, Opened},
+    connector::Connector,
+    host_scheduler::{HostSchedulers, LiveH2, RequestPermit},
     owner::{ConnectionOwner, Multiplexing, Ownership, RequestProperties},
     shares::{FairShares, Slot},
     target::Target,
@@ -55,6 +59,8 @@ pub(crate) struct Pool {
     rules: PoolRules,
     schedulers: Arc<HostSchedulers>,
     slots: Arc<FairShares<ConnectionOwner>>,
+    /// Generation of the rules in force: connections of others carry no further request.
+    generation: Arc<AtomicU64>,
     state: Mutex<State>,
 }
 
@@ -88,6 +94,7 @@ struct Http2 {
     live: LiveH2,
     has_answered: Arc<AtomicBool>,
     slot: Arc<Slot<ConnectionOwner>>,
+    generation: u64,
     streams: usize,
     idle_since: Instant,
 }
@@ -100,15 +107,12 @@ pub(crate) struct StreamGuard {
 }
 
 impl Pool {
-    pub(crate) fn new(
-        rules: PoolRules,
-        schedulers: Arc<HostSchedulers>,
-        slots: Arc<FairShares<ConnectionOwner>>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(rules: PoolRules, schedulers: Arc<HostSchedulers>, connector: &Connector) -> Arc<Self> {
         Arc::new(Self {
             rules,
             schedulers,
-            slots,
+            slots: Arc::clone(connector.slots()),
+            generation: Arc::clone(connector.generation()),
             state: Mutex::default(),
         })
     }
@@ -143,11 +147,15 @@ impl Pool {
     pub(crate) fn opened(
         self: &Arc<Self>,
         target: &Target,
-        opened: Opened,
-        slot: Arc<Slot<ConnectionOwner>>,
+        new: NewConnection,
         owner: ConnectionOwner,
         properties: Option<&RequestProperties>,
     ) -> Option<Connection> {
+        let NewConnection {
+            opened,
+            slot,
+            generation,
+        } = new;
         match opened {
             Opened::Http1(sender) => {
                 let mut connection = Http1 {
@@ -156,6 +164,7 @@ impl Pool {
                     user: owner,
                     has_answered: false,
                     slot,
+                    generation,
                 };
                 let Some(properties) = properties else {
                     self.put(target, connection);
@@ -164,16 +173,17 @@ impl Pool {
                 connection.ownership = connection.ownership.after(properties, Multiplexing::No);
                 Some(Connection::Http1(connection))
             }
-            Opened::Http2(sender, task) => self.opened_http2(target, sender, task, slot, owner, properties),
+            Opened::Http2(sender, task) => {
+                self.opened_http2(target, (sender, task), (slot, generation), owner, properties)
+            }
         }
     }
 
     fn opened_http2(
         self: &Arc<Self>,
         target: &Target,
-        sender: http2::SendRequest<Upload>,
-        task: tokio::task::JoinHandle<()>,
-        slot: Arc<Slot<ConnectionOwner>>,
+        (sender, task): (http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
+        (slot, generation): (Arc<Slot<ConnectionOwner>>, u64),
         owner: ConnectionOwner,
         properties: Option<&RequestProperties>,
     ) -> Option<Connection> {
@@ -192,6 +202,7 @@ impl Pool {
             live,
             has_answered: Arc::default(),
             slot,
+            generation,
             streams: 0,
             idle_since: Instant::now(),
         });
@@ -211,11 +222,11 @@ impl Pool {
     }
 
     /// Returns a connection to the pool once the origin is ready for the next request, and only then ends the
-    /// previous request's turn, so that the request that gets the turn finds the connection.
-    pub(crate) fn give_back(self: &Arc<Self>, target: &Target, mut connection: Http1, turn: Turn) {
+    /// previous request's permit, so that the request that gets the permit finds the connection.
+    pub(crate) fn give_back(self: &Arc<Self>, target: &Target, mut connection: Http1, permit: RequestPermit) {
         if connection.sender.is_ready() {
             self.put(target, connection);
-            return drop(turn);
+            return drop(permit);
         }
         // A strong reference would keep the pool alive: the connections close with the last client.
         let (pool, target) = (Arc::downgrade(self), target.clone());
@@ -225,7 +236,7 @@ impl Pool {
             {
                 pool.put(&target, connection);
             }
-            drop(turn);
+            drop(permit);
         });
     }
 
@@ -260,7 +271,9 @@ impl Pool {
     }
 
     fn put(self: &Arc<Self>, target: &Target, connection: Http1) {
-        if connection.ownership == Ownership::Nobody && self.rules.sharing == Sharing::ByOwnership {
+        let is_of_nobody =
+            connection.ownership == Ownership::Nobody && self.rules.sharing == Sharing::ByOwnership;
+        if is_of_nobody || !self.is_current(connection.generation) {
             return;
         }
         let mut served = Vec::new();
@@ -309,22 +322,26 @@ impl Pool {
         properties: &RequestProperties,
     ) -> Option<Connection> {
         let found = host.http2.iter_mut().filter_map(|entry| {
-            let suits = self.suits(entry.ownership, properties)?;
+            let preference = self.preference(entry.ownership, properties)?;
+            let is_current = self.is_current(entry.generation);
             let is_free =
                 entry.streams == 0 || entry.user == properties.owner && entry.streams < self.rules.streams;
             // The owner's own connections first: taking another owner's would make that owner open a new one.
-            (is_free && entry.sender.is_ready()).then_some(((entry.user == properties.owner, suits), entry))
+            (is_current && is_free && entry.sender.is_ready())
+                .then_some(((entry.user == properties.owner, preference), entry))
         });
         if let Some((_, entry)) = found.max_by_key(|(rank, _)| *rank) {
             return Some(Connection::Http2(self.stream(entry, target, properties)));
         }
         let now = Instant::now();
         host.idle.retain(|(since, idle)| {
-            now.saturating_duration_since(*since) < self.rules.idle && idle.sender.is_ready()
+            now.saturating_duration_since(*since) < self.rules.idle
+                && idle.sender.is_ready()
+                && self.is_current(idle.generation)
         });
         let found = host.idle.iter().enumerate();
-        let found =
-            found.filter_map(|(index, (_, idle))| Some((self.suits(idle.ownership, properties)?, index)));
+        let found = found
+            .filter_map(|(index, (_, idle))| Some((self.preference(idle.ownership, properties)?, index)));
         let (_, index) = found.max()?;
         let (_, mut connection) = host.idle.remove(index)?;
         connection.ownership = connection.ownership.after(properties, Multiplexing::No);
@@ -333,9 +350,14 @@ impl Pool {
         Some(Connection::Http1(connection))
     }
 
-    fn suits(&self, ownership: Ownership, properties: &RequestProperties) -> Option<u8> {
+    /// True if a connection was opened by the rules in force.
+    fn is_current(&self, generation: u64) -> bool {
+        generation == self.generation.load(Relaxed)
+    }
+
+    fn preference(&self, ownership: Ownership, properties: &RequestProperties) -> Option<u8> {
         match self.rules.sharing {
-            Sharing::ByOwnership => ownership.suits(properties),
+            Sharing::ByOwnership => ownership.preference(properties),
             Sharing::OneUser => Some(0),
         }
     }

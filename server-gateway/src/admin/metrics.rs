@@ -1,4 +1,5 @@
 //! Metrics of the gateway.
+use longhaul_driver::Refusal;
 use longhaul_origin::StatsSnapshot;
 use longhaul_session::FailureReason;
 use prometheus_client::{
@@ -40,6 +41,26 @@ impl Outcome {
 /// Label and value of a series of `longhaul_fetches_total`.
 type OutcomeLabel = [(&'static str, &'static str); 1];
 
+/// Label and value of a series of `longhaul_sessions_refused_total`.
+type RefusalLabel = [(&'static str, &'static str); 1];
+
+const REFUSALS: [Refusal; 4] = [
+    Refusal::UnknownDevice,
+    Refusal::Revoked,
+    Refusal::Expired,
+    Refusal::TooManySessions,
+];
+
+const fn refusal_label(refusal: Refusal) -> RefusalLabel {
+    let reason = match refusal {
+        Refusal::UnknownDevice => "unknown-device",
+        Refusal::Revoked => "revoked",
+        Refusal::Expired => "invite-expired",
+        Refusal::TooManySessions => "too-many-sessions",
+    };
+    [("reason", reason)]
+}
+
 /// Bytes on the hop per direction, including IP and UDP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkBytes {
@@ -60,6 +81,7 @@ pub struct Metrics {
     tunnel_bytes_received: Counter,
     tunnel_bytes_sent: Counter,
     outcomes: Family<OutcomeLabel, Counter>,
+    refusals: Family<RefusalLabel, Counter>,
     /// Failures by the name of their reason, a small enum.
     failures: Family<[(&'static str, String); 1], Counter>,
 }
@@ -71,6 +93,10 @@ impl Default for Metrics {
             // A series exists before its first event, so that rates can be computed from it.
             drop(outcomes.get_or_create(&outcome.label()));
         }
+        let refusals = Family::default();
+        for refusal in REFUSALS {
+            drop(refusals.get_or_create(&refusal_label(refusal)));
+        }
         Self {
             sessions: Counter::default(),
             sessions_open: Gauge::default(),
@@ -80,6 +106,7 @@ impl Default for Metrics {
             tunnel_bytes_received: Counter::default(),
             tunnel_bytes_sent: Counter::default(),
             outcomes,
+            refusals,
             failures: Family::default(),
         }
     }
@@ -99,6 +126,10 @@ impl Metrics {
     pub(crate) fn session(&self) -> UnderWay<'_> {
         self.sessions.inc();
         under_way(&self.sessions_open)
+    }
+
+    pub(crate) fn refused(&self, refusal: Refusal) {
+        self.refusals.get_or_create(&refusal_label(refusal)).inc();
     }
 
     pub(crate) fn fetch(&self) -> UnderWay<'_> {
@@ -190,6 +221,11 @@ impl Metrics {
         }
         registry.register("fetches", "Fetches by outcome", self.outcomes.clone());
         registry.register(
+            "sessions_refused",
+            "Devices that were refused a session, by reason",
+            self.refusals.clone(),
+        );
+        registry.register(
             "failures",
             "Fetches and tunnels without a response, by reason",
             self.failures.clone(),
@@ -213,6 +249,7 @@ mod tests {
         let open = metrics.session();
         metrics.outcome(Outcome::Truncated);
         metrics.failure(FailureReason::TlsExpired);
+        metrics.refused(Refusal::Expired);
         let mut registry = Registry::with_prefix("longhaul");
         let link = LinkBytes { sent: 7, received: 9 };
         metrics.register(&mut registry, &StatsSnapshot::default(), link);
@@ -225,6 +262,8 @@ mod tests {
             "longhaul_link_received_bytes_total 9",
             "longhaul_fetches_total{outcome=\"truncated\"} 1",
             "longhaul_fetches_total{outcome=\"failed\"} 0",
+            "longhaul_sessions_refused_total{reason=\"invite-expired\"} 1",
+            "longhaul_sessions_refused_total{reason=\"revoked\"} 0",
             "longhaul_failures_total{reason=\"TlsExpired\"} 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

@@ -1,9 +1,5 @@
 //! `/metrics` for Prometheus, on a loopback address.
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -12,83 +8,22 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use longhaul_driver::Session;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 
-use super::metrics::LinkBytes;
 use crate::gateway::Gateway;
 
 /// Media type of the text that `prometheus_client` writes.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Bytes of all sessions on the hop.
-#[derive(Debug, Default)]
-pub(crate) struct LinkLedger(Mutex<Ledger>);
-
-#[derive(Debug, Default)]
-struct Ledger {
-    next: u64,
-    /// Bounded by the number of sessions that the listener admits.
-    open: BTreeMap<u64, Session>,
-    closed: LinkBytes,
-}
-
-/// A session in the ledger; drop it when the session has ended.
-pub(crate) struct Entry {
-    ledger: Arc<LinkLedger>,
-    number: u64,
-}
-
-impl LinkLedger {
-    pub(crate) fn enter(self: &Arc<Self>, session: Session) -> Entry {
-        let mut ledger = self.lock();
-        let number = ledger.next;
-        ledger.next += 1;
-        ledger.open.insert(number, session);
-        drop(ledger);
-        Entry {
-            ledger: Arc::clone(self),
-            number,
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> LinkBytes {
-        let ledger = self.lock();
-        ledger.open.values().fold(ledger.closed, add)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let mut ledger = self.ledger.lock();
-        if let Some(session) = ledger.open.remove(&self.number) {
-            ledger.closed = add(ledger.closed, &session);
-        }
-    }
-}
-
-fn add(sum: LinkBytes, session: &Session) -> LinkBytes {
-    let stats = session.stats();
-    LinkBytes {
-        sent: sum.sent + stats.bytes_sent,
-        received: sum.received + stats.bytes_received,
-    }
-}
-
 #[derive(Clone)]
 struct Source {
     gateway: Arc<Gateway>,
-    ledger: Arc<LinkLedger>,
 }
 
-pub(crate) fn router(gateway: Arc<Gateway>, ledger: Arc<LinkLedger>) -> Router {
+pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
-        .with_state(Source { gateway, ledger })
+        .with_state(Source { gateway })
 }
 
 async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoResponse {
@@ -107,7 +42,7 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
     let origin = gateway.origin.stats().snapshot();
     gateway
         .metrics
-        .register(&mut registry, &origin, source.ledger.bytes());
+        .register(&mut registry, &origin, gateway.ledger.bytes());
     gateway.store.counters().register(&mut registry, usage.as_ref());
     gateway.bundles.register(&mut registry);
     gateway.encoded_cache.register(&mut registry);

@@ -1,3 +1,4 @@
 //! Counters of a running gateway for its operator, and the page that serves them to Prometheus.
 pub(crate) mod metrics;
 pub(crate) mod metrics_server;
+pub(crate) mod session_ledger;

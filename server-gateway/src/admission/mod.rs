@@ -1,3 +1,11 @@
-//! Admission: the list of admitted devices, and the state directory with the gateway's keys.
+//! Admission: the list of admitted devices, agents that share a key, and the state directory with the gateway's keys.
+//!
+//! [`devices`] is the list and its file, [`state`] the directory. `invites` makes invites, `register` applies
+//! changes of the list in a running gateway, `gateway_lock` keeps a second gateway out of the directory.
 pub mod devices;
+pub(crate) mod gateway_lock;
+pub(crate) mod invites;
+mod ownership;
+pub(crate) mod register;
+pub(crate) mod shared_keys;
 pub mod state;

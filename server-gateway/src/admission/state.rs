@@ -8,6 +8,8 @@ use std::{
 use longhaul_protocol::crypto::token::EpochKeys;
 use longhaul_types::SecretKey;
 
+use super::ownership::adopt;
+
 const GATEWAY_KEY: &str = "gateway.key";
 const EPOCH_KEY: &str = "epoch.key";
 const RESET_KEY: &str = "reset.key";
@@ -95,6 +97,11 @@ impl StateDir {
         })
     }
 
+    /// Path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
@@ -124,7 +131,39 @@ impl StateDir {
         self.replace(EPOCH_KEY, epoch_text(keys).as_bytes())
     }
 
-    /// Replaces a file atomically: readers see either the old or the new contents.
+    /// Opens a file whose lock processes use; creates it if it does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be created or opened.
+    pub fn lock_file(&self, name: &str) -> Result<File, StateError> {
+        let path = self.file(name);
+        let opened = File::options().write(true).open(&path).or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                return Err(error);
+            }
+            // Created under a temporary name, so that the owner is set when other processes find it.
+            let created = self.create(name, "").map_err(io::Error::other);
+            created.and_then(|_| File::options().write(true).open(&path))
+        });
+        opened.map_err(|source| StateError::Write { path, source })
+    }
+
+    /// Removes temporary files of `name` that a killed process left. The caller excludes other writers.
+    pub(super) fn remove_temporaries(&self, name: &str) {
+        let Ok(entries) = fs::read_dir(&self.path) else {
+            return;
+        };
+        let prefix = format!(".{name}.");
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                // A file that stays is only untidy.
+                let _left = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Replaces a file atomically: readers see either the old or the new contents. The new file has the owner
+    /// and mode of the old one, or the owner of the directory.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -135,7 +174,10 @@ impl StateDir {
             // Failure to remove the temporary file is harmless; the directory may be read-only by now.
             let _left = fs::remove_file(&temporary);
             StateError::Write { path, source }
-        })
+        })?;
+        // The renaming reaches the disk sooner. Some file systems cannot do this; the file is complete anyway.
+        let _unsupported = File::open(&self.path).and_then(|directory| directory.sync_all());
+        Ok(())
     }
 
     fn key(&self, name: &str, consequence: &'static str) -> Result<SecretKey, StateError> {
@@ -229,6 +271,7 @@ impl StateDir {
         let path = self.file(&format!(".{name}.{:016x}", u64::from_ne_bytes(suffix)));
         let write = |file: io::Result<File>| {
             let mut file = file?;
+            adopt(&file, &self.file(name), &self.path)?;
             file.write_all(contents)?;
             file.sync_all()
         };

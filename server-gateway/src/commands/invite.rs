@@ -1,49 +1,78 @@
 //! `invite`: admits a new device and prints its invite.
-use std::{
-    io::Write,
-    time::{Duration, SystemTime},
-};
+use std::io::{self, IsTerminal as _, Write};
 
-use longhaul_types::{Invite, UnixTime};
+use qrcode::{EcLevel, QrCode, render::unicode::Dense1x2};
 
-use super::CommandError;
+use super::{CommandError, access::DeviceAccess};
 use crate::{
-    admission::{
-        devices::Devices,
-        state::{StateDir, StateError, random_key},
-    },
+    cli::InviteArgs,
     config::Config,
+    operator::messages::{InviteReply, InviteRequest},
 };
 
-/// Lifetime of the first token (docs/protocol/transport.md section 3.7): half a year, for an invite that is
-/// not used at once. Later the invite still works, but its first session takes one more round trip.
-const TOKEN_LIFETIME: Duration = Duration::from_secs(180 * 24 * 3600);
-
-pub(super) fn execute(
-    name: &str,
-    address: &str,
+pub(super) async fn execute(
+    args: &InviteArgs,
     config: &Config,
     out: &mut impl Write,
 ) -> Result<(), CommandError> {
-    let state = StateDir::open(&config.state_dir)?;
-    let keys = state.keys()?;
-    let now = SystemTime::now();
-    let device = random_key()?;
-    let mut random = [0; 4];
-    getrandom::fill(&mut random).map_err(StateError::Random)?;
-    let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let token = keys.epoch.mint(
-        &device.public(),
-        random,
-        UnixTime::new(since_epoch) + TOKEN_LIFETIME,
-    );
-    let invite = Invite::new(address.to_owned(), keys.secret.public(), device, token).map_err(|_| {
-        CommandError::Address(format!(
-            "`{address}` is not HOST:PORT; write the name or address and the UDP port by which agents reach this gateway"
-        ))
-    })?;
-    // Last, so that no device is admitted without an invite.
-    Devices::update(&state, |devices| devices.add(name, invite.device().public(), now))?;
-    writeln!(out, "{}", invite.to_line())?;
-    Ok(())
+    let request = InviteRequest {
+        name: args.device_name().to_owned(),
+        address: args.address.clone().or_else(|| config.public_address.clone()),
+        expires_s: Some(args.expires.as_secs()),
+        one_time: args.once,
+        replace: args.replace,
+    };
+    let reply = DeviceAccess::open(config).await?.order(request).await?;
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string(&reply)?)?);
+    }
+    writeln!(out, "{}", reply.invite)?;
+    if (args.qr || io::stdout().is_terminal() && !args.no_qr)
+        && let Some(code) = qr_code(&reply.invite)
+    {
+        writeln!(out, "{code}")?;
+    }
+    // Not on standard output: scripts read the invite there.
+    Ok(io::stderr().write_all(note(&reply).as_bytes())?)
+}
+
+/// What the operator should know about the invite.
+fn note(reply: &InviteReply) -> String {
+    let replaced = reply.replaced.as_ref().map_or_else(String::new, |id| {
+        format!("The device {id}, which had this name, was removed.\n")
+    });
+    let once = if reply.one_time {
+        " Only the first agent that uses it is admitted."
+    } else {
+        ""
+    };
+    format!("{replaced}The invite is valid until {}.{once}\n", reply.expires)
+}
+
+/// The line as a QR code for a dark terminal; `None` if the line is too long for one.
+fn qr_code(line: &str) -> Option<String> {
+    // The lowest level of correction: a screen does not get dirty, and a smaller code fits more terminals.
+    let code = QrCode::with_error_correction_level(line, EcLevel::L).ok()?;
+    let mut picture = code.render::<Dense1x2>();
+    let picture = picture.dark_color(Dense1x2::Light).light_color(Dense1x2::Dark);
+    Some(picture.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_the_longest_invite_consists_of_half_blocks() {
+        let longest = "x".repeat(500);
+        let code = qr_code(&longest).unwrap();
+        assert!(code.chars().all(|c| "█▀▄ \n".contains(c)), "{code}");
+        let widths: Vec<usize> = code.lines().map(|line| line.chars().count()).collect();
+        // 77 modules (version 15) and a quiet zone of 4 on both sides.
+        assert!(widths.iter().all(|width| *width == 77 + 8), "{widths:?}");
+        assert_eq!(widths.len(), (77 + 8_usize).div_ceil(2));
+        // An ordinary invite fits a terminal of 80 columns.
+        let ordinary = qr_code(&"x".repeat(170)).unwrap();
+        assert!(ordinary.lines().all(|line| line.chars().count() <= 61));
+    }
 }

@@ -1,10 +1,12 @@
 //! The subcommands of the program.
+mod access;
 mod device;
 mod invite;
 mod run;
 
 use std::io::{self, Write};
 
+use longhaul_service::Exit;
 use longhaul_settings::Report;
 
 use crate::{
@@ -12,25 +14,37 @@ use crate::{
     cli::Command,
     config::Config,
     images::picture_workers::{self, WorkerError},
+    operator::{changes::ChangeError, client::ClientError},
     server::ServerError,
 };
+
+pub use run::Sources;
 
 /// Errors of a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// The address of the invite is invalid.
-    #[error("--address: {0}")]
-    Address(String),
-    /// The device list cannot be read or changed.
+    /// The device list cannot be changed.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The running gateway did not carry out the order.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The device list cannot be read.
     #[error(transparent)]
     Devices(#[from] DevicesError),
+    /// The output cannot be made.
+    #[error("the output cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(#[from] io::Error),
     /// The gateway cannot start.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// The system refuses a signal handler.
+    #[error("signals cannot be handled: {0}")]
+    Signals(#[source] io::Error),
     /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
@@ -39,7 +53,8 @@ pub enum CommandError {
     Worker(#[from] WorkerError),
 }
 
-/// Executes a command and writes its output to `out`; logs go elsewhere.
+/// Executes a command and writes its output to `out`; logs go elsewhere. `run` reads `sources` again at a
+/// reload.
 ///
 /// # Errors
 /// See [`CommandError`].
@@ -47,13 +62,15 @@ pub async fn execute(
     command: Command,
     config: &Config,
     report: &Report,
+    sources: Sources,
     out: &mut impl Write,
-) -> Result<(), CommandError> {
+) -> Result<Exit, CommandError> {
     match command {
-        Command::Run => run::run(config, out).await,
-        Command::CheckConfig => Ok(out.write_all(report.to_toml().as_bytes())?),
-        Command::Device { action } => device::execute(action, config, out),
-        Command::Invite { name, address } => invite::execute(&name, &address, config, out),
-        Command::PictureWorker { memory } => Ok(picture_workers::work(memory)?),
+        Command::Run => return Ok(run::run(config, report, sources, out).await?.into()),
+        Command::CheckConfig => out.write_all(report.to_toml().as_bytes())?,
+        Command::Device { action } => device::execute(action, config, out).await?,
+        Command::Invite(args) => invite::execute(&args, config, out).await?,
+        Command::PictureWorker { memory } => picture_workers::work(memory)?,
     }
+    Ok(Exit::Success)
 }

@@ -1,40 +1,106 @@
 //! `run`: serves until a stop signal.
-use std::io::Write;
+use std::{
+    io::Write,
+    sync::{Mutex, PoisonError},
+};
+
+use longhaul_service::{Ended, Logs, Reloaded, Reloads, Service, ServiceManager, Signals, serve};
+use longhaul_settings::{Configured as _, Environment, Report};
+use longhaul_types::error_text;
+use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::CommandError;
-use crate::{config::Config, server::Server};
+use crate::{
+    cli::SettingArgs,
+    config::{self, Config, Gateway},
+    server::{Server, ServerControl},
+};
 
-pub(super) async fn run(config: &Config, out: &mut impl Write) -> Result<(), CommandError> {
+/// The running gateway.
+struct Running {
+    server: ServerControl,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+    sources: Sources,
+    reloads: Mutex<Reloads>,
+}
+
+/// What a reload reads again, and the log that it changes.
+pub struct Sources {
+    /// Flags of the command line.
+    pub flags: SettingArgs,
+    /// Variables of the process.
+    pub environment: Environment,
+    /// The log.
+    pub logs: Logs,
+}
+
+/// Runs the gateway until a stop signal.
+pub(super) async fn run(
+    config: &Config,
+    report: &Report,
+    sources: Sources,
+    out: &mut impl Write,
+) -> Result<Ended, CommandError> {
     // Before `ready` is printed: its reader may send the signal at once.
-    let stop = stop_signal()?;
+    let signals = Signals::install().map_err(CommandError::Signals)?;
+    let manager = ServiceManager::of_process();
     let server = Server::bind(config).await?;
     if let Some(address) = server.metrics_addr() {
         tracing::info!(%address, "metrics are served");
     }
-    writeln!(out, "ready {}", server.local_addr())?;
+    let (address, control) = (server.local_addr(), server.control());
+    let (stop, stopped) = oneshot::channel();
+    let ended = tokio::spawn(server.run(async {
+        let _dropped = stopped.await;
+    }));
+    writeln!(out, "ready {address}")?;
     out.flush()?;
-    server.run(stop).await;
-    Ok(())
+    let running = Running {
+        server: control,
+        stop,
+        ended,
+        sources,
+        reloads: Mutex::new(Reloads::new(Gateway::PROGRAM, report.clone())),
+    };
+    Ok(serve(
+        running,
+        signals,
+        &manager,
+        format!("serving agents on UDP {address}"),
+    )
+    .await)
 }
 
-/// Completes on Ctrl-C or, on Unix, SIGTERM.
-#[cfg(unix)]
-fn stop_signal() -> Result<impl Future<Output = ()>, CommandError> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+impl Service for Running {
+    async fn reload(&self) -> Reloaded {
+        let (flags, environment) = (self.sources.flags.clone(), self.sources.environment.clone());
+        // File operations block.
+        let read = tokio::task::spawn_blocking(move || config::load(&flags, &environment)).await;
+        let (config, report) = match read {
+            Ok(Ok(read)) => read,
+            Ok(Err(mistakes)) => return Reloads::refused(&mistakes),
+            Err(error) => return Reloads::failed(&error.to_string()),
+        };
+        if let Err(error) = self.server.reload(&config).await {
+            return Reloads::failed(&error_text(&error));
         }
-    })
-}
+        self.sources.logs.set_filter(&config.log);
+        let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        reloads.applied(report, &[])
+    }
 
-#[cfg(not(unix))]
-fn stop_signal() -> Result<impl Future<Output = ()>, CommandError> {
-    Ok(async {
-        // If the handler cannot be installed, the default action still ends the program.
-        let _unhandled = tokio::signal::ctrl_c().await;
-    })
+    async fn answer(&self) {
+        self.server.answered().await;
+    }
+
+    async fn failed(&self) {
+        self.server.ended().await;
+    }
+
+    async fn stop(self) {
+        let _ended = self.stop.send(());
+        // The task ends with an error only if it panicked, which the runtime has reported.
+        let _ended = self.ended.await;
+    }
 }

@@ -13,6 +13,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use longhaul_codec::EffortPolicy;
 use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
+use longhaul_service::{LogFilter, LogFormat};
 use longhaul_types::ByteCount;
 
 use crate::picture_workers::Program;
@@ -31,8 +32,14 @@ pub struct Config {
     pub listen: SocketAddr,
     /// `state-dir`: directory of keys and devices.
     pub state_dir: PathBuf,
-    /// `log`: minimum severity of log messages, or a `tracing` filter.
-    pub log: String,
+    /// `admin-socket`: path of the socket for the operator's commands; `None` if there is none.
+    pub admin_socket: Option<PathBuf>,
+    /// `public-address`: `HOST:PORT` for invites.
+    pub public_address: Option<String>,
+    /// `log`: filter of log messages.
+    pub log: LogFilter,
+    /// `log-format`: format of log messages.
+    pub log_format: LogFormat,
     /// `[fetch]`.
     pub fetch: FetchConfig,
     /// `[guard]`.

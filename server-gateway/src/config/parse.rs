@@ -3,6 +3,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use longhaul_origin::{Cidr, DenyList, DnsServers, KeyHash, ResolveMap};
 use longhaul_settings::{Environment, Form, Value, Wrong, quoted};
+use longhaul_types::Invite;
 
 use super::{PortSet, settings::ResolveTable};
 
@@ -10,14 +11,6 @@ pub(super) fn listen(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
     let text = value.text()?;
     text.parse()
         .map_err(|_| Wrong::new(format!("`{text}` is not ADDR:PORT")))
-}
-
-pub(super) fn log(value: &Value, _: &Form) -> Result<String, Wrong> {
-    let filter = value.text()?;
-    filter
-        .parse::<tracing_subscriber::EnvFilter>()
-        .map(|_| filter.to_owned())
-        .map_err(|error| Wrong::new(format!("`{filter}`: {error}")))
 }
 
 pub(super) fn resolve_table(value: &Value, _: &Form) -> Result<ResolveTable, Wrong> {
@@ -81,6 +74,33 @@ pub(super) fn metrics_listen(value: &Value, _: &Form) -> Result<Option<SocketAdd
         ))
         .instead("use 127.0.0.1 or [::1]"))
     }
+}
+
+pub(super) fn admin_socket(value: &Value, _: &Form) -> Result<Option<PathBuf>, Wrong> {
+    match value.text()? {
+        "off" => Ok(None),
+        path => Ok(Some(PathBuf::from(path))),
+    }
+}
+
+/// The socket in the directory that systemd made for this service (`RuntimeDirectory=`), else in `otherwise`.
+pub(super) fn default_admin_socket(environment: &Environment, otherwise: PathBuf) -> PathBuf {
+    // Several directories are separated by colons (systemd.exec(5)).
+    let first = environment
+        .get_filled("RUNTIME_DIRECTORY")
+        .and_then(|directories| directories.split(':').next());
+    first.map_or(otherwise, PathBuf::from).join("admin.sock")
+}
+
+pub(super) fn public_address(value: &Value, _: &Form) -> Result<Option<String>, Wrong> {
+    let text = value.text()?;
+    if text == "none" {
+        return Ok(None);
+    }
+    if Invite::is_address(text) {
+        return Ok(Some(text.to_owned()));
+    }
+    Err(Wrong::new(format!("`{text}` is not HOST:PORT")))
 }
 
 pub(super) fn default_state_dir(environment: &Environment) -> PathBuf {

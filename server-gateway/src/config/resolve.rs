@@ -3,7 +3,7 @@ use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
 
 use super::{
     CacheConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig,
-    TunnelConfig, settings,
+    TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
 
@@ -27,9 +27,16 @@ pub fn resolve(args: &SettingArgs, environment: &Environment) -> Result<(Config,
 fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> {
     let listen = layers.get(&settings::LISTEN);
     let state_dir = layers.get(&settings::STATE_DIR);
+    let environment = layers.environment();
+    let admin_socket = layers.get_or(&settings::ADMIN_SOCKET, || {
+        Some(parse::default_admin_socket(environment, state_dir.clone()))
+    });
     let config = Config {
         listen,
+        admin_socket,
+        public_address: layers.get(&settings::PUBLIC_ADDRESS),
         log: layers.get(&settings::LOG),
+        log_format: layers.get(&settings::LOG_FORMAT),
         fetch: FetchConfig {
             resolve: layers.get(&settings::FETCH_RESOLVE).map,
             extra_ca: layers.get(&settings::FETCH_EXTRA_CA),

@@ -12,6 +12,7 @@ use longhaul_settings::{Configured, EmptyVariables, FlagScope, Form, Program, Se
 use longhaul_types::ByteCount;
 
 use super::{PortSet, parse};
+pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
 /// Stands for the gateway's settings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +24,10 @@ impl Configured for Gateway {
         settings: &[
             &LISTEN,
             &STATE_DIR,
+            &ADMIN_SOCKET,
+            &PUBLIC_ADDRESS,
             &LOG,
+            &LOG_FORMAT,
             &FETCH_RESOLVE,
             &FETCH_EXTRA_CA,
             &FETCH_DENY_KEYS,
@@ -80,17 +84,42 @@ pub const STATE_DIR: Setting<PathBuf> = Setting::path("state-dir", "a directory"
     .meaning("directory of keys and devices")
     .reason("Created at the first start, accessible to its owner only. `XDG_STATE_HOME` is respected");
 
-/// `log`
-pub const LOG: Setting<String> = Setting::new(
-    "log",
-    Form::Text("`error`, `warn`, `info`, `debug`, `trace`, or a `tracing` filter"),
-    |_| "info".to_owned(),
-    parse::log,
-    |filter| Some(quoted(filter)),
+/// `admin-socket`
+pub const ADMIN_SOCKET: Setting<Option<PathBuf>> = Setting::new(
+    "admin-socket",
+    Form::Text("a path of at most about 100 characters, or `off`"),
+    |environment| Some(parse::default_admin_socket(environment, PathBuf::new())),
+    parse::admin_socket,
+    |path| {
+        Some(quoted(
+            &path.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string()),
+        ))
+    },
 )
-.flag("--log", "LEVEL")
-.meaning("minimum severity of log messages")
-.reason("URLs and hosts appear only at `debug`");
+.flag("--admin-socket", "PATH")
+.default_text("`admin.sock` in the directory of the variable `RUNTIME_DIRECTORY`, which systemd sets, else in the state directory")
+.meaning("socket by which `invite` and `device` change the devices of a running gateway")
+.reason(
+    "Only root and the user who runs the gateway may use it. A gateway writes the path into \
+         `gateway.lock` in its state directory, where the commands find it. With `off` the \
+         commands change the file, which the gateway reads within a second, and `device list` \
+         shows no sessions",
+);
+
+/// `public-address`
+pub const PUBLIC_ADDRESS: Setting<Option<String>> = Setting::new(
+    "public-address",
+    Form::Text("HOST:PORT, such as `gw.example.org:4433`, or `none`"),
+    |_| None,
+    parse::public_address,
+    |address| Some(quoted(address.as_deref().unwrap_or("none"))),
+)
+.flag("--public-address", "HOST:PORT")
+.meaning("address by which agents reach this gateway, for invites")
+.reason(
+    "A gateway cannot know it: names, port forwarding and address translation are outside of \
+         its machine. Without it `invite` needs `--address`",
+);
 
 /// A table of names, and its text.
 #[derive(Clone, Debug, Default)]
@@ -110,6 +139,7 @@ pub const FETCH_RESOLVE: Setting<ResolveTable> = Setting::new(
     |table| Some(parse::show_table(&table.entries)),
 )
 .repeated_flag("--resolve", "NAME=ADDR")
+.reloadable()
 .meaning("names that are resolved from this table instead of DNS")
 .reason(
     "A host, `*.suffix` or `*`, optionally with `:PORT`, maps to an address, optionally with \
@@ -126,6 +156,7 @@ pub const FETCH_EXTRA_CA: Setting<Vec<PathBuf>> = Setting::new(
     |paths| Some(list(paths.iter().map(|path| path.display()))),
 )
 .repeated_flag("--extra-ca", "FILE")
+.reloadable()
 .meaning("certificate authorities that are trusted in addition to the public ones");
 
 /// `fetch.deny-keys`
@@ -137,6 +168,7 @@ pub const FETCH_DENY_KEYS: Setting<DenyList> = Setting::new(
     |keys| Some(list(keys.iter())),
 )
 .repeated_flag("--deny-key", "HASH")
+.reloadable()
 .meaning("public keys that no certificate of an origin's chain may have")
 .reason(
     "The chain reaches from the origin's own certificate to the authority's. Use it for \
@@ -158,6 +190,7 @@ pub const FETCH_DNS: Setting<DnsServers> = Setting::new(
     },
 )
 .flag("--dns", "SERVERS")
+.reloadable()
 .meaning("name servers");
 
 /// `fetch.response-timeout`
@@ -165,12 +198,14 @@ pub const FETCH_RESPONSE_TIMEOUT: Setting<Duration> =
     Setting::duration("fetch.response-timeout", SECOND, HOUR, |_| {
         Duration::from_secs(60)
     })
+    .reloadable()
     .meaning("longest wait from the end of a request to the head of an origin's response")
     .reason("Long polls and slow searches are legitimate, and slow applications take tens of seconds");
 
 /// `fetch.idle-timeout`
 pub const FETCH_IDLE_TIMEOUT: Setting<Duration> =
     Setting::duration("fetch.idle-timeout", SECOND, DAY, |_| Duration::from_secs(600))
+        .reloadable()
         .meaning("longest time without data within a response body")
         .reason("Event streams are silent for minutes between their keep-alive lines");
 
@@ -183,6 +218,7 @@ pub const GUARD_ALLOW: Setting<Vec<Cidr>> = Setting::new(
     |ranges| Some(list(ranges)),
 )
 .repeated_flag("--allow", "CIDR")
+.reloadable()
 .meaning(
     "address ranges that fetches and tunnels may connect to although the ranges are not \
          public",
@@ -237,6 +273,7 @@ pub const CODING_EFFORT: Setting<EffortPolicy> = Setting::new(
     },
 )
 .flag("--coding-effort", "WHAT")
+.reloadable()
 .meaning("effort for the compression of text and images")
 .reason(
     "`link` adapts the effort to each device's link and to the processor load, for the \
@@ -292,6 +329,7 @@ pub const TUNNEL_PORTS: Setting<PortSet> = Setting::new(
     |ports| Some(list(ports.texts())),
 )
 .flag("--tunnel-ports", "PORTS")
+.reloadable()
 .meaning("ports that CONNECT may reach")
 .reason(
     "Browsers use any port (WebSocket, Git, chat). With port 25 the gateway could be abused \
@@ -303,6 +341,7 @@ pub const TUNNEL_IDLE_TIMEOUT: Setting<Duration> =
     Setting::duration("tunnel.idle-timeout", Duration::from_secs(10), WEEK, |_| {
         Duration::from_secs(30 * 60)
     })
+    .reloadable()
     .meaning("a tunnel ends after this time without a byte in either direction")
     .reason(
         "It is longer than the outages and sleeps that a tunnel should survive: a shorter time \
@@ -327,12 +366,14 @@ pub const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
 
 /// `limits.sessions`
 pub const LIMITS_SESSIONS: Setting<usize> = Setting::count("limits.sessions", 1_000_000, |_| 1000)
+    .reloadable()
     .meaning("concurrent sessions")
     .reason("An idle session takes less than 100 KiB, a busy one a few MiB");
 
 /// `limits.streams-per-session`
 pub const LIMITS_STREAMS_PER_SESSION: Setting<usize> =
     Setting::count("limits.streams-per-session", 4096, |_| 256)
+        .reloadable()
         .meaning("fetches and tunnels that a session may have open")
         .reason(
             "Further ones wait. Chromium opens up to 225 connections through a proxy. Each takes \
@@ -343,6 +384,7 @@ pub const LIMITS_STREAMS_PER_SESSION: Setting<usize> =
 /// `limits.streams-per-device`
 pub const LIMITS_STREAMS_PER_DEVICE: Setting<usize> =
     Setting::count("limits.streams-per-device", 65_536, |_| 512)
+        .reloadable()
         .meaning("fetches and tunnels of all sessions of one device together")
         .reason(
             "Further ones wait. The old session of a device that reconnects may exist for a while \
@@ -352,6 +394,7 @@ pub const LIMITS_STREAMS_PER_DEVICE: Setting<usize> =
 /// `limits.queue-timeout`
 pub const LIMITS_QUEUE_TIMEOUT: Setting<Duration> =
     Setting::duration("limits.queue-timeout", SECOND, HOUR, |_| Duration::from_secs(60))
+        .reloadable()
         .meaning("longest time that a request waits for a free slot within the limits of its device")
         .reason(
             "The slots are those of the gateway and of the origin host (32 concurrent HTTP/1.1 \

@@ -55,6 +55,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.pictures.memory, ByteCount::mib(256));
     assert_eq!(config.pictures.max_megapixels, 16);
     assert_eq!(config.metrics.listen, None);
+    assert_eq!(config.public_address, None);
     assert_eq!(config.coding.effort, EffortPolicy::ByLink);
     let keys: Vec<_> = report.settings.iter().map(|setting| setting.key).collect();
     let described: Vec<_> = Gateway::PROGRAM
@@ -88,7 +89,7 @@ fn later_layers_win_key_by_key() {
     ]);
     let (config, report) = resolve(&flags, &environment).unwrap();
     assert_eq!(config.listen.port(), 3);
-    assert_eq!(config.log, "debug");
+    assert_eq!(config.log.text(), "debug");
     assert_eq!(config.fetch.response_timeout, Duration::from_secs(5));
     assert_eq!(config.guard.allow, ["fd00::/8".parse().unwrap()]);
     assert!(config.tunnel.ports.contains(8005) && !config.tunnel.ports.contains(80));
@@ -99,6 +100,61 @@ fn later_layers_win_key_by_key() {
     );
     let (path, line) = (path.into(), 9);
     assert_eq!(source(&report, "tunnel.ports"), Source::File { path, line });
+}
+
+#[test]
+fn the_admin_socket_is_in_the_runtime_directory_or_in_the_state_directory() {
+    let socket = |flags: &[&str], variables: &[(&str, &str)]| {
+        let (config, report) = resolve(&args(flags), &environment(variables)).unwrap();
+        assert!(report.to_toml().contains("admin-socket = "));
+        config.admin_socket
+    };
+    let state = ["--state-dir", "/state"];
+    assert_eq!(
+        socket(&state, &[]).as_deref(),
+        Some(Path::new("/state/admin.sock"))
+    );
+    let runtime = [("RUNTIME_DIRECTORY", "/run/longhaul-gateway:/run/other")];
+    assert_eq!(
+        socket(&state, &runtime).as_deref(),
+        Some(Path::new("/run/longhaul-gateway/admin.sock"))
+    );
+    assert_eq!(
+        socket(&["--admin-socket", "/x"], &runtime).as_deref(),
+        Some(Path::new("/x"))
+    );
+    assert_eq!(socket(&["--admin-socket", "off"], &runtime), None);
+}
+
+#[test]
+fn the_public_address_has_a_port() {
+    let address = |text: &str| {
+        let resolved = resolve(&args(&["--public-address", text]), &environment(&[]));
+        resolved.map(|(config, _)| config.public_address)
+    };
+    for valid in ["gw.example.org:4433", "[2001:db8::1]:443"] {
+        assert_eq!(address(valid).unwrap().as_deref(), Some(valid));
+    }
+    assert_eq!(address("none").unwrap(), None);
+    for wrong in ["gw.example.org", "gw.example.org:0", ":4433", "a b:1"] {
+        let error = address(wrong).unwrap_err().to_string();
+        assert!(error.contains("is not HOST:PORT"), "{error}");
+    }
+}
+
+#[test]
+fn words_that_would_silence_the_log_are_mistakes() {
+    let log = |filter: &str| resolve(&args(&["--log", filter]), &environment(&[]));
+    let (config, _) = log("warn,longhaul_origin=debug").unwrap();
+    assert_eq!(config.log.text(), "warn,longhaul_origin=debug");
+    assert_eq!(config.log_format, LogFormat::Auto);
+    for wrong in ["inof", "longhaul_gateway", "info,", "longhaul_gateway=loud"] {
+        let text = log(wrong).unwrap_err().to_string();
+        assert!(
+            text.contains("flag --log: log: `") && text.contains("is no severity"),
+            "{text}"
+        );
+    }
 }
 
 #[test]

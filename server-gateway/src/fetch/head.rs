@@ -38,7 +38,7 @@ pub(super) fn encode_head(
         status: status.as_u16(),
         headers,
         body,
-        content_hash: content_hash.map(|hash| *hash.as_bytes()),
+        content_hash,
     });
     let mut wire = Vec::new();
     encode(&message, &mut wire).map_err(|error| Failure::new(FailureReason::HeaderTooLarge, error))?;

@@ -4,11 +4,11 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use longhaul_session::{Fetch, Method};
 use longhaul_types::{ByteCount, ContentHash};
-use longhaul_webcache::{Asker, BodyFault, BodyReader};
+use longhaul_webcache::{BodyFault, BodyReader, RequesterIdentity};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    pageload::page_loads::{BodyEnd, BodyTap},
+    pageload::{BodyEnd, PageTap},
     session::context::SessionContext,
 };
 
@@ -33,7 +33,7 @@ pub(super) enum HeldCheck {
 /// A body on its way to the encoder, which a tap sees first.
 pub(crate) struct TappedBody {
     body: BodyReader,
-    tap: Option<Box<dyn BodyTap>>,
+    tap: Option<PageTap>,
     /// Chunks that were read and shown to the tap.
     read_ahead: VecDeque<Bytes>,
 }
@@ -58,9 +58,9 @@ pub(super) enum Shown {
 pub(super) async fn check_held(
     context: &SessionContext,
     fetch: &Fetch,
-    asker: &Asker,
+    identity: &RequesterIdentity,
     body: BodyReader,
-    tap: Option<Box<dyn BodyTap>>,
+    tap: Option<PageTap>,
 ) -> HeldCheck {
     let mut body = TappedBody::new(body, tap);
     // An agent that turns out not to hold the body repeats the request, which must never happen to an unsafe
@@ -70,12 +70,9 @@ pub(super) async fn check_held(
     }
     // Without a partition the agent made no lookup either. A body that the agent names belongs to the
     // partition of this request.
-    let partition = asker.partition();
-    let held = fetch
-        .held
-        .filter(|_| partition.is_some())
-        .map(ContentHash::from_bytes);
-    let holds = |hash: ContentHash| held == Some(hash) || context.loads.holds(partition.as_ref(), &hash);
+    let partition = identity.partition();
+    let held = fetch.held.filter(|_| partition.is_some());
+    let holds = |hash: ContentHash| held == Some(hash) || context.page_loads.holds(partition.as_ref(), &hash);
     let hash = match (body.chk(), held) {
         (Some(hash), _) => Some(hash),
         (None, None) => None,
@@ -93,7 +90,7 @@ pub(super) async fn check_held(
 
 fn wait(context: &SessionContext, length: Option<u64>) -> Duration {
     let Some(rate) = context
-        .bundles
+        .page_loads
         .context()
         .link_rate()
         .filter(|rate| rate.as_bps() > 0)
@@ -105,7 +102,7 @@ fn wait(context: &SessionContext, length: Option<u64>) -> Duration {
 }
 
 impl TappedBody {
-    pub(crate) fn new(body: BodyReader, tap: Option<Box<dyn BodyTap>>) -> Self {
+    pub(crate) fn new(body: BodyReader, tap: Option<PageTap>) -> Self {
         Self {
             body,
             tap,

@@ -15,11 +15,12 @@ use longhaul_driver::{EarlyData, End, OpenOptions};
 use longhaul_http::policy::Reload;
 use longhaul_origin::OriginClient;
 use longhaul_session::{
-    BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, class, encode,
+    BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind, Message, Promised, class, encode,
 };
 use longhaul_types::ContentHash;
 use longhaul_webcache::{
-    Asker, Audience, BodyReader, CacheRequest, Content, GatewayResponse, OriginRequest, Purpose,
+    Audience, BodyReader, CacheRequest, CacheStatus, Content, GatewayResponse, OriginRequest, Purpose,
+    RequesterIdentity,
 };
 use tracing::debug;
 use url::Url;
@@ -34,7 +35,8 @@ use self::{
 use crate::{
     admin::metrics::{Metrics, Outcome},
     failure::Failure,
-    pageload::page_loads::{BodyEnd, BodyTap, PageHead, Promise},
+    origin_reports::{ResponseCount, replaced},
+    pageload::{BodyEnd, PageTap, Promise, registry::PageHead},
     session::{
         context::SessionContext,
         incoming::{Incoming, IncomingError},
@@ -134,12 +136,12 @@ async fn download(
     request: &OriginRequest,
 ) -> Result<Outcome, Unanswered> {
     if may_be_promised(fetch, request)
-        && let Some(promise) = context.loads.promised(fetch, request).await
+        && let Some(promise) = context.page_loads.promised(fetch, request).await
     {
         return send_promise(context, fetch.id, promise).await;
     }
     let cache_request = CacheRequest {
-        asker: request.asker.clone(),
+        identity: request.identity.clone(),
         parts: request.parts.clone(),
         browser: request.browser.clone(),
         reload: Reload::None,
@@ -147,7 +149,7 @@ async fn download(
     };
     let store = &context.gateway.store;
     let response = match &request.login {
-        None => context.bundles.context().fetch(cache_request).await?,
+        None => context.page_loads.context().fetch(cache_request).await?,
         Some(login) => store
             .fetch_bypassing_cache(cache_request, login)
             .await
@@ -158,7 +160,7 @@ async fn download(
 
 fn may_be_promised(fetch: &Fetch, request: &OriginRequest) -> bool {
     fetch.kind == FetchKind::Object
-        && fetch.page != 0
+        && fetch.page.is_some()
         && fetch.delivery == Delivery::Any
         && fetch.resume.is_none()
         && request.login.is_none()
@@ -170,7 +172,7 @@ fn may_be_promised(fetch: &Fetch, request: &OriginRequest) -> bool {
 
 async fn send_promise(
     context: &Arc<SessionContext>,
-    fetch: u64,
+    fetch: FetchId,
     promise: Promise,
 ) -> Result<Outcome, Unanswered> {
     let Promise { page, entry } = promise;
@@ -220,23 +222,34 @@ async fn respond(
         status,
         headers,
         content,
-        facts,
+        response_context,
     } = response;
     if let Some(resume) = &fetch.resume {
         resume::check(resume, status, &headers)?;
     }
-    debug!(%status, cache = ?facts.cache_status, "a request was answered");
+    debug!(%status, cache = ?response_context.cache_status, "a request was answered");
     let tap = tap(context, fetch, request, status, &headers).await;
     let delta_key = Url::parse(&fetch.url)
         .ok()
         .filter(|_| request.login.is_none() && request.parts.method == Method::GET)
-        .and_then(|url| DeltaKey::of(&url, &request.asker, &request.parts.headers, status, &headers));
+        .and_then(|url| DeltaKey::of(&url, &request.identity, &request.parts.headers, status, &headers));
+    let replaced = replaced(&headers);
+    let reports = &context.page_loads.context().origin_reports;
+    let mut count = reports.response(response_context.origin_size, replaced);
+    if let Some(resume) = &fetch.resume {
+        count.resumed_at(resume.offset);
+    }
+    if matches!(content, Content::None) && response_context.cache_status == CacheStatus::Miss {
+        // An image may have arrived that the browser already has.
+        count.unchanged();
+    }
     let head = ResponseHead {
         context,
         fetch,
-        asker: &request.asker,
+        identity: &request.identity,
         delta_key,
-        audience: facts.audience,
+        audience: response_context.audience,
+        count,
         login: request.login.as_deref(),
         status,
         headers: &headers,
@@ -259,22 +272,22 @@ async fn tap(
     request: &OriginRequest,
     status: StatusCode,
     headers: &HeaderMap,
-) -> Option<Box<dyn BodyTap>> {
+) -> Option<PageTap> {
     if request.login.is_some() {
         return None;
     }
     let is_page =
         fetch.kind == FetchKind::Page && fetch.resume.is_none() && request.parts.method == Method::GET;
     if !is_page {
-        if fetch.kind == FetchKind::Object && fetch.page != 0 {
+        if fetch.kind == FetchKind::Object && fetch.page.is_some() {
             context
-                .loads
+                .page_loads
                 .answered(fetch, request, PageHead { status, headers });
         }
         return None;
     }
     context
-        .loads
+        .page_loads
         .page(fetch, request, PageHead { status, headers })
         .await
 }
@@ -283,10 +296,12 @@ async fn tap(
 struct ResponseHead<'a> {
     context: &'a Arc<SessionContext>,
     fetch: &'a Fetch,
-    asker: &'a Asker,
+    identity: &'a RequesterIdentity,
     /// For the choice of a base.
     delta_key: Option<DeltaKey>,
     audience: Audience,
+    /// Count of the response's bytes.
+    count: ResponseCount,
     /// See [`OriginRequest::login`].
     login: Option<&'a OriginClient>,
     status: StatusCode,
@@ -294,31 +309,37 @@ struct ResponseHead<'a> {
 }
 
 impl ResponseHead<'_> {
-    async fn send_alone(self, body: BodyPlace, hash: Option<ContentHash>) -> Result<Outcome, Unanswered> {
+    async fn send_alone(mut self, body: BodyPlace, hash: Option<ContentHash>) -> Result<Outcome, Unanswered> {
         let wire = encode_head(self.context, self.fetch, self.status, self.headers, body, hash)?;
+        self.count.head(wire.len());
+        if body == BodyPlace::Held {
+            self.count.unchanged();
+        }
         Responder::new(Arc::clone(self.context), wire, class::PAGE, None, 0)
             .finish_without_body()
             .await?;
         Ok(Outcome::Complete)
     }
 
-    async fn send_with(self, body: BodyReader, tap: Option<Box<dyn BodyTap>>) -> Result<Outcome, Unanswered> {
+    async fn send_with(self, body: BodyReader, tap: Option<PageTap>) -> Result<Outcome, Unanswered> {
         let Self {
             context,
             fetch,
-            asker,
+            identity,
             ref delta_key,
             audience,
             login,
             status,
             headers,
+            ..
         } = self;
-        let body = match check_held(context, fetch, asker, body, tap).await {
+        let body = match check_held(context, fetch, identity, body, tap).await {
             HeldCheck::Held(hash) => return self.send_alone(BodyPlace::Held, Some(hash)).await,
             HeldCheck::NotHeld(body) => body,
         };
         let (known, length) = (body.chk(), body.length());
         let wire = encode_head(context, fetch, status, headers, BodyPlace::Follows, known)?;
+        self.count.head(wire.len());
         let offset = fetch.resume.as_ref().map_or(0, |resume| resume.offset);
         let encoding = context.gateway.encoding(context.device, context.window_key);
         let pipeline = if fetch.resume.is_some() {
@@ -329,34 +350,39 @@ impl ResponseHead<'_> {
             let content_type = headers
                 .get(header::CONTENT_TYPE)
                 .and_then(|value| value.to_str().ok());
-            let traits = encoding.traits(content_type, length, context.bundles.context().link_rate());
+            let traits = encoding.traits(content_type, length, context.page_loads.context().link_rate());
             let is_plain = fetch.delivery == Delivery::Plain;
             let candidates = if is_plain {
                 DeltaCandidates::default()
             } else {
-                let bundles = context.bundles.context();
-                bundles.bases_for(delta_key.as_ref(), length).await
+                let page_loads = context.page_loads.context();
+                page_loads.bases_for(delta_key.as_ref(), length).await
             };
             // After damage the body is encoded again.
-            let audience = if is_plain { Audience::Asker } else { audience };
+            let audience = if is_plain {
+                Audience::RequestingDevice
+            } else {
+                audience
+            };
             encoding.whole(known, audience, traits, candidates).await
         };
         let class = class_of(fetch.kind, length, headers);
-        let mut responder = Responder::new(Arc::clone(context), wire, class, length, offset);
+        let mut responder =
+            Responder::new(Arc::clone(context), wire, class, length, offset).counted_in(self.count);
         let relayed = relay(&mut responder, body, pipeline).await?;
         let decoded = responder.decoded();
         // The agent does not store responses of connection-bound logins.
         let stream = responder.into_stream().filter(|_| login.is_none());
         if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
-            let (loads, headers) = (Arc::clone(&context.loads), headers.clone());
-            let (bundles, delta_key) = (Arc::clone(context.bundles.context()), delta_key.clone());
-            let partition = asker.partition();
+            let (page_loads, headers) = (Arc::clone(&context.page_loads), headers.clone());
+            let delta_key = delta_key.clone();
+            let partition = identity.partition();
             // Outlives the fetch, and ends with the session at the latest.
             tokio::spawn(async move {
                 if stream.delivered().await.is_ok() {
-                    loads.delivered(partition, hash, status, &headers);
+                    page_loads.delivered(partition, hash, status, &headers);
                     if let Some(delta_key) = delta_key {
-                        bundles.bases.learn(&delta_key, hash, decoded).await;
+                        page_loads.context().bases.learn(&delta_key, hash, decoded).await;
                     }
                 }
             });
@@ -365,7 +391,7 @@ impl ResponseHead<'_> {
     }
 }
 
-async fn fail(context: &SessionContext, fetch: u64, failure: Failure) -> Outcome {
+async fn fail(context: &SessionContext, fetch: FetchId, failure: Failure) -> Outcome {
     let Failure { reason, detail } = failure;
     debug!(?reason, "a request has no response");
     context.gateway.metrics.failure(reason);

@@ -14,7 +14,7 @@ use longhaul_http::{
 use longhaul_session::{
     FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set, decode_url,
 };
-use longhaul_webcache::{Asker, OriginRequest};
+use longhaul_webcache::{OriginRequest, RequesterIdentity};
 
 use crate::{failure::Failure, session::context::SessionContext};
 
@@ -47,14 +47,14 @@ pub(super) fn origin_request(
     let Prepared { parts, browser } = prepare(fetch, browser, arrived)?;
     let who = (context.device, fetch.client);
     let secret = &context.gateway.credentials;
-    let mut asker = Asker::of(who, secret, &parts.method, &fetch.url, &browser);
+    let mut identity = RequesterIdentity::of(who, secret, &parts.method, &fetch.url, &browser);
     if fetch.unpartitioned {
-        asker = asker.without_partition();
+        identity = identity.without_partition();
     }
     Ok(OriginRequest {
         parts,
         browser,
-        asker,
+        identity,
         login,
     })
 }
@@ -173,13 +173,13 @@ fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: 
 
 #[cfg(test)]
 mod tests {
-    use longhaul_session::{Delivery, FetchKind, HeaderSet};
+    use longhaul_session::{Delivery, FetchId, FetchKind, HeaderSet};
 
     use super::*;
 
     fn fetch(method: SessionMethod, url: &str) -> Fetch {
         Fetch {
-            id: 1,
+            id: FetchId::FIRST,
             method,
             url_shared: 0,
             url: url.to_owned(),
@@ -187,14 +187,14 @@ mod tests {
             kind: FetchKind::Page,
             has_body: false,
             held: None,
-            page: 0,
+            page: None,
             manifest: None,
             holding: Vec::new(),
             delivery: Delivery::Any,
-            connection: 0,
+            connection: None,
             client: longhaul_types::ClientId::OWNER,
             unpartitioned: false,
-            seen: 0,
+            seen: None,
             resume: None,
         }
     }

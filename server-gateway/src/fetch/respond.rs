@@ -14,7 +14,10 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::held::{Piece, TappedBody};
-use crate::{admin::metrics::Outcome, failure::Failure, session::context::SessionContext};
+use crate::{
+    admin::metrics::Outcome, failure::Failure, origin_reports::ResponseCount,
+    session::context::SessionContext,
+};
 
 /// Coded bytes that are sent together, and that gather at most before the stream is opened.
 const GATHER: usize = 48 * 1024;
@@ -45,8 +48,9 @@ pub(super) struct Responder {
     /// Current class of the stream.
     at: Priority,
     sent: u64,
-    /// Decoded bytes of the whole body, set at its end.
+    /// Decoded bytes of the body in `windows` and before.
     decoded: u64,
+    count: Option<ResponseCount>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +82,15 @@ impl Responder {
             at: class::PAGE,
             sent: 0,
             decoded: 0,
+            count: None,
+        }
+    }
+
+    /// Counts the body in `count`.
+    pub(super) fn counted_in(self, count: ResponseCount) -> Self {
+        Self {
+            count: Some(count),
+            ..self
         }
     }
 
@@ -111,6 +124,10 @@ impl Responder {
                 &mut self.messages,
             );
             self.body = BodyState::Begun;
+        }
+        if let Some(count) = self.count.as_mut().filter(|_| has_windows) {
+            let base = coding.and_then(|coding| coding.base);
+            count.body(base.as_ref(), self.windows.len(), self.decoded);
         }
         let mut chunk = std::mem::take(&mut self.messages);
         if self.stream.is_none() && end == End::Open && self.class == class::BULK {
@@ -302,6 +319,7 @@ impl Relay<'_> {
             let Self { responder, pipeline } = self;
             let progress = pipeline.encode(&mut input, &mut responder.windows).await?;
             let has_windows = !responder.windows.is_empty();
+            responder.decoded = pipeline.decoded();
             if responder.windows.len() >= GATHER || (responder.stream.is_some() && has_windows) {
                 responder.send(pipeline.coding(), End::Open).await?;
             }
@@ -316,6 +334,7 @@ impl Relay<'_> {
         let Self { responder, pipeline } = self;
         if pipeline.holds() {
             pipeline.flush(&mut responder.windows).await?;
+            responder.decoded = pipeline.decoded();
         }
         if responder.stream.is_none() || !responder.windows.is_empty() {
             responder.send(pipeline.coding(), End::Open).await?;
@@ -337,6 +356,9 @@ impl Relay<'_> {
         }
         pipeline.finish(&mut responder.windows).await?;
         responder.send(pipeline.coding(), End::Finish).await?;
+        if let Some(count) = &mut responder.count {
+            count.complete();
+        }
         Ok(())
     }
 }

@@ -171,7 +171,7 @@ impl Images {
             status,
             headers,
             content: Content::Body(body),
-            facts,
+            response_context,
         } = stored
         else {
             return stored;
@@ -183,7 +183,7 @@ impl Images {
                 status,
                 headers,
                 content,
-                facts,
+                response_context,
             };
         };
         transcodable::describe_variant(&mut headers, variant, request.level, body.length());
@@ -192,14 +192,14 @@ impl Images {
                 status: StatusCode::NOT_MODIFIED,
                 headers: not_modified_fields(&headers),
                 content: Content::None,
-                facts,
+                response_context,
             };
         }
         GatewayResponse {
             status,
             headers,
             content,
-            facts,
+            response_context,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
     failure::Failure,
     gateway::Gateway,
     images::{HopReservations, ImageConversion, ImageRecipient},
+    origin_reports::OriginReports,
 };
 
 /// A session as the page bundles use it.
@@ -32,6 +33,8 @@ pub(crate) struct PageLoadContext {
     pub(crate) window_key: [u8; 32],
     pub(crate) mirror: Mirror,
     pub(crate) bases: DeltaBases,
+    /// Reports of what origins sent.
+    pub(crate) origin_reports: Arc<OriginReports>,
     profile: Option<LinkProfile>,
     /// No other lock is taken while one of these two is held.
     observed: Mutex<ObservedRequests>,
@@ -77,6 +80,7 @@ impl PageLoadContext {
             window_key,
             mirror,
             bases,
+            origin_reports: Arc::default(),
             profile,
             observed: Mutex::default(),
             settings: Mutex::default(),
@@ -111,7 +115,7 @@ impl PageLoadContext {
 
     /// Candidate bases of a body, with the dictionaries and context mixing that the agent accepts.
     pub(crate) async fn bases_for(&self, subject: Option<&DeltaKey>, length: Option<u64>) -> DeltaCandidates {
-        if self.gateway.effort == EffortPolicy::Fixed {
+        if self.gateway.rules.load().effort == EffortPolicy::Fixed {
             return DeltaCandidates::default();
         }
         let offers = match subject {
@@ -171,7 +175,7 @@ impl PageLoadContext {
     /// The requested image conversion.
     fn wish(&self) -> ImageConversion {
         let preferences = lock(&self.settings).preferences;
-        ImageConversion::of(&preferences, self.link_rate(), self.gateway.effort)
+        ImageConversion::of(&preferences, self.link_rate(), self.gateway.rules.load().effort)
     }
 
     /// Answers a request without a body from the cache or the origin, with images at the user's level.
@@ -182,7 +186,7 @@ impl PageLoadContext {
         let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
         let audience = Displaying {
             context: self,
-            partition: lookup.asker.partition(),
+            partition: lookup.identity.partition(),
         };
         let stored = self.gateway.store.fetch(lookup).await?;
         let wish = self.wish();

@@ -14,7 +14,7 @@ use longhaul_page::{
 };
 use longhaul_session::Used;
 use longhaul_types::UnixTime;
-use longhaul_webcache::Asker;
+use longhaul_webcache::RequesterIdentity;
 use url::Url;
 
 use super::{plan::Plan, publicity::Publicity};
@@ -65,10 +65,15 @@ struct SharedLesson {
 }
 
 impl LearnedPlan {
-    /// Loads the records of `page` for `asker`. `publicity` limits whether this visit may add to the shared
+    /// Loads the records of `page` for `identity`. `publicity` limits whether this visit may add to the shared
     /// records.
-    pub(crate) async fn load(cache: Option<&Cache>, asker: &Asker, page: &Url, publicity: Publicity) -> Self {
-        let partition = asker.partition();
+    pub(crate) async fn load(
+        cache: Option<&Cache>,
+        identity: &RequesterIdentity,
+        page: &Url,
+        publicity: Publicity,
+    ) -> Self {
+        let partition = identity.partition();
         let own = match (cache, &partition) {
             (Some(cache), Some(partition)) => read(cache, partition, page).await,
             (None, _) | (_, None) => Learned::new(page),
@@ -83,7 +88,7 @@ impl LearnedPlan {
             own,
             shared,
             // The visit of a frame would reveal the embedding page.
-            publicity: publicity.and(Publicity::of_visit(asker)),
+            publicity: publicity.and(Publicity::of_visit(identity)),
             extras: BTreeSet::new(),
             unplanned: Vec::new(),
         }

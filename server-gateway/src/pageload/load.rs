@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use longhaul_page::{Initiator, Reference, Sandbox};
-use longhaul_session::{Used, Withdrawal, short_hash};
+use longhaul_session::{EntryId, PageId, Used, Withdrawal, short_hash};
 use longhaul_types::ContentHash;
-use longhaul_webcache::{Asker, BodyReader};
+use longhaul_webcache::{BodyReader, RequesterIdentity};
 use tokio::{
     runtime::Handle,
     sync::{
@@ -31,15 +31,14 @@ use tokio::{
 use url::Url;
 
 use self::event::{AgentEvent, BrowserRequest, Event, PushEvent, ResponseEvent};
+pub(crate) use self::tap::{BodyEnd, PageTap};
 pub(super) use self::{
     state::{LoadState, PageStart},
     subresource::redirection,
-    tap::PageTap,
     task::run,
 };
 use super::{
     context::PageLoadContext,
-    page_loads::Promise,
     plan::{DeliveredBody, PushProgress},
     publicity::Publicity,
 };
@@ -48,35 +47,48 @@ use super::{
 /// never waits for a sender.
 const MAX_EVENTS: usize = 256;
 
+/// The entry of a page load that answers a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Promise {
+    /// Number of the page load.
+    pub(crate) page: PageId,
+    /// Number of the entry in its manifest.
+    pub(crate) entry: EntryId,
+}
+
 /// A page load, as all tasks but its own see it.
 pub(crate) struct PageLoad {
     context: Arc<PageLoadContext>,
-    id: u64,
+    id: PageId,
     /// Requester of the page.
-    asker: Asker,
+    identity: RequesterIdentity,
     events: mpsc::Sender<Event>,
 }
 
 impl PageLoad {
     /// Creates the page load and the events' receiver, for [`run`].
-    pub(super) fn new(context: Arc<PageLoadContext>, id: u64, asker: Asker) -> (Self, mpsc::Receiver<Event>) {
+    pub(super) fn new(
+        context: Arc<PageLoadContext>,
+        id: PageId,
+        identity: RequesterIdentity,
+    ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(MAX_EVENTS);
         let load = Self {
             context,
             id,
-            asker,
+            identity,
             events,
         };
         (load, receiver)
     }
 
-    pub(super) const fn id(&self) -> u64 {
+    pub(super) const fn id(&self) -> PageId {
         self.id
     }
 
     /// Requester of the page.
-    pub(super) const fn asker(&self) -> &Asker {
-        &self.asker
+    pub(super) const fn identity(&self) -> &RequesterIdentity {
+        &self.identity
     }
 
     pub(super) fn context(&self) -> &PageLoadContext {
@@ -105,13 +117,13 @@ impl PageLoad {
         }
     }
 
-    async fn send_response(&self, entry: u32, event: ResponseEvent) {
+    async fn send_response(&self, entry: EntryId, event: ResponseEvent) {
         self.send(Event::Response { entry, event }).await;
     }
 
     async fn ask_response<T>(
         &self,
-        entry: u32,
+        entry: EntryId,
         event: impl FnOnce(oneshot::Sender<T>) -> ResponseEvent,
     ) -> Option<T> {
         let event = |reply| Event::Response {
@@ -150,12 +162,12 @@ impl PageLoad {
     }
 
     /// Handles `Ask`: the browser waits for these entries.
-    pub(super) async fn browser_waits(&self, entries: Vec<u32>) {
+    pub(super) async fn browser_waits(&self, entries: Vec<EntryId>) {
         self.send_agent(AgentEvent::BrowserWaits(entries)).await;
     }
 
     /// Handles `Want`: the agent does not have an entry's body.
-    pub(super) async fn want(&self, entry: u32) {
+    pub(super) async fn want(&self, entry: EntryId) {
         self.context.counters().wanted();
         let hash = self
             .ask_agent(|reply| AgentEvent::HashNeeded { entry, reply })
@@ -200,12 +212,12 @@ impl PageLoad {
     // The following methods serve pushes.
 
     /// Plans the references of an entry's response that its document would fetch.
-    pub(super) async fn found(&self, mut references: Vec<Reference>, referrer: u32) {
+    pub(super) async fn found(&self, mut references: Vec<Reference>, referrer: EntryId) {
         self.plan_found(&mut references, referrer).await;
     }
 
     /// As [`Self::found`], and removes the references that are on their way. Cancel safe.
-    pub(super) async fn plan_found(&self, references: &mut Vec<Reference>, referrer: u32) {
+    pub(super) async fn plan_found(&self, references: &mut Vec<Reference>, referrer: EntryId) {
         if references.is_empty() {
             return;
         }
@@ -219,12 +231,12 @@ impl PageLoad {
     }
 
     /// Records that an entry's response adds no further entry.
-    pub(super) async fn entry_searched(&self, entry: u32) {
+    pub(super) async fn entry_searched(&self, entry: EntryId) {
         self.send_response(entry, ResponseEvent::Searched).await;
     }
 
     /// Returns false if a body that has grown to `length` bytes exceeds its limits.
-    pub(super) async fn grown(&self, entry: u32, length: u64, by: u64) -> bool {
+    pub(super) async fn grown(&self, entry: EntryId, length: u64, by: u64) -> bool {
         let grown = |reply| Event::Push {
             entry,
             event: PushEvent::Grown { length, by, reply },
@@ -233,13 +245,13 @@ impl PageLoad {
     }
 
     /// Records that the push of an entry has read its whole body.
-    pub(super) async fn completed(&self, entry: u32, hash: ContentHash, length: u64) {
+    pub(super) async fn completed(&self, entry: EntryId, hash: ContentHash, length: u64) {
         let event = PushEvent::Completed { hash, length };
         self.send(Event::Push { entry, event }).await;
     }
 
     /// Records that a push has sent `bytes` further bytes on the hop.
-    pub(super) async fn pushed(&self, entry: u32, repeats: u8, bytes: u64, progress: PushProgress) {
+    pub(super) async fn pushed(&self, entry: EntryId, repeats: u8, bytes: u64, progress: PushProgress) {
         let event = PushEvent::Progress {
             repeats,
             bytes,
@@ -249,7 +261,7 @@ impl PageLoad {
     }
 
     /// Records that the agent has acknowledged the whole body of an entry.
-    pub(super) async fn delivered(&self, entry: u32, repeats: u8) {
+    pub(super) async fn delivered(&self, entry: EntryId, repeats: u8) {
         let delivered = |reply| Event::Push {
             entry,
             event: PushEvent::Delivered { repeats, reply },

@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use longhaul_codec::{BodyEncoder, Coder, EncodeError};
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream, Session};
-use longhaul_session::{Body, BodyCoding, Manifest, Message, Record, Withdrawal, encode, encode_record};
+use longhaul_session::{
+    Body, BodyCoding, Manifest, Message, PageId, Record, Withdrawal, encode, encode_record,
+};
 use longhaul_types::BitRate;
 use tracing::debug;
 
@@ -44,7 +46,7 @@ pub(crate) fn gather(link: Option<BitRate>) -> Duration {
 /// Writer of one page load's manifest.
 pub(crate) struct ManifestWriter {
     session: Session,
-    page: u64,
+    page: PageId,
     base: Option<ManifestMemory>,
     open: Option<Open>,
     /// Decoded bytes so far.
@@ -59,7 +61,7 @@ struct Open {
 
 impl ManifestWriter {
     /// Creates the writer for page load `page`; sends nothing before the first record.
-    pub(crate) const fn new(session: Session, page: u64, base: Option<ManifestMemory>) -> Self {
+    pub(crate) const fn new(session: Session, page: PageId, base: Option<ManifestMemory>) -> Self {
         Self {
             session,
             page,

@@ -11,9 +11,10 @@ mod learned;
 mod load;
 mod manifest;
 mod memory;
-pub(crate) mod page_loads;
 mod plan;
 mod publicity;
 mod push;
 mod push_body;
 pub(crate) mod registry;
+
+pub(crate) use load::{BodyEnd, PageTap, Promise};

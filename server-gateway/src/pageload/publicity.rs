@@ -10,7 +10,7 @@ use longhaul_http::{
 };
 use longhaul_page::learn;
 use longhaul_types::UnixTime;
-use longhaul_webcache::Asker;
+use longhaul_webcache::RequesterIdentity;
 use url::Url;
 
 /// Audience of an exchange.
@@ -41,8 +41,8 @@ impl Publicity {
 
     /// Classifies the visit of a page: a frame's document reveals the embedding page, and a request with
     /// credentials belongs to a user.
-    pub(crate) fn of_visit(asker: &Asker) -> Self {
-        let context = asker.context();
+    pub(crate) fn of_visit(identity: &RequesterIdentity) -> Self {
+        let context = identity.context();
         if context.navigation() == Navigation::TopLevel && context.credentials().is_none() {
             Self::Public
         } else {

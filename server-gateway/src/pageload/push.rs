@@ -7,7 +7,7 @@ use bytes::Bytes;
 use longhaul_codec::EncodeError;
 use longhaul_delivery::{BodyPipeline, CodeError, DeltaCandidates, Progress};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_session::{Body, BodyCoding, Message, Push, encode};
+use longhaul_session::{Body, BodyCoding, EntryId, Message, Push, encode};
 use longhaul_webcache::Audience;
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
@@ -17,6 +17,7 @@ use super::{
     plan::{PushAttempt, PushProgress, PushedResponse},
     push_body::PushBody,
 };
+use crate::origin_reports::ResponseCount;
 
 /// Coded bytes that are sent together. A body that fits in this size opens its stream with its length, so
 /// that the scheduler can send the shortest body first.
@@ -45,8 +46,10 @@ impl From<CodeError> for Broken {
 /// A push in progress.
 struct Pushing<'a> {
     load: &'a PageLoad,
-    entry: u32,
+    entry: EntryId,
     pipeline: BodyPipeline,
+    /// `None` once everything is counted.
+    count: Option<ResponseCount>,
     class: watch::Receiver<u8>,
     stream: PushStream,
     wire: Vec<u8>,
@@ -80,6 +83,8 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
     let length = body.length();
     // A body that was parsed before its push is complete, so its hash is known.
     response.hash = body.hash().or(response.hash);
+    let reports = &load.context().origin_reports;
+    let count = reports.response(response.origin_size.clone(), response.replaced);
     let pipeline = match pipeline(load, repeats, length, response).await {
         Ok(pipeline) => pipeline,
         Err(error) => {
@@ -93,6 +98,7 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
         entry,
         length,
         pipeline,
+        count: Some(count),
         class,
         stream: PushStream::default(),
         wire: Vec::new(),
@@ -100,6 +106,7 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
         sent: 0,
     };
     let ended = pushing.run(&mut body).await;
+    pushing.count = None;
     let sent = pushing.sent;
     // For a document that was parsed during its push.
     load.entry_searched(entry).await;
@@ -119,7 +126,7 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
             }
         }
         Err(broken) => {
-            debug!(entry, ?broken, "a push ended early");
+            debug!(%entry, ?broken, "a push ended early");
             load.pushed(entry, repeats, sent, PushProgress::Broken).await;
         }
     }
@@ -138,7 +145,7 @@ async fn pipeline(
             let candidates = context.bases_for(response.delta_key.as_ref(), length).await;
             (candidates, response.audience)
         }
-        1 => (DeltaCandidates::default(), Audience::Asker),
+        1 => (DeltaCandidates::default(), Audience::RequestingDevice),
         // The coder may have caused the damage of the earlier push, so use coding identity.
         2.. => {
             return encoding.identity(length, 0);
@@ -180,7 +187,11 @@ impl Pushing<'_> {
         }
         self.length = Some(self.decoded);
         self.pipeline.finish(&mut self.wire).await?;
-        self.send(End::Finish).await
+        self.send(End::Finish).await?;
+        if let Some(count) = &mut self.count {
+            count.complete();
+        }
+        Ok(())
     }
 
     async fn encode(&mut self, mut chunk: Bytes) -> Result<(), Broken> {
@@ -199,11 +210,20 @@ impl Pushing<'_> {
         self.send(End::Open).await
     }
 
+    /// Counts the gathered bytes.
+    fn count_body(&mut self) {
+        let base = self.pipeline.coding().and_then(|coding| coding.base);
+        if let Some(count) = &mut self.count {
+            count.body(base.as_ref(), self.wire.len(), self.decoded);
+        }
+    }
+
     /// Sends the gathered bytes.
     async fn send(&mut self, end: End) -> Result<(), Broken> {
         if self.wire.is_empty() && end == End::Open {
             return Ok(());
         }
+        self.count_body();
         let Some(stream) = &mut self.stream.0 else {
             return self.open(end).await;
         };
@@ -228,7 +248,6 @@ impl Pushing<'_> {
     }
 
     async fn open(&mut self, end: End) -> Result<(), Broken> {
-        let context = self.load.context();
         let mut first = Vec::new();
         let coding = self.pipeline.coding();
         let body = Body {
@@ -246,6 +265,7 @@ impl Pushing<'_> {
         let _fits = encode(&Message::Body(body), &mut first);
         first.append(&mut self.wire);
         self.sent = first.len() as u64;
+        let context = self.load.context();
         context.counters().pushing(first.len());
         let options = OpenOptions {
             class: Priority::new(*self.class.borrow_and_update()),

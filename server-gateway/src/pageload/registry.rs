@@ -4,7 +4,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::Partition;
 use longhaul_http::policy;
@@ -12,7 +11,7 @@ use longhaul_page::{
     CrossOrigin, Destination, Discovery, Initiator, MediaType, Reference, discover_link_header,
 };
 use longhaul_session::{
-    Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want,
+    Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, PageId, Used, Want,
 };
 use longhaul_types::{ClientId, ContentHash};
 use longhaul_webcache::{Confirmed, OriginRequest};
@@ -23,10 +22,9 @@ use url::Url;
 use super::{
     context::{PageLoadContext, lock, now},
     learned::LearnedPlan,
-    load::{LoadState, PageLoad, PageStart, PageTap, redirection, run},
+    load::{BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, redirection, run},
     manifest::ManifestWriter,
     memory::ManifestMemory,
-    page_loads::{BodyEnd, BodyTap, PageHead, PageLoads, Promise},
     publicity::Publicity,
 };
 
@@ -39,11 +37,18 @@ const MAX_NAMED: usize = 4096;
 /// meanwhile.
 const MAX_REVISITED: usize = 8 * 1024 * 1024;
 
+/// The head of a response to a page's fetch, or to a fetch of one of its objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageHead<'a> {
+    pub(crate) status: StatusCode,
+    /// Fields as sent to the agent: content codings removed, hop-by-hop fields removed.
+    pub(crate) headers: &'a HeaderMap,
+}
+
 /// The page loads of one session.
 pub(crate) struct PageLoadRegistry {
     context: Arc<PageLoadContext>,
-    /// Page loads by the number of the page's fetch.
-    running: Mutex<BTreeMap<u64, Running>>,
+    running: Mutex<BTreeMap<PageId, Running>>,
 }
 
 /// A running page load; dropping it ends the page load's task, and with it the fetches and pushes.
@@ -83,7 +88,7 @@ impl PageLoadRegistry {
     }
 
     /// Ends a page load that the agent cancelled.
-    pub(crate) fn cancel(&self, page: u64) {
+    pub(crate) fn cancel(&self, page: PageId) {
         let ended = lock(&self.running).remove(&page);
         drop(ended);
     }
@@ -98,14 +103,14 @@ impl PageLoadRegistry {
     /// results are to be deleted.
     pub(crate) fn end(&self, client: Option<ClientId>, domain: Option<&str>) {
         let concerns = |running: &Running| {
-            let context = running.load.asker().context();
+            let context = running.load.identity().context();
             let partition = context.partition();
             client.is_none_or(|client| client == context.client())
                 && domain.is_none_or(|domain| partition.is_none_or(|partition| partition.concerns(domain)))
         };
         let ended: Vec<Running> = {
             let mut running = lock(&self.running);
-            let pages: Vec<u64> = running
+            let pages: Vec<PageId> = running
                 .iter()
                 .filter(|(_, running)| concerns(running))
                 .map(|(page, _)| *page)
@@ -145,11 +150,53 @@ impl PageLoadRegistry {
             return;
         };
         let named = &holding.hashes[..holding.hashes.len().min(MAX_NAMED)];
-        let partition = load.asker().partition();
+        let partition = load.identity().partition();
         self.context.mirror.named(partition.as_ref(), named);
     }
 
-    fn load(&self, page: u64) -> Option<Arc<PageLoad>> {
+    /// Returns the entry of a page load that answers an object's fetch (with delivery `Any`). May wait for
+    /// the head of an entry that is being fetched. Called only for GET without body, `Range`, `Authorization`
+    /// and resumption.
+    pub(crate) async fn promised(&self, fetch: &Fetch, outgoing: &OriginRequest) -> Option<Promise> {
+        let load = self.load(fetch.page?)?;
+        let url = Url::parse(&fetch.url).ok()?;
+        self.observe_cookies(&url, &outgoing.browser);
+        load.promise(url, &outgoing.browser).await
+    }
+
+    /// Called with the response to an object's fetch that no entry answered.
+    pub(crate) fn answered(&self, fetch: &Fetch, outgoing: &OriginRequest, head: PageHead<'_>) {
+        if outgoing.parts.method == Method::GET
+            && let (Some(page), Ok(url)) = (fetch.page, Url::parse(&fetch.url))
+            && let Some(load) = self.load(page)
+        {
+            self.observe_set_cookies(&url, head.headers);
+            let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers);
+            load.unplanned_answered(url, publicity);
+        }
+    }
+
+    /// Returns true if the mirror contains this body in this partition.
+    pub(crate) fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
+        self.context.mirror.holds(partition, hash)
+    }
+
+    /// Called when the agent has acknowledged the whole body of a response with this status and these fields,
+    /// for a request of this partition.
+    pub(crate) fn delivered(
+        &self,
+        partition: Option<Partition>,
+        hash: ContentHash,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) {
+        if policy::agent_stores(status, headers) {
+            let context = Arc::clone(&self.context);
+            tokio::spawn(async move { context.mirror.add(partition.as_ref(), vec![hash]).await });
+        }
+    }
+
+    fn load(&self, page: PageId) -> Option<Arc<PageLoad>> {
         lock(&self.running)
             .get(&page)
             .map(|running| Arc::clone(&running.load))
@@ -166,12 +213,14 @@ impl PageLoadRegistry {
             .observe_response(url, response);
     }
 
-    async fn begin(
+    /// Called with a page's response before its `Head` is sent, so that messages of this function precede it;
+    /// a returned tap gets the body. Called only for GET without resumption, with any status.
+    pub(crate) async fn page(
         &self,
         fetch: &Fetch,
         outgoing: &OriginRequest,
         head: PageHead<'_>,
-    ) -> Option<Box<dyn BodyTap>> {
+    ) -> Option<PageTap> {
         if fetch.kind != FetchKind::Page {
             return None;
         }
@@ -225,7 +274,7 @@ impl PageLoadRegistry {
         fetch: &Fetch,
         outgoing: &OriginRequest,
         head: PageHead<'_>,
-    ) -> Option<Box<dyn BodyTap>> {
+    ) -> Option<PageTap> {
         let mut url = Url::parse(&fetch.url).ok()?;
         url.set_fragment(None);
         let target = redirection(&url, head.status, head.headers);
@@ -238,7 +287,8 @@ impl PageLoadRegistry {
         let context = &self.context;
         let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers)
             .and(Publicity::of_url(&url, now()));
-        let (load, events) = PageLoad::new(Arc::clone(context), fetch.id, outgoing.asker.clone());
+        let page = PageId::of(fetch.id);
+        let (load, events) = PageLoad::new(Arc::clone(context), page, outgoing.identity.clone());
         let load = Arc::new(load);
         let start = PageStart {
             url: url.clone(),
@@ -247,7 +297,7 @@ impl PageLoadRegistry {
             sent: &outgoing.parts.headers,
             response: head.headers,
             base: base.as_ref(),
-            learned: LearnedPlan::load(context.cache(), &outgoing.asker, &url, publicity).await,
+            learned: LearnedPlan::load(context.cache(), &outgoing.identity, &url, publicity).await,
         };
         let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();
@@ -264,12 +314,12 @@ impl PageLoadRegistry {
             state.set_markup(discovery.markup());
             Some(PageTap::new(Arc::clone(&load), discovery))
         };
-        let manifest = ManifestWriter::new(context.session.clone(), fetch.id, base);
+        let manifest = ManifestWriter::new(context.session.clone(), page, base);
         let task = tokio::spawn(run(state, manifest, events).in_current_span());
         self.add(&load, task.abort_handle());
         context.counters().page();
         load.flush().await;
-        Some(Box::new(tap?))
+        tap
     }
 
     /// The page's previous manifest, if the agent also has it; then also records the bodies that the agent
@@ -277,7 +327,7 @@ impl PageLoadRegistry {
     async fn base(&self, fetch: &Fetch, outgoing: &OriginRequest, url: &Url) -> Option<ManifestMemory> {
         let context = &self.context;
         context.mirror.ready().await;
-        let partition = outgoing.asker.partition();
+        let partition = outgoing.identity.partition();
         let named = &fetch.holding[..fetch.holding.len().min(MAX_NAMED)];
         context.mirror.named(partition.as_ref(), named);
         let (id, cache) = (fetch.manifest?, context.cache()?);
@@ -321,56 +371,5 @@ impl PageLoadRegistry {
         };
         drop(running);
         drop((replaced, oldest));
-    }
-}
-
-impl PageLoads for PageLoadRegistry {
-    fn promised<'a>(
-        &'a self,
-        fetch: &'a Fetch,
-        outgoing: &'a OriginRequest,
-    ) -> BoxFuture<'a, Option<Promise>> {
-        Box::pin(async move {
-            let load = self.load(fetch.page)?;
-            let url = Url::parse(&fetch.url).ok()?;
-            self.observe_cookies(&url, &outgoing.browser);
-            load.promise(url, &outgoing.browser).await
-        })
-    }
-
-    fn answered(&self, fetch: &Fetch, outgoing: &OriginRequest, head: PageHead<'_>) {
-        if outgoing.parts.method == Method::GET
-            && let (Some(load), Ok(url)) = (self.load(fetch.page), Url::parse(&fetch.url))
-        {
-            self.observe_set_cookies(&url, head.headers);
-            let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers);
-            load.unplanned_answered(url, publicity);
-        }
-    }
-
-    fn page<'a>(
-        &'a self,
-        fetch: &'a Fetch,
-        outgoing: &'a OriginRequest,
-        head: PageHead<'a>,
-    ) -> BoxFuture<'a, Option<Box<dyn BodyTap>>> {
-        Box::pin(self.begin(fetch, outgoing, head))
-    }
-
-    fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
-        self.context.mirror.holds(partition, hash)
-    }
-
-    fn delivered(
-        &self,
-        partition: Option<Partition>,
-        hash: ContentHash,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) {
-        if policy::agent_stores(status, headers) {
-            let context = Arc::clone(&self.context);
-            tokio::spawn(async move { context.mirror.add(partition.as_ref(), vec![hash]).await });
-        }
     }
 }

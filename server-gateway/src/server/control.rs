@@ -2,14 +2,19 @@
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::SendStream;
-use longhaul_session::{Forgotten, Hello, Message, MirrorState, VersionRange, Welcome, encode};
+use longhaul_session::{
+    Forgotten, Hello, Message, MirrorState, Notice, OriginReport, VersionRange, Welcome, encode,
+};
 use tokio::time::timeout;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::forget;
-use crate::session::{
-    context::SessionContext,
-    incoming::{Incoming, IncomingError},
+use crate::{
+    admission::shared_keys,
+    session::{
+        context::SessionContext,
+        incoming::{Incoming, IncomingError},
+    },
 };
 
 /// Transport error codes with which a session is closed (docs/protocol/transport.md section 7.4).
@@ -31,11 +36,24 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
         .filter(char::is_ascii_graphic)
         .take(64)
         .collect();
+    context.gateway.ledger.introduce(context.device, &software);
     info!(version, software, link = ?context.profile, "an agent introduced itself");
     let mut wire = Vec::new();
     // The size of `Welcome` is known at compile time.
-    let mirror = context.bundles.hello(&hello).await;
+    let mirror = context.page_loads.hello(&hello).await;
     let _fits = encode(&welcome(&hello, mirror), &mut wire);
+    // Says that reports will follow.
+    let _fits = encode(&Message::OriginReport(OriginReport::default()), &mut wire);
+    let introduction = context
+        .gateway
+        .shared_keys
+        .introduce(context.device, hello.cache_state);
+    let _once = context.introduction.set(introduction.number);
+    if introduction.is_shared {
+        warn!("two agents use the key of this device: each ends the session of the other");
+        let text = shared_keys::NOTICE.to_owned();
+        let _fits = encode(&Message::Notice(Notice { text }), &mut wire);
+    }
     if answer.write(wire.into()).await.is_err() {
         return;
     }
@@ -46,17 +64,30 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
             .session
             .close(ERROR_MALFORMED, "no common session version");
     }
+    let reports = Arc::clone(&context.page_loads.context().origin_reports);
+    // An agent may stop this stream and still send control messages.
+    let mut takes_reports = true;
     loop {
-        match incoming.message().await {
+        let message = tokio::select! {
+            message = incoming.message() => message,
+            report = reports.next(), if takes_reports => {
+                let mut wire = Vec::new();
+                // The number of entries is limited.
+                let _fits = encode(&Message::OriginReport(report), &mut wire);
+                takes_reports = answer.write(wire.into()).await.is_ok();
+                continue;
+            }
+        };
+        match message {
             Ok(Some(Message::Cancel(cancel))) => context.cancel(cancel.fetch),
-            Ok(Some(Message::Want(want))) => context.bundles.want(want).await,
-            Ok(Some(Message::Ask(ask))) => context.bundles.ask(ask).await,
-            Ok(Some(Message::Used(used))) => context.bundles.used(used).await,
-            Ok(Some(Message::Evicted(evicted))) => context.bundles.evicted(&evicted).await,
-            Ok(Some(Message::Holding(holding))) => context.bundles.holding(&holding),
-            Ok(Some(Message::Preferences(preferences))) => context.bundles.context().prefer(preferences),
-            Ok(Some(Message::Dictionaries(dictionaries))) => context.bundles.dictionaries(dictionaries),
-            Ok(Some(Message::AcceleratedHosts(hosts))) => context.bundles.context().accelerates(hosts),
+            Ok(Some(Message::Want(want))) => context.page_loads.want(want).await,
+            Ok(Some(Message::Ask(ask))) => context.page_loads.ask(ask).await,
+            Ok(Some(Message::Used(used))) => context.page_loads.used(used).await,
+            Ok(Some(Message::Evicted(evicted))) => context.page_loads.evicted(&evicted).await,
+            Ok(Some(Message::Holding(holding))) => context.page_loads.holding(&holding),
+            Ok(Some(Message::Preferences(preferences))) => context.page_loads.context().prefer(preferences),
+            Ok(Some(Message::Dictionaries(dictionaries))) => context.page_loads.dictionaries(dictionaries),
+            Ok(Some(Message::AcceleratedHosts(hosts))) => context.page_loads.context().accelerates(hosts),
             Ok(Some(Message::Forget(wanted))) => {
                 forget::forget(&context, &wanted).await;
                 let mut wire = Vec::new();
@@ -78,10 +109,10 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     context.session.closed().await;
 }
 
-fn welcome(hello: &Hello, mirror: MirrorState) -> Message {
+pub(super) fn welcome(hello: &Hello, mirror: MirrorState) -> Message {
     Message::Welcome(Welcome {
         mirror,
-        version: hello.versions.common(VersionRange::OURS).unwrap_or(0),
+        version: hello.versions.common(VersionRange::OURS),
         versions: VersionRange::OURS,
         software: concat!("longhaul-gateway/", env!("CARGO_PKG_VERSION")).to_owned(),
     })

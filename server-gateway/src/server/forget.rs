@@ -5,13 +5,12 @@
 //! device requested it.
 use longhaul_cache::{Deletion, DeletionScope, Owner, OwnerSelection};
 use longhaul_session as session;
-use longhaul_types::ClientId;
 
 use crate::session::context::SessionContext;
 
 /// Returns once the data is deleted from the file and from memory.
 pub(super) async fn forget(context: &SessionContext, wanted: &session::Forget) {
-    let client = wanted.client.map(ClientId);
+    let client = wanted.client;
     let whose = match client {
         Some(client) => OwnerSelection::Client(Owner::of_device(&context.device, client)),
         None => OwnerSelection::Device(*context.device.as_bytes()),
@@ -21,9 +20,9 @@ pub(super) async fn forget(context: &SessionContext, wanted: &session::Forget) {
         None => DeletionScope::All,
     };
     // First end the page loads, which would store the data again.
-    context.bundles.end(client, wanted.site.as_deref());
+    context.page_loads.end(client, wanted.site.as_deref());
     context.gateway.store.forget(Deletion { whose, what }).await;
-    let bundles = context.bundles.context();
-    bundles.bases.reload();
-    bundles.mirror.reload().await;
+    let page_loads = context.page_loads.context();
+    page_loads.bases.reload();
+    page_loads.mirror.reload().await;
 }

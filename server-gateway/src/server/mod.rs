@@ -1,27 +1,31 @@
-//! The gateway server: listens, serves sessions, applies changes of the device list, serves metrics, shuts
-//! down.
+//! The gateway server: listens, serves sessions, applies changes of the device list, answers the operator's
+//! commands, serves metrics, shuts down.
 //!
 //! `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
-//! data.
+//! data, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
 mod control;
 mod forget;
+mod key_replacement;
+mod live;
 mod open_files;
+mod refusals;
 mod streams;
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
+use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
+use longhaul_service::{LivenessProbe, Probed, liveness_probe};
 use longhaul_types::ByteCount;
 use longhaul_webcache::{CpuPool, WebCache};
 use tokio::{
@@ -33,39 +37,54 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    admin::{
-        metrics::Metrics,
-        metrics_server::{self, LinkLedger},
-    },
+    admin::{metrics::Metrics, metrics_server},
     admission::{
-        devices::{DevicesError, DevicesWatch},
+        devices::DevicesError,
+        gateway_lock::{GatewayLock, LockError},
+        register::{DeviceRegister, SessionPurpose},
+        shared_keys::SharedKeys,
         state::{StateDir, StateError},
     },
     config::Config,
-    gateway::Gateway,
+    gateway::{Gateway, Rules},
     images::{
         Images,
-        picture_workers::{Patience, Settings},
+        picture_workers::{Settings, TranscodeTimeouts},
+    },
+    operator::{
+        service::{self, Operator},
+        socket::{AdminSocket, AdminSocketError},
     },
     pageload::counters::PageLoadCounters,
 };
 
-/// Interval between checks of the device list: a revoked device is disconnected within a second.
+pub use live::{ReloadError, ServerControl};
+
+/// Interval between checks of the device list, which a person may have edited: a device that is revoked in it is
+/// disconnected within a second.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A gateway that accepts sessions.
 pub struct Server {
     listener: Listener,
     gateway: Arc<Gateway>,
-    devices: DevicesWatch,
+    devices: Arc<DeviceRegister>,
     metrics: Option<TcpListener>,
-    ledger: Arc<LinkLedger>,
+    admin: Option<AdminSocket>,
+    public_address: Option<String>,
+    probe: LivenessProbe,
+    probed: Probed,
+    /// Released last: another gateway may then use the directory.
+    _lock: GatewayLock,
 }
 
 /// Errors of `Server::bind`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
+    /// The admin socket cannot be opened.
+    #[error(transparent)]
+    Admin(#[from] AdminSocketError),
     /// The cache cannot be opened.
     #[error("[cache] dir: {0}")]
     Cache(#[from] OpenError),
@@ -83,6 +102,9 @@ pub enum ServerError {
     /// The UDP socket cannot be bound.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Another gateway uses the state directory.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The TCP socket for metrics cannot be bound.
     #[error("[metrics] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
     Metrics {
@@ -107,6 +129,7 @@ impl Server {
     /// See [`ServerError`].
     pub async fn bind(config: &Config) -> Result<Self, ServerError> {
         let state = StateDir::open(&config.state_dir)?;
+        let mut lock = GatewayLock::acquire(&state).await?;
         let keys = state.keys()?;
         let metrics = match config.metrics.listen {
             Some(address) => Some(
@@ -121,11 +144,8 @@ impl Server {
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
         let origin = OriginClient::new(origin_config(config)?)?;
-        let mut devices = DevicesWatch::new(state.clone());
-        let admitted = match devices.look() {
-            Some(devices) => devices?.statuses(),
-            None => BTreeMap::new(),
-        };
+        let loaded = DeviceRegister::load(&state)?;
+        let admitted = loaded.0.statuses(SystemTime::now());
         if admitted.is_empty() {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
@@ -154,7 +174,7 @@ impl Server {
                 memory: config.pictures.memory,
                 workers: config.pictures.workers,
                 program: config.pictures.program.clone(),
-                patience: Patience::default(),
+                timeouts: TranscodeTimeouts::default(),
             },
         );
         let encoded_cache = EncodedCache::new(store.cache().cloned(), Arc::clone(&cpu_pool));
@@ -162,27 +182,34 @@ impl Server {
             origin,
             store,
             metrics: Metrics::default(),
+            ledger: Arc::default(),
             bundles: PageLoadCounters::default(),
             images,
             base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
-            tunnel_ports: config.tunnel.ports.clone(),
-            tunnel_idle: config.tunnel.idle_timeout,
+            rules: ArcSwap::from_pointee(Rules::of(config)),
             own_ports,
-            streams_per_session: config.limits.streams_per_session,
-            streams_per_device: config.limits.streams_per_device,
-            queue_timeout: config.limits.queue_timeout,
-            effort: config.coding.effort,
             cpu_pool,
             encoded_cache,
             credentials,
             devices: Mutex::default(),
+            shared_keys: SharedKeys::default(),
         };
+        let register = DeviceRegister::new(state, listener.admission(), loaded);
+        let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
+        if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
+            warn!(%error, "the path of the admin socket cannot be published in the state directory");
+        }
+        let (probe, probed) = liveness_probe();
         Ok(Self {
             listener,
             gateway: Arc::new(gateway),
-            devices,
+            devices: Arc::new(register),
             metrics,
-            ledger: Arc::default(),
+            admin,
+            public_address: config.public_address.clone(),
+            probe,
+            probed,
+            _lock: lock,
         })
     }
 
@@ -198,12 +225,27 @@ impl Server {
             .and_then(|listener| listener.local_addr().ok())
     }
 
+    /// A handle for the running server.
+    pub fn control(&self) -> ServerControl {
+        ServerControl::new(
+            Arc::clone(&self.gateway),
+            self.listener.admission(),
+            self.probe.clone(),
+        )
+    }
+
     /// Serves sessions until `shutdown` completes, then closes the sessions as "going away".
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        let (_, next) = liveness_probe();
+        let probed = std::mem::replace(&mut self.probed, next);
+        probed.during(self.run_unprobed(shutdown)).await;
+    }
+
+    async fn run_unprobed(mut self, shutdown: impl Future<Output = ()>) {
         tokio::pin!(shutdown);
         let mut sessions: JoinSet<()> = JoinSet::new();
         let metrics = self.metrics.take().map(|listener| {
-            let router = metrics_server::router(Arc::clone(&self.gateway), Arc::clone(&self.ledger));
+            let router = metrics_server::router(Arc::clone(&self.gateway));
             tokio::spawn(async move {
                 if let Err(error) = axum::serve(listener, router).await {
                     warn!(%error, "metrics are no longer served");
@@ -212,9 +254,17 @@ impl Server {
         });
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
-        let admission = self.listener.admission();
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let admin = self.admin.take().map(|socket| {
+            let router = service::router(Operator {
+                register: Arc::clone(&self.devices),
+                ledger: Arc::clone(&self.gateway.ledger),
+                public_address: self.public_address.clone(),
+            });
+            tokio::spawn(socket.serve(router))
+        });
+        let looking = tokio::spawn(look(Arc::clone(&self.devices), Arc::clone(&self.gateway)));
+        let refusals = self.listener.take_refusals();
+        let refused = tokio::spawn(refusals::report(Arc::clone(&self.gateway), refusals));
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
@@ -222,21 +272,14 @@ impl Server {
                     Some(incoming) => self.start(&mut sessions, incoming),
                     None => break,
                 },
-                _ = look.tick() => match self.devices.look() {
-                    None => {}
-                    Some(Ok(devices)) => {
-                        info!(devices = devices.iter().count(), "the list of devices changed");
-                        admission.set_devices(devices.statuses()).await;
-                    }
-                    Some(Err(error)) => {
-                        warn!(%error, "the list of devices cannot be used; the previous list stays in force");
-                    }
-                },
                 Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
             }
         }
         info!("the gateway stops and closes all sessions");
         recoding.abort();
+        for task in [Some(looking), Some(refused), admin].into_iter().flatten() {
+            task.abort();
+        }
         // Aborts background recoding that is in progress.
         self.gateway.cpu_pool.touch();
         self.listener.shutdown().await;
@@ -249,13 +292,44 @@ impl Server {
 
     fn start(&self, sessions: &mut JoinSet<()>, incoming: longhaul_driver::Incoming) {
         let gateway = Arc::clone(&self.gateway);
+        let devices = Arc::clone(&self.devices);
         let session: Session = incoming.session.clone();
-        let ledger = Arc::clone(&self.ledger);
         sessions.spawn(async move {
-            let entry = ledger.enter(session);
-            streams::serve(gateway, incoming).await;
+            let entry = gateway.ledger.enter(session, incoming.device);
+            match devices.opened(incoming.device) {
+                SessionPurpose::Ordinary => streams::serve(gateway, incoming).await,
+                SessionPurpose::KeyReplacement => key_replacement::serve(&devices, incoming).await,
+            }
             drop(entry);
         });
+    }
+}
+
+/// Applies changes of the device list by other processes and the end of invites, and notes which devices are
+/// active.
+async fn look(devices: Arc<DeviceRegister>, gateway: Arc<Gateway>) {
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        devices.look().await;
+        gateway.ledger.look();
+    }
+}
+
+/// Opens the admin socket; `None` if the operator disabled it, or if the system cannot have it there. Without
+/// it the operator's commands change the files of the state directory.
+async fn open_admin_socket(path: Option<&Path>) -> Result<Option<AdminSocket>, ServerError> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    match AdminSocket::bind(path).await {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) if error.is_limit_of_system() => {
+            warn!("{error}; `device list` will not show sessions, until you set another admin-socket");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -306,10 +380,17 @@ fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {
         timeouts: Timeouts {
             response_head: config.fetch.response_timeout,
             body_idle: config.fetch.idle_timeout,
-            turn: config.limits.queue_timeout,
+            host_wait: config.limits.queue_timeout,
             ..Timeouts::default()
         },
     })
+}
+
+/// Streams that an agent may have open in a session.
+fn max_streams(config: &Config) -> u64 {
+    // The control stream, and a margin for streams that end while new ones open.
+    const SLACK: u64 = 16;
+    config.limits.streams_per_session as u64 + SLACK
 }
 
 /// Addresses of this machine. Other services on this machine may trust requests from its own addresses.
@@ -328,10 +409,8 @@ fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
 }
 
 fn transport(config: &Config) -> TransportConfig {
-    // The control stream, and a margin for streams that end while new ones open.
-    const SLACK: u64 = 16;
     TransportConfig {
-        max_streams: config.limits.streams_per_session as u64 + SLACK,
+        max_streams: max_streams(config),
         ..TransportConfig::gateway()
     }
 }

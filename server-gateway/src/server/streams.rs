@@ -1,9 +1,9 @@
 //! Serves one session: starts a task for each stream, bounded in number.
 use std::{sync::Arc, time::Duration};
 
-use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
+use longhaul_driver::{CloseReason, EarlyData, End, OpenOptions, Priority, RecvStream, Session};
 use longhaul_session::{FailureReason, Message};
-use longhaul_types::{DeviceId, LinkProfile, PublicKey};
+use longhaul_types::{DeviceId, LinkProfile, PublicKey, StreamId};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -13,6 +13,7 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use super::control;
 use crate::{
+    device_streams::{DeviceStreams, StreamSlot},
     failure::Failure,
     fetch,
     gateway::Gateway,
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// Number of the agent's control stream.
-const AGENT_CONTROL: u64 = 0;
+pub(super) const AGENT_CONTROL: StreamId = StreamId(0);
 
 /// Serves a session until it ends.
 pub(super) async fn serve(gateway: Arc<Gateway>, incoming: longhaul_driver::Incoming) {
@@ -66,17 +67,19 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
     };
     let mut control = Some(control);
     let mut tasks = JoinSet::new();
+    // The session keeps this limit, which its agent knows from the handshake.
+    let streams_per_session = context.gateway.rules.load().streams_per_session;
     let slots = StreamSlots {
-        session: Arc::new(Semaphore::new(context.gateway.streams_per_session)),
+        session: Arc::new(Semaphore::new(streams_per_session)),
         device: device_streams,
     };
     // As many streams again may wait for a slot, so that they receive a timely refusal; plus the control
     // stream.
-    let limit = 2 * context.gateway.streams_per_session + 1;
+    let limit = 2 * streams_per_session + 1;
     loop {
         tokio::select! {
             stream = session.accept(), if tasks.len() < limit => match stream {
-                Ok(stream) if stream.id().0 == AGENT_CONTROL => {
+                Ok(stream) if stream.id() == AGENT_CONTROL => {
                     if let Some(answer) = control.take() {
                         let task = control::serve(Arc::clone(&context), Incoming::new(stream), answer);
                         tasks.spawn(task.in_current_span());
@@ -97,7 +100,13 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
         }
     }
     let reason = session.closed().await;
-    context.bundles.clear();
+    context.page_loads.clear();
+    // The agent that replaced this one compares itself with it, perhaps later.
+    if let Some(&number) = context.introduction.get()
+        && reason != CloseReason::Replaced
+    {
+        context.gateway.shared_keys.end(&device, number);
+    }
     info!(%reason, "session closed");
 }
 
@@ -105,16 +114,16 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
 #[derive(Clone)]
 struct StreamSlots {
     session: Arc<Semaphore>,
-    device: Arc<Semaphore>,
+    device: Arc<DeviceStreams>,
 }
 
 impl StreamSlots {
     /// Acquires a slot of both; `None` on timeout.
-    async fn acquire(&self, limit: Duration) -> Option<[OwnedSemaphorePermit; 2]> {
+    async fn acquire(&self, limit: Duration) -> Option<(OwnedSemaphorePermit, StreamSlot)> {
         let both = async {
             let session = Arc::clone(&self.session).acquire_owned().await.ok()?;
-            let device = Arc::clone(&self.device).acquire_owned().await.ok()?;
-            Some([session, device])
+            let device = self.device.acquire().await?;
+            Some((session, device))
         };
         timeout(limit, both).await.ok().flatten()
     }
@@ -141,7 +150,8 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
             return incoming.refuse();
         }
     };
-    let Some(_slots) = slots.acquire(context.gateway.queue_timeout).await else {
+    let queue_timeout = context.gateway.rules.load().queue_timeout;
+    let Some(_slots) = slots.acquire(queue_timeout).await else {
         return refuse(&context, &message).await;
     };
     match message {
@@ -168,7 +178,10 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         | Message::Dictionaries(_)
         | Message::AcceleratedHosts(_)
         | Message::Forget(_)
-        | Message::Forgotten(_) => {
+        | Message::Forgotten(_)
+        | Message::KeyWanted(_)
+        | Message::NewKey(_)
+        | Message::OriginReport(_) => {
             debug!("unexpected first message of a stream");
             incoming.refuse();
         }

@@ -4,6 +4,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use longhaul_session::FetchId;
 use tokio::sync::oneshot;
 
 /// Maximum number of cancellations whose fetches are not registered yet. By default a session has 256 streams
@@ -19,7 +20,7 @@ pub(crate) struct Cancellations(Mutex<Cancels>);
 
 impl Cancellations {
     /// Registers a fetch or tunnel for cancellation; `None` if its number is in use.
-    pub(crate) fn register(&self, id: u64) -> Option<Registration<'_>> {
+    pub(crate) fn register(&self, id: FetchId) -> Option<Registration<'_>> {
         let cancelled = self.lock().register(id)?;
         Some(Registration {
             cancellations: self,
@@ -29,7 +30,7 @@ impl Cancellations {
     }
 
     /// Cancels a fetch or tunnel, which may not have arrived yet.
-    pub(crate) fn cancel(&self, id: u64) {
+    pub(crate) fn cancel(&self, id: FetchId) {
         self.lock().cancel(id);
     }
 
@@ -42,7 +43,7 @@ impl Cancellations {
 /// Registration of an active fetch or tunnel.
 pub(crate) struct Registration<'a> {
     cancellations: &'a Cancellations,
-    id: u64,
+    id: FetchId,
     cancelled: oneshot::Receiver<()>,
 }
 
@@ -63,15 +64,15 @@ impl Drop for Registration<'_> {
 
 #[derive(Debug, Default)]
 struct Cancels {
-    running: BTreeMap<u64, oneshot::Sender<()>>,
+    running: BTreeMap<FetchId, oneshot::Sender<()>>,
     /// Numbers cancelled before their fetch arrived, because streams arrive independently.
-    overtaking: BTreeSet<u64>,
+    overtaking: BTreeSet<FetchId>,
     /// Numbers of the last fetches and tunnels that have ended.
-    ended: BTreeSet<u64>,
+    ended: BTreeSet<FetchId>,
 }
 
 impl Cancels {
-    fn register(&mut self, id: u64) -> Option<oneshot::Receiver<()>> {
+    fn register(&mut self, id: FetchId) -> Option<oneshot::Receiver<()>> {
         if self.running.contains_key(&id) {
             return None;
         }
@@ -85,7 +86,7 @@ impl Cancels {
         Some(receiver)
     }
 
-    fn end(&mut self, id: u64) {
+    fn end(&mut self, id: FetchId) {
         self.running.remove(&id);
         self.ended.insert(id);
         if self.ended.len() > MAX_ENDED {
@@ -93,7 +94,7 @@ impl Cancels {
         }
     }
 
-    fn cancel(&mut self, id: u64) {
+    fn cancel(&mut self, id: FetchId) {
         match self.running.remove(&id) {
             Some(sender) => {
                 // If the fetch ends at this moment, nothing is lost.
@@ -118,29 +119,29 @@ mod tests {
     #[test]
     fn cancellations_reach_running_and_later_fetches() {
         let mut cancels = Cancels::default();
-        let mut running = cancels.register(1).unwrap();
-        assert!(cancels.register(1).is_none(), "in use");
-        cancels.cancel(1);
+        let mut running = cancels.register(FetchId::new(1)).unwrap();
+        assert!(cancels.register(FetchId::new(1)).is_none(), "in use");
+        cancels.cancel(FetchId::new(1));
         assert_eq!(running.try_recv(), Ok(()));
-        cancels.cancel(5);
-        assert_eq!(cancels.register(5).unwrap().try_recv(), Ok(()));
+        cancels.cancel(FetchId::new(5));
+        assert_eq!(cancels.register(FetchId::new(5)).unwrap().try_recv(), Ok(()));
         for id in 10..10_000 {
-            cancels.cancel(id);
+            cancels.cancel(FetchId::new(id));
         }
         assert_eq!(cancels.overtaking.len(), MAX_OVERTAKING);
-        assert_eq!(cancels.register(9_999).unwrap().try_recv(), Ok(()));
+        assert_eq!(cancels.register(FetchId::new(9_999)).unwrap().try_recv(), Ok(()));
     }
 
     #[test]
     fn cancellations_of_ended_fetches_do_not_displace_those_of_later_ones() {
         let mut cancels = Cancels::default();
-        cancels.cancel(1);
+        cancels.cancel(FetchId::new(1));
         for id in 2..10_000 {
-            let _running = cancels.register(id).unwrap();
-            cancels.end(id);
-            cancels.cancel(id);
+            let _running = cancels.register(FetchId::new(id)).unwrap();
+            cancels.end(FetchId::new(id));
+            cancels.cancel(FetchId::new(id));
         }
-        assert_eq!(cancels.register(1).unwrap().try_recv(), Ok(()));
+        assert_eq!(cancels.register(FetchId::new(1)).unwrap().try_recv(), Ok(()));
         assert!(cancels.ended.len() <= MAX_ENDED);
     }
 }

@@ -1,8 +1,8 @@
 //! State shared by the tasks of one session.
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use longhaul_driver::Session;
-use longhaul_session::HeaderSets;
+use longhaul_session::{FetchId, HeaderSets, PageId};
 use longhaul_types::{LinkProfile, PublicKey};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     gateway::Gateway,
-    pageload::{context::PageLoadContext, page_loads::PageLoads, registry::PageLoadRegistry},
+    pageload::{context::PageLoadContext, registry::PageLoadRegistry},
 };
 
 /// State shared by the tasks of one session.
@@ -26,10 +26,9 @@ pub(crate) struct SessionContext {
     response_sets: Mutex<HeaderSets>,
     cancellations: Cancellations,
     pub(crate) logins: Logins,
-    /// The session's page loads, as the interface for fetches.
-    pub(crate) loads: Arc<dyn PageLoads>,
-    /// The session's page loads, as the interface for control messages.
-    pub(crate) bundles: Arc<PageLoadRegistry>,
+    pub(crate) page_loads: Arc<PageLoadRegistry>,
+    /// Number of the agent's introduction, once `Hello` has arrived.
+    pub(crate) introduction: OnceLock<u64>,
 }
 
 impl SessionContext {
@@ -41,9 +40,9 @@ impl SessionContext {
         profile: Option<LinkProfile>,
         window_key: [u8; 32],
     ) -> Self {
-        let bundles =
+        let page_loads =
             PageLoadContext::new(Arc::clone(&gateway), session.clone(), device, profile, window_key);
-        let bundles = Arc::new(PageLoadRegistry::new(bundles));
+        let page_loads = Arc::new(PageLoadRegistry::new(page_loads));
         Self {
             window_key,
             gateway,
@@ -54,8 +53,8 @@ impl SessionContext {
             response_sets: Mutex::new(HeaderSets::new()),
             cancellations: Cancellations::default(),
             logins: Logins::default(),
-            loads: Arc::clone(&bundles) as Arc<dyn PageLoads>,
-            bundles,
+            page_loads,
+            introduction: OnceLock::new(),
         }
     }
 
@@ -68,13 +67,13 @@ impl SessionContext {
     }
 
     /// Registers a fetch or tunnel for cancellation; `None` if its number is in use.
-    pub(crate) fn register(&self, id: u64) -> Option<Registration<'_>> {
+    pub(crate) fn register(&self, id: FetchId) -> Option<Registration<'_>> {
         self.cancellations.register(id)
     }
 
     /// Cancels a fetch and its page load, or a tunnel. The fetch or tunnel may not have arrived yet.
-    pub(crate) fn cancel(&self, id: u64) {
-        self.bundles.cancel(id);
+    pub(crate) fn cancel(&self, id: FetchId) {
+        self.page_loads.cancel(PageId::of(id));
         self.cancellations.cancel(id);
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use http::HeaderMap;
 use longhaul_http::credentials;
 use longhaul_origin::OriginClient;
+use longhaul_session::BoundConnectionId;
 
 /// Maximum number of a session's browser connections with their own origin connections. A browser opens 6
 /// proxy connections for each of the few hosts that use such logins.
@@ -18,7 +19,7 @@ pub(crate) type Login = Arc<OriginClient>;
 
 /// The origin clients of one session's bound connections, by connection number.
 #[derive(Debug, Default)]
-pub(crate) struct Logins(Mutex<BTreeMap<u64, Entry>>);
+pub(crate) struct Logins(Mutex<BTreeMap<BoundConnectionId, Entry>>);
 
 #[derive(Debug)]
 struct Entry {
@@ -28,17 +29,17 @@ struct Entry {
 
 impl Logins {
     /// Returns the client for a request on this connection, or `None` if the request may share connections. A
-    /// connection-bound request without a connection number gets a client of its own.
+    /// connection-bound request without a connection gets a client of its own.
     pub(crate) fn client_for(
         &self,
-        connection: u64,
+        connection: Option<BoundConnectionId>,
         browser: &HeaderMap,
         origin: &OriginClient,
         now: Instant,
     ) -> Option<Login> {
-        if connection == 0 {
+        let Some(connection) = connection else {
             return credentials::is_connection_bound(browser).then(|| Arc::new(origin.isolated()));
-        }
+        };
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.entry(connection).or_insert_with(|| Entry {
             client: Arc::new(origin.isolated()),
@@ -78,14 +79,17 @@ mod tests {
     }
 
     fn numbers(logins: &Logins) -> Vec<u64> {
-        logins.0.lock().unwrap().keys().copied().collect()
+        let connections = logins.0.lock().unwrap();
+        connections.keys().map(|connection| connection.number()).collect()
     }
 
     #[tokio::test]
     async fn each_login_connection_has_its_own_client() {
         let (logins, origin, now) = (Logins::default(), origin(), Instant::now());
         let plain = HeaderMap::new();
-        let client = |connection, fields: &HeaderMap| logins.client_for(connection, fields, &origin, now);
+        let client = |number, fields: &HeaderMap| {
+            logins.client_for(BoundConnectionId::new(number), fields, &origin, now)
+        };
         assert!(client(0, &plain).is_none());
         let (one, again, other) = (
             client(1, &plain).unwrap(),
@@ -104,18 +108,18 @@ mod tests {
     async fn unused_login_connections_are_removed() {
         let (logins, origin, start) = (Logins::default(), origin(), Instant::now());
         let plain = HeaderMap::new();
-        let kept = logins.client_for(1, &plain, &origin, start);
+        let kept = logins.client_for(BoundConnectionId::new(1), &plain, &origin, start);
         for number in 2..=100 {
             let now = start + Duration::from_millis(number);
-            drop(logins.client_for(number, &plain, &origin, now));
+            drop(logins.client_for(BoundConnectionId::new(number), &plain, &origin, now));
         }
         let left = numbers(&logins);
         assert_eq!(left.len(), MAX_CONNECTIONS);
         assert_eq!((left.first(), left.last()), (Some(&37), Some(&100)));
         drop(kept);
-        let in_use = logins.client_for(200, &plain, &origin, start);
+        let in_use = logins.client_for(BoundConnectionId::new(200), &plain, &origin, start);
         let late = start + origin.pool_idle() + Duration::from_secs(1);
-        drop(logins.client_for(201, &plain, &origin, late));
+        drop(logins.client_for(BoundConnectionId::new(201), &plain, &origin, late));
         assert_eq!(numbers(&logins), [200, 201], "idle ones go, one in use stays");
         drop(in_use);
     }

@@ -10,9 +10,9 @@ use longhaul_driver::{
     Session, StreamError, TransportConfig, dial,
 };
 use longhaul_session::{
-    Body, BodyCoding, BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField,
-    HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences, ReadEvent, SESSION_VERSION,
-    VersionRange, decode_header_set, encode, encode_header_set,
+    Body, BodyCoding, BodyPlace, CacheStateId, Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind,
+    Head, HeaderField, HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences,
+    ReadEvent, SESSION_VERSION, VersionRange, decode_header_set, encode, encode_header_set,
 };
 use longhaul_types::{SecretKey, UnixTime};
 
@@ -23,7 +23,7 @@ pub(crate) struct Agent {
     pub(crate) control: SendStream,
     /// Mirror state from the gateway's `Welcome`.
     pub(crate) mirror: MirrorState,
-    next: u64,
+    next: FetchId,
 }
 
 /// A stream of the gateway after its first message.
@@ -63,7 +63,7 @@ pub(crate) fn hello(cache_state: u64) -> Vec<u8> {
         versions: VersionRange::OURS,
         software: "test/1".to_owned(),
         link: None,
-        cache_state,
+        cache_state: CacheStateId::new(cache_state),
         preferences: Preferences::default(),
     };
     encode(&Message::Hello(hello), &mut wire).unwrap();
@@ -89,7 +89,7 @@ fn who_asks(url: &str, fields: &[(&str, &str)]) -> Option<HeaderField> {
 /// A field of a request that does not identify its requester.
 pub(crate) const NOBODY: (&str, &str) = ("sec-fetch-mode", "no-cors");
 
-pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str)]) -> Fetch {
+pub(crate) fn fetch_of(id: FetchId, method: Method, url: &str, fields: &[(&str, &str)]) -> Fetch {
     let fields: Vec<_> = fields
         .iter()
         .map(|(n, v)| ((*n).to_owned(), v.as_bytes().to_vec()))
@@ -100,18 +100,18 @@ pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str
         method,
         url_shared: 0,
         url: url.to_owned(),
-        headers: encode_header_set(&fields, id, 0, &HeaderSets::new()).unwrap(),
+        headers: encode_header_set(&fields, id, None, &HeaderSets::new()).unwrap(),
         kind: FetchKind::Page,
         has_body: false,
         held: None,
-        page: 0,
+        page: None,
         manifest: None,
         holding: Vec::new(),
         delivery: Delivery::Any,
-        connection: 0,
+        connection: None,
         client: longhaul_types::ClientId::OWNER,
         unpartitioned: false,
-        seen: 0,
+        seen: None,
         resume: None,
     }
 }
@@ -242,23 +242,23 @@ impl Agent {
                 let mut agent = Self {
                     session,
                     control: streams.remove(0),
-                    next: 1,
+                    next: FetchId::FIRST,
                     mirror: MirrorState::Unknown,
                 };
                 let control = agent.answer().await;
                 let Message::Welcome(welcome) = &control.message else {
                     panic!("no welcome")
                 };
-                assert_eq!(welcome.version, SESSION_VERSION);
+                assert_eq!(welcome.version, Some(SESSION_VERSION));
                 agent.mirror = welcome.mirror;
                 return (agent, control);
             }
         }
     }
 
-    pub(crate) fn id(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+    pub(crate) fn id(&mut self) -> FetchId {
+        let next = self.next.next();
+        std::mem::replace(&mut self.next, next)
     }
 
     pub(crate) async fn send(&self, message: Message) {

@@ -6,7 +6,9 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use longhaul_session::{Ask, Cancel, EntryBody, Message, Method, Scope, Used, Want, Withdrawal};
+use longhaul_session::{
+    Ask, Cancel, EntryBody, EntryId, FetchId, Message, Method, PageId, Scope, Used, Want, Withdrawal,
+};
 use longhaul_types::ContentHash;
 use tokio::sync::Notify;
 
@@ -238,14 +240,19 @@ async fn entries_are_sent_before_the_html_that_refers_to_them() {
         }
     })
     .await;
-    let fetch = fetch_of(1, Method::Get, &format!("http://a.test:{port}/"), &[]);
+    let fetch = fetch_of(
+        FetchId::FIRST,
+        Method::Get,
+        &format!("http://a.test:{port}/"),
+        &[],
+    );
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader
         .until(|load| {
             !load.body.is_empty()
                 && load
                     .pushes
-                    .get(&0)
+                    .get(&EntryId::FIRST)
                     .is_some_and(|push| push.end == StreamEnd::Complete)
         })
         .await;
@@ -271,8 +278,9 @@ async fn equal_bodies_are_sent_once() {
     .await;
     let load = LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
     assert_eq!(load.pushes.len(), 1, "{:?}", load.records);
-    let aliases =
-        (0..3).filter(|entry| matches!(load.find_head(*entry).unwrap().body, EntryBody::SameAs { .. }));
+    let aliases = EntryId::all()
+        .take(3)
+        .filter(|entry| matches!(load.find_head(*entry).unwrap().body, EntryBody::SameAs { .. }));
     assert_eq!(aliases.count(), 2);
 }
 
@@ -377,21 +385,21 @@ async fn a_cancelled_page_load_sends_nothing_more() {
     ])
     .await;
     let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
-    let page = fetch.id;
+    let page = PageId::of(fetch.id);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader
         .until(|load| load.body_end == StreamEnd::Complete && !load.records.is_empty())
         .await;
-    agent.say(Message::Cancel(Cancel { fetch: page })).await;
+    agent.say(Message::Cancel(Cancel { fetch: page.fetch() })).await;
     reader.until(|load| load.manifest_end == StreamEnd::Broken).await;
     gate.notify_waiters();
     // Control messages are processed in order, so this fetch finds the page load cancelled.
     let mut fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/3.png"), &[]);
-    fetch.page = page;
+    fetch.page = Some(page);
     fetch.kind = longhaul_session::FetchKind::Object;
     agent.send(Message::Fetch(fetch)).await;
     reader.until(|load| !load.answers.is_empty()).await;
-    assert!(reader.load.find_head(1).is_none());
+    assert!(reader.load.find_head(EntryId::new(1)).is_none());
 }
 
 #[tokio::test]
@@ -404,7 +412,7 @@ async fn large_bodies_are_pushed_only_on_request() {
     ])
     .await;
     let load = LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
-    assert_eq!(load.withdrawal(0), Some(Withdrawal::TooLarge));
+    assert_eq!(load.withdrawal(EntryId::FIRST), Some(Withdrawal::TooLarge));
     assert_eq!(load.body_of("/small.png"), b"small");
 }
 
@@ -424,11 +432,11 @@ async fn requested_objects_are_fetched_first() {
         );
     }
     let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
-    let page = fetch.id;
+    let page = PageId::of(fetch.id);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader
         .until(|load| {
-            let first = load.pushes.get(&0);
+            let first = load.pushes.get(&EntryId::FIRST);
             let is_here = first.is_some_and(|push| push.end == StreamEnd::Complete);
             load.entries().len() == 60 && load.body_end == StreamEnd::Complete && is_here
         })
@@ -436,13 +444,18 @@ async fn requested_objects_are_fetched_first() {
     agent
         .say(Message::Ask(Ask {
             page,
-            entries: vec![59],
+            entries: vec![EntryId::new(59)],
         }))
         .await;
     // Control messages are processed in order: the response to this one shows that the previous one was
     // processed.
-    agent.say(Message::Want(Want { page, entry: 0 })).await;
-    reader.until(|load| load.pushes[&0].times == 2).await;
+    agent
+        .say(Message::Want(Want {
+            page,
+            entry: EntryId::FIRST,
+        }))
+        .await;
+    reader.until(|load| load.pushes[&EntryId::FIRST].times == 2).await;
     let opened = Arc::clone(&gate);
     let opener = tokio::spawn(async move {
         loop {

@@ -1,6 +1,7 @@
 //! Page bundles: a pushed response answers only the request that was predicted.
 use longhaul_session::{
-    Delivery, EntryBody, Fetch, FetchKind, Message, Method, Promised, Scope, Used, Want, Withdrawal,
+    Delivery, EntryBody, EntryId, Fetch, FetchId, FetchKind, Message, Method, PageId, Promised, Scope, Used,
+    Want, Withdrawal,
 };
 
 use crate::{
@@ -9,9 +10,9 @@ use crate::{
     bundles_load::{Load, LoadReader, StreamEnd},
 };
 
-pub(crate) fn object(agent: &mut Agent, page: u64, url: &str, fields: &[(&str, &str)]) -> Fetch {
+pub(crate) fn object(agent: &mut Agent, page: PageId, url: &str, fields: &[(&str, &str)]) -> Fetch {
     Fetch {
-        page,
+        page: Some(page),
         kind: FetchKind::Object,
         ..fetch_of(agent.id(), Method::Get, url, fields)
     }
@@ -105,7 +106,7 @@ async fn cookies_set_by_the_page_are_sent_with_its_objects() {
     let setting = load.head_of("/2.png");
     assert_eq!(setting.scope, Scope::ThisPage);
     assert!(setting.cookie.is_some());
-    assert!(load.find_head(2).unwrap().cookie.is_none());
+    assert!(load.find_head(EntryId::new(2)).unwrap().cookie.is_none());
 
     // The browser's request, as predicted and different.
     let fetch = fetch_of(agent.id(), Method::Get, &url, &[("cookie", "a=1")]);
@@ -153,10 +154,10 @@ async fn cookies_set_by_the_page_are_sent_with_its_objects() {
     let promised = |index: usize, entry| Promised {
         fetch: ids[index],
         page,
-        entry,
+        entry: EntryId::new(entry),
     };
     assert_eq!(reader.load.promised, [promised(0, 0), promised(3, 1)]);
-    let answered: Vec<u64> = reader.load.answers.iter().map(|head| head.fetch).collect();
+    let answered: Vec<FetchId> = reader.load.answers.iter().map(|head| head.fetch).collect();
     assert_eq!(answered, [ids[1], ids[2], ids[4]]);
 }
 
@@ -210,12 +211,19 @@ async fn a_requested_body_is_pushed_again() {
     ])
     .await;
     let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
-    let page = fetch.id;
+    let page = PageId::of(fetch.id);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader.until(Load::is_complete).await;
-    agent.say(Message::Want(Want { page, entry: 0 })).await;
+    agent
+        .say(Message::Want(Want {
+            page,
+            entry: EntryId::FIRST,
+        }))
+        .await;
     reader
-        .until(|load| load.pushes[&0].times == 2 && load.pushes[&0].end == StreamEnd::Complete)
+        .until(|load| {
+            load.pushes[&EntryId::FIRST].times == 2 && load.pushes[&EntryId::FIRST].end == StreamEnd::Complete
+        })
         .await;
     assert_eq!(reader.load.body_of("/1.png"), vec![7; 10_000]);
     assert_eq!(site.requests("/1.png").len(), 1);
@@ -277,10 +285,17 @@ async fn objects_loaded_by_scripts_are_planned_at_the_next_visit() {
     let response = agent.answer().await.response(&agent.session).await;
     assert_eq!(response.body, b"{}");
     agent
-        .say(Message::Used(Used::new(load.page, 2, |entry| entry == 0)))
+        .say(Message::Used(Used::new(load.page, 2, |entry| {
+            entry == EntryId::FIRST
+        })))
         .await;
     // The page load ends with `Used`, and its result is stored before the next control message is read.
-    agent.say(Message::Want(Want { page: 0, entry: 0 })).await;
+    agent
+        .say(Message::Want(Want {
+            page: PageId::of(FetchId::new(0)),
+            entry: EntryId::FIRST,
+        }))
+        .await;
     let mut reader;
     loop {
         let fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
@@ -344,8 +359,10 @@ async fn a_redirected_page_is_scanned_while_it_arrives() {
     let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &[]);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     let is_here = |load: &Load, entry| load.pushes.get(&entry).is_some_and(|push| !push.body.is_empty());
-    reader.until(|load| is_here(load, 0) && is_here(load, 1)).await;
+    reader
+        .until(|load| is_here(load, EntryId::new(0)) && is_here(load, EntryId::new(1)))
+        .await;
     assert_eq!(reader.load.urls(), ["/page", "/1.png"]);
-    assert_eq!(reader.load.pushes[&0].body, b"<img src=/1.png>");
+    assert_eq!(reader.load.pushes[&EntryId::FIRST].body, b"<img src=/1.png>");
     assert_eq!(reader.load.body_of("/1.png"), b"abc");
 }

@@ -1,6 +1,6 @@
 //! Page bundles: the initiator of a predicted request decides its fields, and requests that browsers would
 //! not make are not planned.
-use longhaul_session::{Message, Method, Used, Want, Withdrawal};
+use longhaul_session::{EntryId, FetchId, Message, Method, PageId, Used, Want, Withdrawal};
 
 use crate::{
     agent::{Agent, NOBODY, fetch_of},
@@ -256,7 +256,12 @@ async fn only_the_pages_own_requests_are_learned() {
         agent.answer().await.response(&agent.session).await;
     }
     agent.say(Message::Used(Used::new(load.page, 16, |_| true))).await;
-    agent.say(Message::Want(Want { page: 0, entry: 0 })).await;
+    agent
+        .say(Message::Want(Want {
+            page: PageId::of(FetchId::new(0)),
+            entry: EntryId::FIRST,
+        }))
+        .await;
     let mut urls = Vec::new();
     while urls.len() < 2 {
         // The result of a visit is stored after its end.
@@ -279,7 +284,12 @@ async fn only_the_pages_own_requests_are_learned() {
     other.send(Message::Fetch(asked)).await;
     other.answer().await.response(&other.session).await;
     other.say(Message::Used(Used::new(load.page, 16, |_| true))).await;
-    other.say(Message::Want(Want { page: 0, entry: 0 })).await;
+    other
+        .say(Message::Want(Want {
+            page: PageId::of(FetchId::new(0)),
+            entry: EntryId::FIRST,
+        }))
+        .await;
     site.clear();
     let mut third = Agent::connect(&gateway).await;
     for _ in 0..1000 {

@@ -1,6 +1,6 @@
 //! Page bundles: objects learned from one device's visits are planned on other devices, unless they are
 //! personal.
-use longhaul_session::{Message, Used, Want};
+use longhaul_session::{EntryId, FetchId, Message, PageId, Used, Want};
 
 use crate::{
     agent::{Agent, fetch_of},
@@ -52,7 +52,12 @@ async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects:
         assert_eq!(response.status, 200, "{path}");
     }
     agent.say(Message::Used(Used::new(load.page, 16, |_| true))).await;
-    agent.say(Message::Want(Want { page: 0, entry: 0 })).await;
+    agent
+        .say(Message::Want(Want {
+            page: PageId::of(FetchId::new(0)),
+            entry: EntryId::FIRST,
+        }))
+        .await;
 }
 
 /// Loads the page until an object is planned, which shows that the previous visit has been learned.

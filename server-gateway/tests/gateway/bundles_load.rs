@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits};
 use longhaul_driver::Session;
 use longhaul_session::{
-    BodyPlace, Entry, EntryBody, EntryHead, Fetch, Head, HeaderField, HeaderSets, Manifest, ManifestId,
-    Message, Promised, Record, RecordReader, Withdrawal, decode_header_set,
+    BodyPlace, Entry, EntryBody, EntryHead, EntryId, Fetch, Head, HeaderField, HeaderSets, Manifest,
+    ManifestId, Message, PageId, Promised, Record, RecordReader, Withdrawal, decode_header_set,
 };
 use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
@@ -30,9 +30,9 @@ pub(crate) enum StreamEnd {
 }
 
 /// The received parts of a page load.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Load {
-    pub(crate) page: u64,
+    pub(crate) page: PageId,
     pub(crate) head: Option<Head>,
     pub(crate) fields: Vec<HeaderField>,
     pub(crate) body: Vec<u8>,
@@ -44,7 +44,7 @@ pub(crate) struct Load {
     pub(crate) manifest_wire: usize,
     pub(crate) manifest_end: StreamEnd,
     pub(crate) records: Vec<Record>,
-    pub(crate) pushes: BTreeMap<u32, Pushed>,
+    pub(crate) pushes: BTreeMap<EntryId, Pushed>,
     pub(crate) promised: Vec<Promised>,
     /// Heads of other fetches.
     pub(crate) answers: Vec<Head>,
@@ -61,13 +61,33 @@ enum Event {
     Manifest(Manifest, u64),
     ManifestBytes(Vec<u8>, usize),
     ManifestEnd(StreamEnd),
-    Push(u32),
-    PushBytes(u32, Vec<u8>),
-    PushEnd(u32, StreamEnd),
+    Push(EntryId),
+    PushBytes(EntryId, Vec<u8>),
+    PushEnd(EntryId, StreamEnd),
     Promised(Promised),
 }
 
 impl Load {
+    const fn new(page: PageId) -> Self {
+        Self {
+            page,
+            head: None,
+            fields: Vec::new(),
+            body: Vec::new(),
+            body_end: StreamEnd::Open,
+            manifest: None,
+            manifest_bytes: Vec::new(),
+            manifest_wire: 0,
+            manifest_end: StreamEnd::Open,
+            records: Vec::new(),
+            pushes: BTreeMap::new(),
+            promised: Vec::new(),
+            answers: Vec::new(),
+            head_stream: 0,
+            manifest_stream: 0,
+        }
+    }
+
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let entries = self.records.iter().filter_map(|record| match record {
             Record::Entry(entry) => Some(entry.clone()),
@@ -80,12 +100,12 @@ impl Load {
         self.entries().into_iter().map(|entry| entry.url).collect()
     }
 
-    pub(crate) fn entry(&self, url: &str) -> u32 {
+    pub(crate) fn entry(&self, url: &str) -> EntryId {
         let found = self.urls().iter().position(|found| found == url);
-        u32::try_from(found.unwrap_or_else(|| panic!("{url} in {:?}", self.urls()))).unwrap()
+        EntryId::at(found.unwrap_or_else(|| panic!("{url} in {:?}", self.urls()))).unwrap()
     }
 
-    pub(crate) fn find_head(&self, entry: u32) -> Option<&EntryHead> {
+    pub(crate) fn find_head(&self, entry: EntryId) -> Option<&EntryHead> {
         self.records.iter().find_map(|record| match record {
             Record::Head(head) if head.entry == entry => Some(head),
             _ => None,
@@ -97,7 +117,7 @@ impl Load {
             .unwrap_or_else(|| panic!("no head of {url}"))
     }
 
-    pub(crate) fn withdrawal(&self, entry: u32) -> Option<Withdrawal> {
+    pub(crate) fn withdrawal(&self, entry: EntryId) -> Option<Withdrawal> {
         self.records.iter().find_map(|record| match record {
             Record::Withdrawn { entry: found, reason } if *found == entry => Some(*reason),
             _ => None,
@@ -188,13 +208,10 @@ impl LoadReader {
     /// Requests a page; `base` is the manifest that `fetch` names.
     pub(crate) async fn begin(agent: &Agent, fetch: Fetch, base: &[u8]) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        let page = fetch.id;
+        let page = PageId::of(fetch.id);
         agent.send(Message::Fetch(fetch)).await;
         Self {
-            load: Load {
-                page,
-                ..Load::default()
-            },
+            load: Load::new(page),
             session: agent.session.clone(),
             base: base.to_vec(),
             records: RecordReader::new(),
@@ -262,11 +279,17 @@ impl std::fmt::Debug for Brief<'_> {
     }
 }
 
-async fn read(answer: Answer, key: [u8; 32], page: u64, base: Vec<u8>, sender: mpsc::UnboundedSender<Event>) {
+async fn read(
+    answer: Answer,
+    key: [u8; 32],
+    page: PageId,
+    base: Vec<u8>,
+    sender: mpsc::UnboundedSender<Event>,
+) {
     let stream = answer.stream.id().0;
     match answer.message.clone() {
         Message::Head(head) => {
-            if head.fetch != page {
+            if head.fetch != page.fetch() {
                 let _over = sender.send(Event::Other(head));
                 return;
             }

@@ -1,5 +1,5 @@
 //! Page bundles: pages that the browser already has, and bodies that the gateway no longer has.
-use longhaul_session::{BodyPlace, EntryBody, Message, Method, Used, Want};
+use longhaul_session::{BodyPlace, EntryBody, EntryId, Message, Method, PageId, Used, Want};
 
 use crate::{
     agent::{Agent, fetch_of},
@@ -124,12 +124,19 @@ async fn a_requested_body_missing_in_the_cache_is_fetched_again() {
     ])
     .await;
     let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
-    let page = fetch.id;
+    let page = PageId::of(fetch.id);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader.until(Load::is_complete).await;
-    agent.say(Message::Want(Want { page, entry: 0 })).await;
+    agent
+        .say(Message::Want(Want {
+            page,
+            entry: EntryId::FIRST,
+        }))
+        .await;
     reader
-        .until(|load| load.pushes[&0].times == 2 && load.pushes[&0].end == StreamEnd::Complete)
+        .until(|load| {
+            load.pushes[&EntryId::FIRST].times == 2 && load.pushes[&EntryId::FIRST].end == StreamEnd::Complete
+        })
         .await;
     assert_eq!(reader.load.body_of("/1.png"), vec![7; 10_000]);
     assert_eq!(site.requests("/1.png").len(), 2);
@@ -137,12 +144,22 @@ async fn a_requested_body_missing_in_the_cache_is_fetched_again() {
     // A different body is not pushed, because the manifest contains the hash of the first one. The session
     // continues.
     site.set("/1.png", image(8));
-    agent.say(Message::Want(Want { page, entry: 0 })).await;
+    agent
+        .say(Message::Want(Want {
+            page,
+            entry: EntryId::FIRST,
+        }))
+        .await;
     while site.requests("/1.png").len() < 3 {
         tokio::task::yield_now().await;
     }
-    agent.say(Message::Want(Want { page, entry: 0 })).await;
+    agent
+        .say(Message::Want(Want {
+            page,
+            entry: EntryId::FIRST,
+        }))
+        .await;
     let next = LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
     assert_eq!(next.body_of("/1.png"), vec![8; 10_000]);
-    assert_eq!(reader.load.pushes[&0].times, 2);
+    assert_eq!(reader.load.pushes[&EntryId::FIRST].times, 2);
 }

@@ -15,7 +15,7 @@ use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::body::Incoming;
 use longhaul_codec::{BodyDecoder, BodyLimits, DecodeError};
 use longhaul_session::{
-    BodyCoding, Cancel, FailureReason, Fetch, HeaderSets, Message, Method, Resume, Validator,
+    BodyCoding, Cancel, FailureReason, Fetch, FetchId, HeaderSets, Message, Method, Resume, Validator,
     encode_header_set,
 };
 use tokio::sync::mpsc;
@@ -334,10 +334,10 @@ async fn an_unknown_base_is_reported() {
     let (_gateway, agent) = setup().await;
     let fields = vec![("x-field".to_owned(), b"value".to_vec())];
     let mut sets = HeaderSets::new();
-    sets.insert(1, fields.clone());
+    sets.insert(FetchId::new(1), fields.clone());
     let fetch = Fetch {
-        headers: encode_header_set(&fields, 2, 1, &sets).unwrap(),
-        ..fetch_of(2, Method::Get, "http://a.test/", &[])
+        headers: encode_header_set(&fields, FetchId::new(2), Some(FetchId::new(1)), &sets).unwrap(),
+        ..fetch_of(FetchId::new(2), Method::Get, "http://a.test/", &[])
     };
     assert_eq!(agent.failure(fetch).await, FailureReason::UnknownBase);
 }
@@ -354,19 +354,19 @@ async fn header_sets_serve_as_bases_both_ways() {
     let fields = vec![("x-request".to_owned(), b"the same each time".to_vec())];
     let first = agent.get(&url, &[("x-request", "the same each time")]).await;
     let mut requests = HeaderSets::new();
-    requests.insert(1, fields.clone());
+    requests.insert(FetchId::new(1), fields.clone());
     let mut responses = HeaderSets::new();
-    responses.insert(1, first.fields.clone());
+    responses.insert(FetchId::new(1), first.fields.clone());
     let fetch = Fetch {
-        headers: encode_header_set(&fields, 2, 1, &requests).unwrap(),
-        seen: 1,
-        ..fetch_of(2, Method::Get, &url, &[])
+        headers: encode_header_set(&fields, FetchId::new(2), Some(FetchId::new(1)), &requests).unwrap(),
+        seen: Some(FetchId::new(1)),
+        ..fetch_of(FetchId::new(2), Method::Get, &url, &[])
     };
     agent.send(Message::Fetch(fetch)).await;
     let head = agent.answer().await.head();
     let size = wire(Message::Head(head.clone())).len();
     assert!(size < 60, "{size}");
-    let fields = longhaul_session::decode_header_set(&head.headers, 2, &responses).unwrap();
+    let fields = longhaul_session::decode_header_set(&head.headers, FetchId::new(2), &responses).unwrap();
     assert!(fields.contains(&("x-response".to_owned(), b"the same each time, too".to_vec())));
 }
 

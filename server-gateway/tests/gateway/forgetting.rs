@@ -1,7 +1,7 @@
 //! Deletion on `Forget`: the gateway's files contain nothing of the data afterwards.
 use std::path::{Path, PathBuf};
 
-use longhaul_session::{Fetch, Forget, Message, Method};
+use longhaul_session::{Fetch, Forget, ForgetId, Message, Method};
 use longhaul_types::ClientId;
 
 use crate::{
@@ -30,9 +30,15 @@ fn is_in_a_file(folder: &Path, text: &str) -> bool {
 /// Sends `Forget` and waits for `Forgotten` on `control`, the gateway's control stream after `Welcome`.
 async fn forget(agent: &mut Agent, control: &mut Answer, id: u64, client: Option<u64>, site: Option<&str>) {
     let site = site.map(str::to_owned);
+    let id = ForgetId::new(id);
+    let client = client.map(ClientId);
     agent.say(Message::Forget(Forget { id, client, site })).await;
-    let Message::Forgotten(forgotten) = control.next_message().await.unwrap() else {
-        panic!("no `Forgotten` in response to `Forget`");
+    let forgotten = loop {
+        match control.next_message().await.unwrap() {
+            Message::Forgotten(forgotten) => break forgotten,
+            Message::OriginReport(_) => {}
+            other => panic!("no `Forgotten` in response to `Forget`: {other:?}"),
+        }
     };
     assert_eq!(forgotten.id, id);
 }

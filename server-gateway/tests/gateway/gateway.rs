@@ -2,7 +2,7 @@
 use std::net::SocketAddr;
 
 use longhaul_gateway::{
-    Server,
+    Server, ServerControl,
     cli::SettingArgs,
     config::{Environment, resolve, settings},
     devices::Devices,
@@ -15,6 +15,8 @@ pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: SocketAddr,
     pub(crate) state: StateDir,
+    pub(crate) control: ServerControl,
+    flags: SettingArgs,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
     home: Option<tempfile::TempDir>,
@@ -36,6 +38,7 @@ impl Gateway {
         change(&mut flags);
         let (config, _) = resolve(&flags, &Environment::new()).unwrap();
         let server = Server::bind(&config).await.unwrap();
+        let control = server.control();
         let (stop, stopped) = oneshot::channel();
         let (address, metrics) = (server.local_addr(), server.metrics_addr().unwrap());
         let task = tokio::spawn(server.run(async {
@@ -46,10 +49,20 @@ impl Gateway {
             address,
             metrics,
             state,
+            control,
+            flags,
             stop: Some(stop),
             task: Some(task),
             home: Some(home),
         }
+    }
+
+    /// Applies changed flags to the running gateway, as a reload does.
+    pub(crate) async fn reload(&self, change: impl FnOnce(&mut SettingArgs)) {
+        let mut flags = self.flags.clone();
+        change(&mut flags);
+        let (config, _) = resolve(&flags, &Environment::new()).unwrap();
+        self.control.reload(&config).await.unwrap();
     }
 
     /// The directory of all its files.

@@ -21,6 +21,8 @@ mod fetches;
 mod forgetting;
 mod gateway;
 mod origin;
+mod origin_reports;
+mod reload;
 mod sessions;
 mod sharing;
 mod store;

@@ -3,7 +3,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_driver::{CloseReason, EarlyData, End, LinkState};
 use longhaul_gateway::devices::Devices;
-use longhaul_session::{FailureReason, Hello, Message, Method, Preferences, VersionRange};
+use longhaul_session::{FailureReason, FetchId, Hello, Message, Method, Preferences, VersionRange};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -35,10 +35,10 @@ async fn early_data_is_accepted_only_for_replayable_requests() {
     })
     .await;
     let url = format!("http://a.test:{port}/");
-    let get = wire(Message::Fetch(fetch_of(1, Method::Get, &url, &[])));
-    let post = wire(Message::Fetch(fetch_of(2, Method::Post, &url, &[])));
+    let get = wire(Message::Fetch(fetch_of(FetchId::new(1), Method::Get, &url, &[])));
+    let post = wire(Message::Fetch(fetch_of(FetchId::new(2), Method::Post, &url, &[])));
     let secret = wire(Message::Fetch(fetch_of(
-        3,
+        FetchId::new(3),
         Method::Get,
         &url,
         &[("authorization", "Basic x")],
@@ -63,7 +63,7 @@ async fn early_data_is_accepted_only_for_replayable_requests() {
     refused.sort_by_key(|(fetch, _)| *fetch);
     assert_eq!(
         refused,
-        [(2, FailureReason::TooEarly), (3, FailureReason::TooEarly)]
+        [2, 3].map(|id| (FetchId::new(id), FailureReason::TooEarly))
     );
     assert_eq!(got.unwrap(), b"1", "marked as early (RFC 8470)");
 }
@@ -77,7 +77,7 @@ async fn an_agent_of_another_version_gets_the_supported_versions() {
         versions: VersionRange { oldest: 7, newest: 9 },
         software: "future/9".to_owned(),
         link: None,
-        cache_state: 0,
+        cache_state: None,
         preferences: Preferences::default(),
     }));
     let config = longhaul_driver::DialConfig {
@@ -99,7 +99,7 @@ async fn an_agent_of_another_version_gets_the_supported_versions() {
     let Message::Welcome(welcome) = answer.message else {
         panic!()
     };
-    assert_eq!((welcome.version, welcome.versions), (0, VersionRange::OURS));
+    assert_eq!((welcome.version, welcome.versions), (None, VersionRange::OURS));
 }
 
 #[tokio::test]
@@ -125,6 +125,29 @@ async fn shutdown_closes_sessions_as_going_away() {
     let reason = agent.session.closed().await;
     assert!(
         matches!(reason, CloseReason::PeerClosed { error: 1, .. }),
+        "{reason:?}"
+    );
+}
+
+#[tokio::test]
+async fn agents_that_share_a_key_are_told() {
+    let gateway = Gateway::start().await;
+    let device = gateway.admit("shared");
+    let first = Agent::connect_with(&gateway, &device, 7).await;
+    let (_second, mut control) = Agent::connect_listening(&gateway, &device, 8).await;
+    let first_message = control.next_message().await.unwrap();
+    assert!(
+        matches!(first_message, Message::OriginReport(_)),
+        "{first_message:?}"
+    );
+    let Message::Notice(notice) = control.next_message().await.unwrap() else {
+        panic!("no notice")
+    };
+    assert!(notice.text.contains("another agent"), "{}", notice.text);
+    assert!(notice.text.chars().count() <= 500, "agents show no more");
+    let reason = first.session.closed().await;
+    assert!(
+        matches!(reason, CloseReason::PeerClosed { error: 6, .. }),
         "{reason:?}"
     );
 }

@@ -7,7 +7,7 @@ use http::{Request, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use longhaul_codec::DecodeError;
-use longhaul_session::{BodyPlace, Cancel, FailureReason, Fetch, FetchKind, Message, Method};
+use longhaul_session::{BodyPlace, Cancel, FailureReason, Fetch, FetchId, FetchKind, Message, Method};
 use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
 
@@ -209,7 +209,7 @@ async fn fed_origin(
     (format!("http://a.test:{port}/"), feeds)
 }
 
-async fn ask(agent: &mut Agent, url: &str, fields: &[(&str, &str)]) -> u64 {
+async fn ask(agent: &mut Agent, url: &str, fields: &[(&str, &str)]) -> FetchId {
     let fetch = fetch_of(agent.id(), Method::Get, url, fields);
     let id = fetch.id;
     agent.send(Message::Fetch(fetch)).await;
@@ -312,7 +312,7 @@ async fn with_held(
     url: &str,
     held: &[u8],
     kind: FetchKind,
-) -> (BodyPlace, Option<[u8; 32]>) {
+) -> (BodyPlace, Option<ContentHash>) {
     asked_with_held(agent, Method::Get, url, held, kind).await
 }
 
@@ -322,9 +322,9 @@ async fn asked_with_held(
     url: &str,
     held: &[u8],
     kind: FetchKind,
-) -> (BodyPlace, Option<[u8; 32]>) {
+) -> (BodyPlace, Option<ContentHash>) {
     let fetch = Fetch {
-        held: Some(*ContentHash::of(held).as_bytes()),
+        held: Some(ContentHash::of(held)),
         kind,
         ..fetch_of(agent.id(), method, url, &[])
     };
@@ -357,7 +357,7 @@ async fn a_held_body_is_not_sent() {
         })
         .await;
         let url = format!("http://a.test:{port}/");
-        let hash = Some(*ContentHash::of(&page).as_bytes());
+        let hash = Some(ContentHash::of(&page));
         for kind in [FetchKind::Page, FetchKind::Object] {
             // Fetched first, then from the cache if the response may be stored.
             for _ in 0..2 {
@@ -394,7 +394,7 @@ async fn a_slow_origin_is_not_awaited_to_compare_hashes() {
     let (_gateway, mut agent) = setup().await;
     let (url, mut feeds) = fed_origin(&[]).await;
     let fetch = Fetch {
-        held: Some(*ContentHash::of(b"slow").as_bytes()),
+        held: Some(ContentHash::of(b"slow")),
         ..fetch_of(agent.id(), Method::Get, &url, &[])
     };
     agent.send(Message::Fetch(fetch)).await;
@@ -429,7 +429,7 @@ async fn knowing_a_hash_gives_no_access_to_private_bodies() {
     let resumed = Fetch {
         resume: Some(longhaul_session::Resume {
             offset: 2,
-            validator: longhaul_session::Validator::ContentHash(*ContentHash::of(b"a secret").as_bytes()),
+            validator: longhaul_session::Validator::ContentHash(ContentHash::of(b"a secret")),
         }),
         ..fetch_of(bob.id(), Method::Get, &url, &[])
     };

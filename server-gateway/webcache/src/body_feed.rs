@@ -116,6 +116,7 @@ impl Feed {
                     // Trailers are not relayed.
                     if let Ok(data) = frame.into_data() {
                         self.coded += data.len() as u64;
+                        self.pending.response.origin_size.received(data.len());
                         self.take(data).await?;
                     }
                     self.consider_finishing()?;
@@ -204,7 +205,7 @@ impl Feed {
                 .pending
                 .inner
                 .cpu_pool
-                .run(Some(*self.pending.asker.device()), step)
+                .run(Some(*self.pending.identity.device()), step)
                 .await;
             ran.map_err(|_| BodyFault::Interrupted)?
         } else {
@@ -218,6 +219,7 @@ impl Feed {
     async fn deliver(&mut self, chunk: Bytes) -> Result<(), Broken> {
         self.coalesced.room().await;
         self.hasher.update(&chunk);
+        self.pending.response.origin_size.decoded(chunk.len());
         self.coalesced.push(chunk.clone());
         if let Some(writer) = &mut self.writer {
             writer.write(chunk).await;

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::{
     failure::{BodyFault, FetchFailure},
+    origin_size::OriginSize,
     response::CacheStatus,
     spool::{KEEP, Room, Spool, SpoolBudget},
     storage_rules::StorageDecision,
@@ -25,6 +26,8 @@ pub(super) struct FetchedResponse {
     pub(super) storage_decision: StorageDecision,
     pub(super) requested_at: UnixTime,
     pub(super) received_at: UnixTime,
+    /// Bytes that the origin sent.
+    pub(super) origin_size: OriginSize,
 }
 
 /// Location of a response's body.

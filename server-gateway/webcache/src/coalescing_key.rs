@@ -2,12 +2,12 @@
 use http::{HeaderName, header, request::Parts};
 use longhaul_http::policy::is_canonical;
 
-use super::asker::Asker;
+use super::requester_identity::RequesterIdentity;
 
 /// Key of requests that may share a coalesced fetch: everything in the request that the origin sees, except
 /// the gateway's own fields. Requests with credentials are shared only within one device, client and
 /// partition.
-pub(super) fn coalescing_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
+pub(super) fn coalescing_key(identity: &RequesterIdentity, parts: &Parts) -> [u8; 32] {
     let mut hash = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {
         hash.update(&(bytes.len() as u64).to_be_bytes());
@@ -19,9 +19,9 @@ pub(super) fn coalescing_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
         .iter()
         .any(|name| parts.headers.contains_key(name))
     {
-        field(asker.device().as_bytes());
-        field(&asker.context().client().0.to_be_bytes());
-        let partition = asker.context().partition();
+        field(identity.device().as_bytes());
+        field(&identity.context().client().0.to_be_bytes());
+        let partition = identity.context().partition();
         field(partition.map(ToString::to_string).unwrap_or_default().as_bytes());
     }
     let mut headers: Vec<(&str, &[u8])> = parts
@@ -44,38 +44,18 @@ const UNKEYED_IF_CANONICAL: [HeaderName; 2] = [header::VIA, longhaul_http::metho
 
 #[cfg(test)]
 mod tests {
-    use longhaul_http::request_context::CredentialsSecret;
-    use longhaul_types::{ClientId, PublicKey};
-
     use super::*;
-
-    fn parts(url: &str, fields: &[(&'static str, &str)]) -> Parts {
-        let mut request = http::Request::builder().uri(url);
-        for (name, value) in fields {
-            request = request.header(*name, *value);
-        }
-        request.body(()).unwrap().into_parts().0
-    }
-
-    fn asker(device: u8, parts: &Parts) -> Asker {
-        Asker::of(
-            (PublicKey::from_bytes([device; 32]), ClientId::OWNER),
-            &CredentialsSecret::derived_from(&[7]),
-            &parts.method,
-            &parts.uri.to_string(),
-            &parts.headers,
-        )
-    }
+    use crate::test_requests::{identity_of, request_parts};
 
     fn key(device: u8, parts: &Parts) -> [u8; 32] {
-        coalescing_key(&asker(device, parts), parts)
+        coalescing_key(&identity_of(device, parts), parts)
     }
 
     #[test]
     fn equal_requests_share_a_key() {
         let url = "http://a.test/x";
-        let plain = parts(url, &[("accept", "a"), ("user-agent", "u")]);
-        let again = parts(
+        let plain = request_parts(url, &[("accept", "a"), ("user-agent", "u")]);
+        let again = request_parts(
             url,
             &[
                 ("user-agent", "u"),
@@ -86,10 +66,10 @@ mod tests {
         );
         assert_eq!(key(1, &plain), key(2, &again));
         for other in [
-            parts("http://a.test/y", &[("accept", "a"), ("user-agent", "u")]),
-            parts(url, &[("accept", "b"), ("user-agent", "u")]),
-            parts(url, &[("accept", "a")]),
-            parts(url, &[("accept", "au"), ("user-agent", "")]),
+            request_parts("http://a.test/y", &[("accept", "a"), ("user-agent", "u")]),
+            request_parts(url, &[("accept", "b"), ("user-agent", "u")]),
+            request_parts(url, &[("accept", "a")]),
+            request_parts(url, &[("accept", "au"), ("user-agent", "")]),
         ] {
             assert_ne!(key(1, &plain), key(1, &other), "{other:?}");
         }
@@ -98,7 +78,7 @@ mod tests {
     #[test]
     fn keys_of_requests_with_credentials_differ_by_device() {
         for name in ["cookie", "authorization"] {
-            let personal = parts("http://a.test/x", &[(name, "secret")]);
+            let personal = request_parts("http://a.test/x", &[(name, "secret")]);
             assert_eq!(key(1, &personal), key(1, &personal));
             assert_ne!(key(1, &personal), key(2, &personal), "{name}");
         }

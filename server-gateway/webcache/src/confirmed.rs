@@ -24,7 +24,7 @@ impl WebCache {
         let cache = self.0.cache.as_ref()?;
         let url = request.parts.uri.to_string();
         self.0.writes.settled(&url).await;
-        let found = self.stored(cache, &request.asker, &url).await;
+        let found = self.stored(cache, &request.identity, &url).await;
         let same = found
             .into_iter()
             .filter_map(|stored| {
@@ -60,8 +60,8 @@ fn is_same(
 ) -> bool {
     let sent = &request.parts.headers;
     // One client may be several people, whose pages may differ although they have the same date.
-    let is_for_requester =
-        stored.partition == Partition::Shared || stored.credentials == request.asker.context().credentials();
+    let is_for_requester = stored.partition == Partition::Shared
+        || stored.credentials == request.identity.context().credentials();
     let confirmed = not_modified.get(header::ETAG);
     let has_confirmed_tag = confirmed.is_none_or(|confirmed| {
         let tag = headers.get(header::ETAG);

@@ -7,15 +7,14 @@
 //!
 //! Bodies are stored decoded, under their CHK. Responses that are shareable by the strict rule of
 //! [`longhaul_http::policy`] are stored in the shared partition, under the key of their request fields. All
-//! storable responses are stored in the private partition of the requester ([`Asker::partition`]), including
+//! storable responses are stored in the private partition of the requester ([`RequesterIdentity::partition`]), including
 //! shareable ones, because the requester's later requests may have other fields. Every lookup names its
-//! requester: a [`CacheRequest`] has an [`Asker`].
+//! requester: a [`CacheRequest`] has a [`RequesterIdentity`].
 //!
 //! Deliberately absent: session messages and the list of devices.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod asker;
 mod body_feed;
 mod body_reader;
 mod coalesced_fetch;
@@ -27,23 +26,28 @@ mod cpu_pool;
 mod failure;
 mod origin_fetch;
 mod origin_head;
+mod origin_size;
 mod pending_storage;
 mod request;
+mod requester_identity;
 mod response;
 mod selection_rules;
 mod shared_state;
 mod spool;
 mod storage_rules;
+#[cfg(test)]
+mod test_requests;
 mod validation;
 mod web_cache;
 mod write_order;
 
-pub use asker::Asker;
 pub use body_reader::BodyReader;
 pub use confirmed::Confirmed;
 pub use counters::CacheCounters;
 pub use cpu_pool::{Busy, CpuPool, IdlePeriod, Interrupted, Job};
 pub use failure::{BodyFault, FetchFailure};
+pub use origin_size::OriginSize;
 pub use request::{CacheRequest, OriginRequest, Purpose};
+pub use requester_identity::RequesterIdentity;
 pub use response::{Audience, CacheStatus, Content, GatewayResponse, ResponseContext};
 pub use web_cache::WebCache;

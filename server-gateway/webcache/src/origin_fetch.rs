@@ -19,13 +19,14 @@ use longhaul_origin::{ConnectionOwner, FetchError, OriginBody, OriginClient};
 use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
-    asker::Asker,
     body_feed::Feed,
     coalesced_fetch::{CoalescedFetch, FetchedBody, FetchedResponse},
     failure::FetchFailure,
     origin_head::{Integrity, OriginContent, OriginHead, origin_head},
+    origin_size::OriginSize,
     pending_storage::{PendingStorage, store},
     request::Purpose,
+    requester_identity::RequesterIdentity,
     response::CacheStatus,
     selection_rules::Candidate,
     shared_state::SharedState,
@@ -44,7 +45,7 @@ pub(super) struct OriginFetch {
     pub(super) client: OriginClient,
     pub(super) sharing: Sharing,
     /// The requester.
-    pub(super) asker: Asker,
+    pub(super) identity: RequesterIdentity,
     /// The request for the origin, without the conditions of `stale`.
     pub(super) parts: Parts,
     pub(super) browser: HeaderMap,
@@ -159,6 +160,7 @@ impl OriginFetch {
             received_at,
         } = received;
         let (parts, body) = response.into_parts();
+        let origin_size = OriginSize::of_head(parts.version, parts.status, &parts.headers);
         let head = origin_head(&self.parts.method, &self.browser, parts, body.is_end_stream())?;
         if invalidates(&self.parts.method, head.status) {
             self.invalidate(&head.headers).await;
@@ -184,6 +186,7 @@ impl OriginFetch {
                 storage_decision,
                 requested_at,
                 received_at,
+                origin_size,
             })
         };
         match content {
@@ -209,7 +212,7 @@ impl OriginFetch {
                 coalesced.set_head(Arc::clone(&fetched), length);
                 let pending = PendingStorage {
                     inner: Arc::clone(&self.inner),
-                    asker: self.asker.clone(),
+                    identity: self.identity.clone(),
                     parts: self.parts.clone(),
                     epoch: self.epoch,
                     response: fetched,
@@ -229,7 +232,7 @@ impl OriginFetch {
     /// Sends the request; repeats it without `Range` if the browser cannot use the partial response.
     pub(super) async fn send(&self, parts: Parts, upload: Option<Upload>) -> Result<Received, FetchError> {
         let mut requested_at = now();
-        let (origin, owner) = (&self.client, ConnectionOwner::Device(*self.asker.device()));
+        let (origin, owner) = (&self.client, ConnectionOwner::Device(*self.identity.device()));
         let empty = || -> Upload {
             Empty::<Bytes>::new()
                 .map_err(|never| match never {})
@@ -264,8 +267,13 @@ impl OriginFetch {
             return StorageDecision::No;
         }
         let method = &self.parts.method;
-        let decision =
-            storage_rules::storage_decision(&self.asker, method, deciding_fields, head.status, &head.headers);
+        let decision = storage_rules::storage_decision(
+            &self.identity,
+            method,
+            deciding_fields,
+            head.status,
+            &head.headers,
+        );
         // The browser has not received the cookie yet. Stored responses have no `Set-Cookie`, so the browser's
         // own request must not be answered from the store.
         let sets_unseen_cookie =
@@ -277,7 +285,15 @@ impl OriginFetch {
     }
 
     pub(super) async fn store(&self, fetched: &FetchedResponse, body: Option<(ContentHash, u64)>) {
-        store(&self.inner, &self.asker, &self.parts, self.epoch, fetched, body).await;
+        store(
+            &self.inner,
+            &self.identity,
+            &self.parts,
+            self.epoch,
+            fetched,
+            body,
+        )
+        .await;
     }
 
     pub(super) async fn remove_stored(&self, partition: &Partition) {
@@ -298,7 +314,7 @@ impl OriginFetch {
         for url in urls {
             self.inner.writes.invalidate(&url);
             cache.remove(&Partition::Shared, &url).await;
-            cache.forget_url(self.asker.owner(), &url).await;
+            cache.forget_url(self.identity.owner(), &url).await;
         }
     }
 
@@ -314,7 +330,7 @@ impl OriginFetch {
         // Includes responses that were validated just before.
         self.inner.writes.finished().await;
         let forget = Deletion {
-            whose: OwnerSelection::Client(self.asker.owner()),
+            whose: OwnerSelection::Client(self.identity.owner()),
             what: DeletionScope::Origin(origin.to_owned()),
         };
         cache.forget(forget).await;

@@ -2,12 +2,12 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use longhaul_cache::Partition;
+use longhaul_cache::{Partition, StoredResponse};
 use longhaul_types::ContentHash;
 
 use super::{
-    asker::Asker,
     coalesced_fetch::FetchedResponse,
+    requester_identity::RequesterIdentity,
     shared_state::SharedState,
     storage_rules::{self, StorageDecision},
     write_order::{Epoch, Storing},
@@ -16,7 +16,7 @@ use super::{
 /// State with which a feed stores the response once its body is complete.
 pub(super) struct PendingStorage {
     pub(super) inner: Arc<SharedState>,
-    pub(super) asker: Asker,
+    pub(super) identity: RequesterIdentity,
     pub(super) parts: Parts,
     pub(super) epoch: Epoch,
     pub(super) response: Arc<FetchedResponse>,
@@ -27,7 +27,7 @@ impl PendingStorage {
         let body = Some((chk, length));
         store(
             &self.inner,
-            &self.asker,
+            &self.identity,
             &self.parts,
             self.epoch,
             &self.response,
@@ -45,7 +45,7 @@ impl PendingStorage {
 /// Stores a response if its storage decision allows it and its URL was not invalidated since the request.
 pub(super) async fn store(
     inner: &SharedState,
-    asker: &Asker,
+    identity: &RequesterIdentity,
     parts: &Parts,
     epoch: Epoch,
     fetched: &FetchedResponse,
@@ -57,10 +57,11 @@ pub(super) async fn store(
     if inner.writes.epoch(&parts.uri.to_string()) != epoch {
         return;
     }
-    let stored = |partition| {
-        storage_rules::to_store(
+    let stored = |partition| StoredResponse {
+        origin_bytes: fetched.origin_size.to_stored(),
+        ..storage_rules::to_store(
             partition,
-            asker,
+            identity,
             parts,
             fetched.status,
             &fetched.headers,
@@ -71,7 +72,7 @@ pub(super) async fn store(
     cache.put(stored(partition.clone())).await;
     // The client that requested it may request it again from other pages, with another `Referer`.
     if *partition == Partition::Shared
-        && let Some(own) = asker.partition()
+        && let Some(own) = identity.partition()
     {
         cache.put(storage_rules::as_copy(stored(own))).await;
     }

@@ -5,7 +5,7 @@ use http::{HeaderMap, request::Parts};
 use longhaul_http::policy::Reload;
 use longhaul_origin::OriginClient;
 
-use super::asker::Asker;
+use super::requester_identity::RequesterIdentity;
 
 /// A checked request of a browser for an origin.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct OriginRequest {
     /// The browser's own fields.
     pub browser: HeaderMap,
     /// The requester.
-    pub asker: Asker,
+    pub identity: RequesterIdentity,
     /// The origin client of a connection-bound login; responses then serve nobody else.
     pub login: Option<Arc<OriginClient>>,
 }
@@ -24,7 +24,7 @@ pub struct OriginRequest {
 #[derive(Clone, Debug)]
 pub struct CacheRequest {
     /// The requester, whose private partition is used.
-    pub asker: Asker,
+    pub identity: RequesterIdentity,
     /// The request for the origin: with `Accept-Encoding`, without hop-by-hop fields, with the browser's
     /// conditions.
     pub parts: Parts,

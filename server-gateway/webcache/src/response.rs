@@ -1,7 +1,7 @@
 //! Responses of the cache.
 use http::{HeaderMap, StatusCode};
 
-use super::{asker::Asker, body_reader::BodyReader};
+use super::{body_reader::BodyReader, origin_size::OriginSize, requester_identity::RequesterIdentity};
 
 /// A response.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct GatewayResponse {
     /// The body.
     pub content: Content,
     /// Properties outside the message.
-    pub facts: ResponseContext,
+    pub response_context: ResponseContext,
 }
 
 /// The body of a response.
@@ -33,11 +33,13 @@ pub struct ResponseContext {
     /// `Vary` and `Cookie`. For a stored response these are the fields of the request that it now answers.
     pub request: HeaderMap,
     /// The requester.
-    pub asker: Asker,
+    pub identity: RequesterIdentity,
     /// Use of the cache.
     pub cache_status: CacheStatus,
     /// Other devices that may get the response.
     pub audience: Audience,
+    /// Bytes that the origin sent for the response, now or when it was stored.
+    pub origin_size: OriginSize,
 }
 
 /// Use of the cache for a response; compare RFC 9211.
@@ -71,5 +73,5 @@ pub enum Audience {
     /// Any device that requests the body.
     Everybody,
     /// Only the device that requested the body.
-    Asker,
+    RequestingDevice,
 }

@@ -12,7 +12,8 @@ use longhaul_http::{
 use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
-    asker::Asker,
+    origin_size::OriginSize,
+    requester_identity::RequesterIdentity,
     storage_rules::{StorageDecision, is_copy, is_shared_with},
 };
 
@@ -23,6 +24,13 @@ pub(super) struct Candidate {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) reuse: Reuse,
+}
+
+impl Candidate {
+    /// Bytes that the origin sent when the response was fetched.
+    pub(super) fn origin_size(&self) -> OriginSize {
+        OriginSize::of_stored(self.stored.origin_bytes, self.stored.length)
+    }
 }
 
 /// Maximum staleness for use after an origin's failure, if the response has no `stale-if-error`.
@@ -176,7 +184,7 @@ pub(super) fn may_update(candidate: &Candidate, deciding_fields: &HeaderMap) -> 
 
 /// Returns true if a response just fetched for one request also answers another one with the same key.
 pub(super) fn answers_too(
-    asker: &Asker,
+    identity: &RequesterIdentity,
     parts: &Parts,
     storage_decision: &StorageDecision,
     status: StatusCode,
@@ -187,7 +195,7 @@ pub(super) fn answers_too(
     let kind = match storage_decision {
         StorageDecision::In(Partition::Shared) => CacheKind::Shared,
         // The cookies are equal, because they are part of the coalesced fetch's key.
-        StorageDecision::In(own @ Partition::Private(_)) if asker.partition().as_ref() == Some(own) => {
+        StorageDecision::In(own @ Partition::Private(_)) if identity.partition().as_ref() == Some(own) => {
             CacheKind::Private
         }
         StorageDecision::In(Partition::Private(_)) | StorageDecision::No | StorageDecision::Body => {

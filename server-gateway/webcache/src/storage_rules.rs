@@ -9,7 +9,7 @@ use longhaul_http::{
 };
 use longhaul_types::{ContentHash, UnixTime};
 
-use super::asker::Asker;
+use super::requester_identity::RequesterIdentity;
 
 /// Storage decision for a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ const COPY: &str = ":copy";
 
 /// Decides where the response to a request is stored.
 pub(super) fn storage_decision(
-    asker: &Asker,
+    identity: &RequesterIdentity,
     method: &Method,
     request: &HeaderMap,
     status: StatusCode,
@@ -42,13 +42,15 @@ pub(super) fn storage_decision(
         Storage::No => StorageDecision::No,
         // Without freshness lifetime and validator a stored response could never be used.
         Storage::Private | Storage::Shared if !is_useful(status, response) => {
-            if is_text(response) && asker.context().partition().is_some() {
+            if is_text(response) && identity.context().partition().is_some() {
                 StorageDecision::Body
             } else {
                 StorageDecision::No
             }
         }
-        Storage::Private => asker.partition().map_or(StorageDecision::No, StorageDecision::In),
+        Storage::Private => identity
+            .partition()
+            .map_or(StorageDecision::No, StorageDecision::In),
         Storage::Shared => StorageDecision::In(Partition::Shared),
     }
 }
@@ -95,7 +97,7 @@ fn without_date(response: &HeaderMap) -> HeaderMap {
 /// Builds the stored form of a response. `parts` is the request that the origin received.
 pub(super) fn to_store(
     partition: Partition,
-    asker: &Asker,
+    identity: &RequesterIdentity,
     parts: &Parts,
     status: StatusCode,
     response: &HeaderMap,
@@ -112,7 +114,7 @@ pub(super) fn to_store(
     }
     StoredResponse {
         vary: secondary_key(&partition, response, &parts.headers),
-        credentials: asker.context().credentials(),
+        credentials: identity.context().credentials(),
         partition,
         url: parts.uri.to_string(),
         request_fields,
@@ -122,6 +124,7 @@ pub(super) fn to_store(
         length: body.map_or(0, |(_, length)| length),
         requested_at: times.0,
         received_at: times.1,
+        origin_bytes: None,
     }
 }
 
@@ -161,41 +164,28 @@ pub(super) fn as_copy(mut response: StoredResponse) -> StoredResponse {
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
-    use longhaul_http::request_context::CredentialsSecret;
-    use longhaul_types::{ClientId, PublicKey};
 
     use super::*;
-
-    fn parts(url: &str, fields: &[(&'static str, &str)]) -> Parts {
-        let mut request = http::Request::builder().uri(url);
-        for (name, value) in fields {
-            request = request.header(*name, *value);
-        }
-        request.body(()).unwrap().into_parts().0
-    }
-
-    fn asker(device: u8, parts: &Parts) -> Asker {
-        Asker::of(
-            (PublicKey::from_bytes([device; 32]), ClientId::OWNER),
-            &CredentialsSecret::derived_from(&[7]),
-            &parts.method,
-            &parts.uri.to_string(),
-            &parts.headers,
-        )
-    }
+    use crate::test_requests::{identity_of, request_parts};
 
     #[test]
     fn responses_that_can_never_be_reused_are_not_stored() {
-        let request = parts("http://a.test/", &[("referer", "http://a.test/")]);
-        let asker = asker(1, &request);
+        let request = request_parts("http://a.test/", &[("referer", "http://a.test/")]);
+        let identity = identity_of(1, &request);
         let storage_decision = |fields: &[(&'static str, &'static str)]| {
             let response: HeaderMap = fields
                 .iter()
                 .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
                 .collect();
-            storage_decision(&asker, &Method::GET, &request.headers, StatusCode::OK, &response)
+            storage_decision(
+                &identity,
+                &Method::GET,
+                &request.headers,
+                StatusCode::OK,
+                &response,
+            )
         };
-        let own = StorageDecision::In(asker.partition().unwrap());
+        let own = StorageDecision::In(identity.partition().unwrap());
         assert_eq!(storage_decision(&[]), StorageDecision::No);
         assert_eq!(
             storage_decision(&[("content-type", "text/html")]),

@@ -82,7 +82,7 @@ impl OriginFetch {
         longhaul_http::hop_by_hop::strip_response(&mut not_modified);
         let headers = freshness.after_304(&not_modified, received.received_at)?;
         let storage_decision = storage_rules::storage_decision(
-            &self.asker,
+            &self.identity,
             &self.parts.method,
             &received.deciding_fields,
             candidate.status,
@@ -109,6 +109,7 @@ impl OriginFetch {
             storage_decision,
             requested_at: received.requested_at,
             received_at: received.received_at,
+            origin_size: candidate.origin_size(),
         };
         match &fetched.storage_decision {
             StorageDecision::No | StorageDecision::Body => {
@@ -147,6 +148,7 @@ fn stale_response(candidate: &Candidate) -> FetchedResponse {
         storage_decision: StorageDecision::No,
         requested_at: candidate.stored.requested_at,
         received_at: candidate.stored.received_at,
+        origin_size: candidate.origin_size(),
     }
 }
 

@@ -15,7 +15,6 @@ use longhaul_origin::OriginClient;
 use tokio::time::timeout;
 
 use super::{
-    asker::Asker,
     body_reader::BodyReader,
     coalesced_fetch::{CoalescedReader, FetchedBody, FetchedResponse},
     coalesced_fetches::{CoalescedFetches, JoinResult},
@@ -24,7 +23,9 @@ use super::{
     cpu_pool::CpuPool,
     failure::FetchFailure,
     origin_fetch::{OriginFetch, Sharing, StaleIfError, Upload, now},
+    origin_size::OriginSize,
     request::{CacheRequest, OriginRequest, Purpose},
+    requester_identity::RequesterIdentity,
     response::{Audience, CacheStatus, Content, GatewayResponse, ResponseContext},
     selection_rules::{self, Candidate},
     shared_state::SharedState,
@@ -134,7 +135,7 @@ impl WebCache {
     {
         let upload: Upload = body.map_err(Into::into).boxed_unsync();
         let request = CacheRequest {
-            asker: outgoing.asker,
+            identity: outgoing.identity,
             parts: outgoing.parts,
             browser: outgoing.browser,
             reload: Reload::None,
@@ -156,8 +157,8 @@ impl WebCache {
         }
         let url = request.parts.uri.to_string();
         self.0.writes.settled(&url).await;
-        let found = self.stored(cache, &request.asker, &url).await;
-        let context = request.asker.context();
+        let found = self.stored(cache, &request.identity, &url).await;
+        let context = request.identity.context();
         selection_rules::select(
             found,
             context,
@@ -169,9 +170,14 @@ impl WebCache {
     }
 
     /// The stored responses of a URL in the requester's partition and the shared partition.
-    pub(super) async fn stored(&self, cache: &Cache, asker: &Asker, url: &str) -> Vec<StoredResponse> {
+    pub(super) async fn stored(
+        &self,
+        cache: &Cache,
+        identity: &RequesterIdentity,
+        url: &str,
+    ) -> Vec<StoredResponse> {
         let mut found = cache.find(&Partition::Shared, url).await;
-        if let Some(own) = asker.partition() {
+        if let Some(own) = identity.partition() {
             found.extend(cache.find(&own, url).await);
         }
         found
@@ -194,6 +200,7 @@ impl WebCache {
             storage_decision: StorageDecision::In(candidate.stored.partition.clone()),
             requested_at: candidate.stored.requested_at,
             received_at: candidate.stored.received_at,
+            origin_size: candidate.origin_size(),
         };
         self.response_for(request, &fetched, CacheStatus::Hit, None).await
     }
@@ -217,8 +224,8 @@ impl WebCache {
                 )
                 .await;
         }
-        let key = coalescing_key(&request.asker, &request.parts);
-        let (reader, joined) = match self.0.coalesced.join_or_start(key, *request.asker.device()) {
+        let key = coalescing_key(&request.identity, &request.parts);
+        let (reader, joined) = match self.0.coalesced.join_or_start(key, *request.identity.device()) {
             JoinResult::First(reader) => {
                 let origin_fetch = self.origin_fetch(&request, reload_mode, stale, Some(key));
                 tokio::spawn(origin_fetch.run(Arc::clone(&reader.coalesced), None));
@@ -238,7 +245,7 @@ impl WebCache {
             }
         };
         let fetched = reader.coalesced.head().await?;
-        if !joined || is_for(&request, &fetched) && reader.coalesced.admits(request.asker.device()) {
+        if !joined || is_for(&request, &fetched) && reader.coalesced.admits(request.identity.device()) {
             let cache_status = if joined {
                 CacheStatus::Coalesced
             } else {
@@ -289,7 +296,7 @@ impl WebCache {
             inner: Arc::clone(&self.0),
             client: self.0.origin.clone(),
             sharing: Sharing::Allowed,
-            asker: request.asker.clone(),
+            identity: request.identity.clone(),
             parts: request.parts.clone(),
             browser: request.browser.clone(),
             stale,
@@ -312,16 +319,17 @@ impl WebCache {
         cache_status: CacheStatus,
         reader: impl Into<Option<CoalescedReader>>,
     ) -> Option<GatewayResponse> {
-        let facts = ResponseContext {
+        let response_context = ResponseContext {
             request: request.parts.headers.clone(),
-            asker: request.asker.clone(),
+            identity: request.identity.clone(),
             cache_status,
             audience: match fetched.storage_decision {
                 StorageDecision::In(Partition::Shared) => Audience::Everybody,
                 StorageDecision::In(Partition::Private(_)) | StorageDecision::Body | StorageDecision::No => {
-                    Audience::Asker
+                    Audience::RequestingDevice
                 }
             },
+            origin_size: fetched.origin_size.clone(),
         };
         let mut headers = fetched.headers.clone();
         if is_not_modified_for(request, fetched) {
@@ -329,7 +337,7 @@ impl WebCache {
                 status: StatusCode::NOT_MODIFIED,
                 headers: not_modified_fields(&headers),
                 content: Content::None,
-                facts,
+                response_context,
             });
         }
         let content = match fetched.body {
@@ -350,7 +358,7 @@ impl WebCache {
             status: fetched.status,
             headers,
             content,
-            facts,
+            response_context,
         })
     }
 }
@@ -358,7 +366,7 @@ impl WebCache {
 /// Returns true if the response to another request also answers this one.
 fn is_for(request: &CacheRequest, fetched: &FetchedResponse) -> bool {
     selection_rules::answers_too(
-        &request.asker,
+        &request.identity,
         &request.parts,
         &fetched.storage_decision,
         fetched.status,
@@ -391,11 +399,12 @@ fn gateway_timeout(request: &CacheRequest) -> GatewayResponse {
         status: StatusCode::GATEWAY_TIMEOUT,
         headers,
         content: Content::None,
-        facts: ResponseContext {
+        response_context: ResponseContext {
             request: request.parts.headers.clone(),
-            asker: request.asker.clone(),
+            identity: request.identity.clone(),
             cache_status: CacheStatus::Hit,
-            audience: Audience::Asker,
+            audience: Audience::RequestingDevice,
+            origin_size: OriginSize::none(),
         },
     }
 }

@@ -11,7 +11,11 @@ use crate::{loader::Loader, state::State};
 /// Real programs load the pages over real kernels. The link between them is emulated: its rate, delay, queue
 /// and losses are those of the profile. Emulated networks need root or unprivileged user namespaces.
 #[derive(Debug, Parser)]
-#[command(name = "longhaul-bench", version, max_term_width = 110)]
+#[command(
+    name = "longhaul-bench",
+    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
+    max_term_width = 110
+)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]

@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use longhaul_tests::{
     authority::{Clients, ServerOptions, TestAuthority},
     origin::{AnswerBody, Origin},
+    process::run,
 };
 use rustls::ClientConnection;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{Accelerated, client_config, exchange, load, open, trusting};
-use crate::content::ok;
+use crate::{content::ok, pair::COMMAND_LIMIT};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
 const REASON_REFUSED: &str = "a program does not accept this device's certificates";
@@ -110,6 +111,103 @@ async fn a_client_with_pinned_certificates_is_tunnelled_from_its_second_connecti
         .await?;
     let answer = exchange(stream, &GET.replace("HOST", "leaves.test")).await?;
     assert!(answer.ends_with("through a tunnel"), "{answer}");
+    Ok(())
+}
+
+/// Runs curl through the agent; trusts only the origin's authority.
+async fn curl(site: &Accelerated, authority: &TestAuthority, url: &str) -> Result<std::process::Output> {
+    let trusted = site.pair.folder().join("origin.pem");
+    std::fs::write(&trusted, authority.pem())?;
+    let mut command = tokio::process::Command::new("curl");
+    command
+        .args(["--silent", "--show-error", "--max-time", "30", "--proxy"])
+        .arg(format!("http://{}", site.pair.proxy()))
+        .arg("--cacert")
+        .arg(trusted)
+        .arg(url);
+    Ok(command.output().await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_without_the_authority_spoils_a_host_only_for_itself() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
+    let site = Accelerated::start(&[("safe.test", origin.address())], &authority, "all").await?;
+    let state = site.pair.folder().join("agent").display().to_string();
+    let https = async |arguments: &[&str]| -> Result<String> {
+        let arguments = [&["https"][..], arguments, &["--state-dir", state.as_str()]].concat();
+        let done = run("longhaul-agent", &arguments, COMMAND_LIMIT).await?;
+        ensure!(done.code == Some(0), "{done:?}");
+        Ok(done.stdout)
+    };
+    if let Err(error) = curl(&site, &authority, "https://safe.test/").await {
+        println!("SKIPPED: curl cannot be run: {error:#}");
+        return Ok(());
+    }
+    assert_eq!(site.wait_until_bypassed("safe.test").await?, REASON_REFUSED);
+    // The next attempt of curl uses a tunnel.
+    let second = curl(&site, &authority, "https://safe.test/").await?;
+    let answer = String::from_utf8_lossy(&second.stdout).into_owned();
+    assert!(answer.ends_with("through a tunnel"), "{answer} {second:?}");
+    let list = https(&["list"]).await?;
+    assert!(
+        list.starts_with("safe.test  for another ") && list.contains("only for curl/"),
+        "{list}"
+    );
+    // Other programs are accelerated.
+    let mut browser = site.browser(&[authority.pin()]).await?;
+    for _ in 0..2 {
+        let loaded = load(&mut browser, "https://safe.test/").await?;
+        assert!(loaded.text.contains("through the gateway"), "{}", loaded.text);
+    }
+    let program = site.get("safe.test", "/", "").await?;
+    assert!(program.ends_with("through the gateway"), "{program}");
+    assert!(
+        https(&["forget", "other.test"])
+            .await?
+            .contains("no host was bypassed")
+    );
+    assert_eq!(site.bypassed_hosts().await?.len(), 1);
+    assert!(
+        https(&["forget", "safe.test"])
+            .await?
+            .contains("one bypass is forgotten")
+    );
+    assert_eq!(site.bypassed_hosts().await?, []);
+    assert_eq!(https(&["list"]).await?, "no host is bypassed\n");
+    // curl gets the agent's certificate again.
+    let third = curl(&site, &authority, "https://safe.test/").await?;
+    assert!(!third.status.success(), "{third:?}");
+    site.wait_until_bypassed("safe.test").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bypasses_are_listed_and_forgotten_without_a_running_agent() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
+    let mut site = Accelerated::start(&[("safe.test", origin.address())], &authority, "all").await?;
+    let refused = site.connect("safe.test", authority.pem(), &[b"http/1.1"]).await;
+    assert!(refused.is_err());
+    site.wait_until_bypassed("safe.test").await?;
+    site.pair.end().await?;
+    let state = site.pair.folder().join("agent").display().to_string();
+    let https = async |verb: &str| -> Result<String> {
+        let arguments = ["https", verb, "--state-dir", &state];
+        let done = run("longhaul-agent", &arguments, COMMAND_LIMIT).await?;
+        ensure!(done.code == Some(0), "{done:?}");
+        Ok(done.stdout)
+    };
+    let list = https("list").await?;
+    assert!(
+        list.starts_with("safe.test  for another ") && list.contains(REASON_REFUSED),
+        "{list}"
+    );
+    assert!(https("forget").await?.contains("one bypass is forgotten"));
+    assert_eq!(https("list").await?, "no host is bypassed\n");
+    site.pair.start_gateway().await?;
+    site.pair.start_agent().await?;
+    assert_eq!(site.bypassed_hosts().await?, []);
     Ok(())
 }
 

@@ -13,7 +13,13 @@ use longhaul_tests::{
     origin::{AnswerBody, Origin},
 };
 
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::timeout,
+};
+
 use super::{Accelerated, LOAD_LIMIT, exchange, load_error};
+use crate::pair::{LIMIT, Setup, folder};
 
 const PAGE: &str = "<!doctype html><title>Safe</title><link rel=stylesheet href=/style.css><link rel=icon href=data:,>\
 <h1>Safe</h1><img src=https://cdn.test/dot><p id=said>not said</p><script src=/script.js></script>";
@@ -136,5 +142,42 @@ async fn only_listed_hosts_are_accelerated() -> Result<()> {
     assert!(site.connect("safe.test", &ours, &[b"imap"]).await.is_err());
     let status = site.pair.status().await?;
     assert_eq!(status["https"]["spared"][0]["host"], "safe.test", "{status}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_excludes_a_host_and_ends_its_accelerated_connections() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let names = ["safe.test", "other.test"];
+    let origin = Origin::start(Some(authority.server(&names)?), |_| {}, answer).await?;
+    let addresses: Vec<_> = names.iter().map(|name| (*name, origin.address())).collect();
+    let folder = folder()?;
+    let file = folder.path().join("agent.toml");
+    std::fs::write(&file, "")?;
+    let with_file = |setup: &mut Setup| {
+        let arguments = ["--config".to_owned(), file.display().to_string()];
+        setup.agent_arguments.extend(arguments);
+    };
+    let site = Accelerated::start_with(&addresses, &authority, "all", with_file).await?;
+    let ours = site.exported_authority().await?;
+    let mut open = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
+    open.write_all(b"HEAD /cookie HTTP/1.1\r\nHost: safe.test\r\n\r\n")
+        .await?;
+    assert!(open.read_u8().await? == b'H', "the accelerated connection works");
+    std::fs::write(&file, "[https]\nexcept = ['safe.test']\n")?;
+    let agent = site.pair.agent();
+    agent.signal("HUP").await?;
+    agent.log().contains("changed: https.except", LIMIT).await?;
+    // The operator of the gateway must not read what the browser sends from now on.
+    let mut rest = Vec::new();
+    timeout(LIMIT, open.read_to_end(&mut rest))
+        .await
+        .context("the connection stays open")??;
+    assert!(
+        site.connect("safe.test", &ours, &[b"http/1.1"]).await.is_err(),
+        "a tunnel"
+    );
+    let answer = site.get("other.test", "/cookie", "").await?;
+    assert!(answer.starts_with("HTTP/1.1 200"), "still accelerated: {answer}");
     Ok(())
 }

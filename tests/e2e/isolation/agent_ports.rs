@@ -242,7 +242,8 @@ async fn the_agent_does_not_start_as_an_open_relay() -> Result<()> {
                 ];
                 arguments.extend(more);
                 let refused = run("longhaul-agent", &arguments, COMMAND_LIMIT).await?;
-                assert_eq!(refused.code, Some(1), "{address} {more:?}: {refused:?}");
+                // EX_CONFIG of sysexits: a mistake of the configuration.
+                assert_eq!(refused.code, Some(78), "{address} {more:?}: {refused:?}");
                 for words in ["--listen", "listen.allow", "listen.password-file", "127.0.0.1"] {
                     assert!(
                         refused.stderr.contains(words),
@@ -266,7 +267,7 @@ async fn the_agent_does_not_start_as_an_open_relay() -> Result<()> {
     ];
     let refused = run("longhaul-agent", &arguments, COMMAND_LIMIT).await?;
     assert!(
-        refused.code == Some(1) && refused.stderr.contains("chmod 600"),
+        refused.code == Some(78) && refused.stderr.contains("chmod 600"),
         "{refused:?}"
     );
     Ok(())

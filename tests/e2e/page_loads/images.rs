@@ -38,7 +38,7 @@ fn picture() -> Vec<u8> {
 }
 
 /// `/` displays `/a.jpg`; `/kept.jpg` has `no-transform`; `/broken.jpg` is not an image.
-async fn gallery() -> Result<(Origin, Arc<Vec<u8>>)> {
+pub(super) async fn gallery() -> Result<(Origin, Arc<Vec<u8>>)> {
     let file = Arc::new(picture());
     let held = Arc::clone(&file);
     let origin = origin(move |request| {

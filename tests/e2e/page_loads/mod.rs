@@ -13,6 +13,7 @@ mod large_pages;
 mod methods;
 mod response_fields;
 mod revisits;
+mod savings;
 mod slow_responses;
 mod validators;
 mod variants;

@@ -1,5 +1,7 @@
 //! Records of manifests (docs/protocol/session.md section 7).
-use longhaul_session::{Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record};
+use longhaul_session::{
+    Entry, EntryBody, EntryHead, EntryId, Record, RecordReader, Scope, Withdrawal, encode_record,
+};
 
 /// Records parse or fail, equally for any split; decoded records survive a round trip.
 pub(crate) fn manifest_records(bytes: &[u8]) {
@@ -31,7 +33,7 @@ fn read(parts: &[&[u8]]) -> Vec<Record> {
 
 fn head(entry: u32, status: u16, scope: Scope, body: EntryBody) -> Record {
     Record::Head(EntryHead {
-        entry,
+        entry: EntryId::new(entry),
         status,
         scope,
         vary: (entry > 0).then_some([entry.to_le_bytes()[0]; 8]),
@@ -57,9 +59,16 @@ pub(crate) fn manifest_seeds() -> Vec<Vec<u8>> {
         head(1, 200, Scope::ThisPage, EntryBody::Held { hash: [9; 16] }),
         head(2, 302, Scope::ThisPage, EntryBody::None),
         head(3, 200, Scope::Reusable, EntryBody::AsBefore),
-        head(4, 404, Scope::Reusable, EntryBody::SameAs { entry: 0 }),
+        head(
+            4,
+            404,
+            Scope::Reusable,
+            EntryBody::SameAs {
+                entry: EntryId::FIRST,
+            },
+        ),
         Record::Withdrawn {
-            entry: 5,
+            entry: EntryId::new(5),
             reason: Withdrawal::TooLarge,
         },
         Record::Planned,

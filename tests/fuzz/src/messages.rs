@@ -1,9 +1,10 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_session::{
-    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, Evicted, Failed,
-    FailureReason, Fetch, FetchKind, Forget, Forgotten, Head, HeaderField, HeaderSets, Hello, Holding,
-    Manifest, Message, MessageReader, Method, Notice, Preferences, Promised, Push, ReadEvent, TunnelOpen,
-    TunnelSecurity, Used, VersionRange, Want, decode_header_set, decode_url, encode, encode_header_set,
+    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, EntryId, Evicted,
+    Failed, FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId, Forgotten, Head, HeaderField,
+    HeaderSets, Hello, Holding, KeyWanted, Manifest, Message, MessageReader, Method, NewKey, Notice,
+    OriginReport, PageId, Preferences, Promised, Push, ReadEvent, TunnelOpen, TunnelSecurity, UnchangedEntry,
+    Used, VersionRange, Want, decode_header_set, decode_url, encode, encode_header_set,
 };
 
 /// A stream of messages parses or fails, equally for any split; decoded messages survive a round trip.
@@ -40,19 +41,22 @@ fn fields() -> Vec<HeaderField> {
         .to_vec()
 }
 
+const FIRST: FetchId = FetchId::FIRST;
+const PAGE: PageId = PageId::of(FIRST);
+
 fn messages() -> Vec<Message> {
     let sets = HeaderSets::new();
-    let headers = encode_header_set(&fields(), 1, 0, &sets).expect("a small set");
+    let headers = encode_header_set(&fields(), FIRST, None, &sets).expect("a small set");
     vec![
         Message::Hello(Hello {
             versions: VersionRange::OURS,
             software: "fuzz".to_owned(),
             link: None,
-            cache_state: 0,
+            cache_state: None,
             preferences: Preferences::default(),
         }),
         Message::Fetch(Fetch {
-            id: 1,
+            id: FIRST,
             method: Method::Get,
             url_shared: 0,
             url: "http://site.test/".to_owned(),
@@ -60,22 +64,22 @@ fn messages() -> Vec<Message> {
             kind: FetchKind::Page,
             has_body: false,
             held: None,
-            page: 0,
+            page: None,
             manifest: None,
             holding: Vec::new(),
             delivery: Delivery::Any,
-            connection: 0,
+            connection: None,
             client: longhaul_types::ClientId::OWNER,
             unpartitioned: false,
-            seen: 0,
+            seen: None,
             resume: None,
         }),
         Message::Head(Head {
-            fetch: 1,
+            fetch: FIRST,
             status: 200,
             headers,
             body: BodyPlace::Follows,
-            content_hash: Some([1; 32]),
+            content_hash: Some(longhaul_types::ContentHash::from_bytes([1; 32])),
         }),
         Message::Body(Body {
             coding: BodyCoding::Brotli,
@@ -84,13 +88,13 @@ fn messages() -> Vec<Message> {
             base: Some([7; 6]),
         }),
         Message::Failed(Failed {
-            fetch: 1,
+            fetch: FIRST,
             reason: FailureReason::DnsNotFound,
             detail: "no".to_owned(),
         }),
-        Message::Cancel(Cancel { fetch: 1 }),
+        Message::Cancel(Cancel { fetch: FIRST }),
         Message::TunnelOpen(TunnelOpen {
-            id: 2,
+            id: FetchId::new(2),
             host: "site.test".to_owned(),
             port: 443,
             security: TunnelSecurity::Tls,
@@ -99,35 +103,52 @@ fn messages() -> Vec<Message> {
             text: "maintenance".to_owned(),
         }),
         Message::Manifest(Manifest {
-            page: 1,
+            page: PAGE,
             base: Some([4; 8]),
         }),
-        Message::Push(Push { page: 1, entry: 2 }),
+        Message::Push(Push {
+            page: PAGE,
+            entry: EntryId::new(2),
+        }),
         Message::Promised(Promised {
-            fetch: 3,
-            page: 1,
-            entry: 2,
+            fetch: FetchId::new(3),
+            page: PAGE,
+            entry: EntryId::new(2),
         }),
-        Message::Want(Want { page: 1, entry: 2 }),
+        Message::Want(Want {
+            page: PAGE,
+            entry: EntryId::new(2),
+        }),
         Message::Ask(Ask {
-            page: 1,
-            entries: vec![2, 0],
+            page: PAGE,
+            entries: vec![EntryId::new(2), EntryId::FIRST],
         }),
-        Message::Used(Used::new(1, 20, |entry| entry % 3 == 0)),
+        Message::Used(Used::new(PAGE, 20, |entry| entry.number() % 3 == 0)),
         Message::Evicted(Evicted {
             hashes: vec![[5; 6], [6; 6]],
         }),
         Message::Holding(Holding {
-            page: 1,
+            page: PAGE,
             hashes: vec![[7; 6]],
         }),
         Message::Dictionaries(Dictionaries { set: 1 }),
         Message::Forget(Forget {
-            id: 1,
+            id: ForgetId::new(1),
             client: None,
             site: Some("site.test".to_owned()),
         }),
-        Message::Forgotten(Forgotten { id: 1 }),
+        Message::Forgotten(Forgotten { id: ForgetId::new(1) }),
+        Message::KeyWanted(KeyWanted {}),
+        Message::NewKey(NewKey { key: [8; 32] }),
+        Message::OriginReport(OriginReport {
+            heads: Flow { origin: 300, hop: 40 },
+            unchanged: 70_000,
+            unchanged_entries: vec![UnchangedEntry {
+                page: PageId::of(FetchId::new(1)),
+                entry: EntryId::new(2),
+            }],
+            ..OriginReport::default()
+        }),
         Message::AcceleratedHosts(AcceleratedHosts::Only(vec!["site.test".to_owned()])),
     ]
 }
@@ -148,7 +169,7 @@ pub(crate) fn message_seeds() -> Vec<Vec<u8>> {
 /// A header set of any message decodes against known and unknown bases, or fails.
 pub(crate) fn header_set(bytes: &[u8]) {
     let mut sets = HeaderSets::new();
-    sets.insert_request(1, "http://site.test/a/b".to_owned(), fields());
+    sets.insert_request(FIRST, "http://site.test/a/b".to_owned(), fields());
     for message in read(&[bytes]) {
         let (id, set) = match message {
             Message::Fetch(fetch) => {
@@ -177,11 +198,15 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Dictionaries(_)
             | Message::AcceleratedHosts(_)
             | Message::Forget(_)
-            | Message::Forgotten(_) => continue,
+            | Message::Forgotten(_)
+            | Message::KeyWanted(_)
+            | Message::NewKey(_)
+            | Message::OriginReport(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {
-                let again = encode_header_set(&fields, id, 1, &sets).expect("a decoded value can be encoded");
+                let again = encode_header_set(&fields, id, Some(FIRST), &sets)
+                    .expect("a decoded value can be encoded");
                 assert_eq!(decode_header_set(&again, id, &sets).as_ref(), Ok(&fields));
             }
         }
@@ -190,10 +215,10 @@ pub(crate) fn header_set(bytes: &[u8]) {
 
 pub(crate) fn header_seeds() -> Vec<Vec<u8>> {
     let mut sets = HeaderSets::new();
-    sets.insert(1, fields());
-    let headers = encode_header_set(&fields(), 2, 1, &sets).expect("a small set");
+    sets.insert(FIRST, fields());
+    let headers = encode_header_set(&fields(), FetchId::new(2), Some(FIRST), &sets).expect("a small set");
     let head = Message::Head(Head {
-        fetch: 2,
+        fetch: FetchId::new(2),
         status: 200,
         headers,
         body: BodyPlace::None,

@@ -147,7 +147,7 @@ pub(super) fn choose_base(
         base: chosen.base,
         bytes: chosen.bytes.clone(),
         coder: soonest(link, base, length, coded),
-        decision: if size <= without / SURE {
+        decision: if size <= without / CLEAR_SIZE_DIVISOR {
             BaseDecision::Better
         } else {
             BaseDecision::Undecided
@@ -179,9 +179,9 @@ fn likely_length(came: usize, length: Option<ByteCount>) -> u64 {
     length.map_or(came * LIKELY_LENGTH, |length| length.bytes().max(came))
 }
 
-/// Divisor: a base is sure if Zstandard 3 codes to at most 1/`SURE` of the size without it; Brotli's best is
-/// two thirds.
-const SURE: usize = 2;
+/// A base is used without a further trial if Zstandard 3 codes to at most this part of the size without it;
+/// Brotli's best is two thirds.
+const CLEAR_SIZE_DIVISOR: usize = 2;
 /// Divisor: after the part that fragments help with, Zstandard needs this share more than Brotli: 2 to 7 % at
 /// their best.
 const LATER_LOSS: u64 = 25;

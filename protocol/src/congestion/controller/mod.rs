@@ -274,6 +274,12 @@ impl Controller {
         ByteRate::new(self.path.rate.max()).bit_rate()
     }
 
+    /// rmax, once it rests on a measurement.
+    pub fn measured_rate(&self) -> Option<BitRate> {
+        let rate = &self.path.rate;
+        rate.is_measured().then(|| ByteRate::new(rate.max()).bit_rate())
+    }
+
     /// C: estimated capacity.
     pub const fn capacity(&self) -> ByteRate {
         ByteRate::new(self.path.rate.capacity)

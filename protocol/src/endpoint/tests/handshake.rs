@@ -225,6 +225,11 @@ fn a_token_allows_early_data_in_the_next_session_which_replaces_the_token() {
     assert_eq!(pair.connected(), [EarlyOutcome::Rejected, EarlyOutcome::Accepted]);
     assert_eq!(pair.bytes_of(Side::Gateway), [&b"first"[..], b"second"]);
     assert_eq!(pair.closed(Side::Gateway), [&CloseReason::Replaced]);
+    let [CloseReason::PeerClosed { error: 6, .. }] = pair.closed(Side::Agent)[..] else {
+        panic!("{:?}", pair.closed(Side::Agent));
+    };
+    // The gateway answers late packets of the replaced session for a while.
+    pair.run_for(Duration::from_secs(5));
     assert_eq!(pair.gateway.handles().count(), 1);
 }
 
@@ -294,4 +299,37 @@ fn the_same_seeds_give_the_same_datagrams() {
             .collect::<Vec<_>>()
     };
     assert_eq!(run(), run());
+}
+
+/// Bytes of the datagrams that a side sent, with IP and UDP headers.
+fn wire_bytes(pair: &Pair, from: Side) -> u64 {
+    let of_side = pair.sent.iter().filter(|sent| sent.from == from);
+    of_side.map(|sent| sent.bytes.len() as u64 + 28).sum()
+}
+
+#[test]
+fn every_datagram_is_counted_and_figures_are_measured_first() {
+    let mut pair = Pair::new();
+    pair.loses = Box::new(|_| true);
+    let token = pair.token();
+    let handle = pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(2));
+    let unanswered = pair.agent.peek(handle).unwrap().stats();
+    assert_eq!((unanswered.packets_sent, unanswered.packets_received), (2, 0));
+    assert_eq!(unanswered.bytes_sent, wire_bytes(&pair, Side::Agent));
+    assert_eq!(unanswered.measured_srtt, None);
+    assert_eq!(unanswered.measured_receive_rate, None);
+
+    pair.loses = Box::new(|_| false);
+    pair.response = 50_000;
+    pair.run_for(Duration::from_secs(20));
+    let agent = pair.agent.peek(handle).unwrap().stats();
+    let handle = pair.gateway.handles().next().unwrap();
+    let gateway = pair.gateway.peek(handle).unwrap().stats();
+    let (up, down) = (wire_bytes(&pair, Side::Agent), wire_bytes(&pair, Side::Gateway));
+    assert_eq!((agent.bytes_sent, gateway.bytes_sent), (up, down));
+    assert_eq!(agent.bytes_received, down);
+    // The two lost INITs.
+    assert_eq!(gateway.packets_received, agent.packets_sent - 2);
+    assert!(agent.measured_srtt.is_some() && agent.measured_receive_rate.is_some());
 }

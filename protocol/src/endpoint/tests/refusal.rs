@@ -11,16 +11,21 @@ fn refused_with(devices: BTreeMap<PublicKey, DeviceStatus>) -> Vec<CloseReason> 
     assert!(pair.agent.connection(handle).is_none());
     assert!(pair.bytes_of(Side::Gateway).is_empty());
     assert_eq!(pair.gateway.counters().refused, 1);
+    let (device, _) = pair.gateway.poll_refusal().expect("the refusal is reported");
+    assert_eq!(device, AGENT_KEY.public());
+    assert_eq!(pair.gateway.poll_refusal(), None, "once");
     assert_eq!(pair.gateway.handles().count(), 0);
     pair.closed(Side::Agent).into_iter().cloned().collect()
 }
 
 #[test]
-fn unknown_and_revoked_devices_get_their_refusal() {
+fn unknown_revoked_and_expired_devices_get_their_refusal() {
     let unknown = refused_with(BTreeMap::from([(device(9), DeviceStatus::Admitted)]));
     assert_eq!(unknown, [CloseReason::Refused(Refusal::UnknownDevice)]);
     let revoked = refused_with(BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Revoked)]));
     assert_eq!(revoked, [CloseReason::Refused(Refusal::Revoked)]);
+    let expired = refused_with(BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Expired)]));
+    assert_eq!(expired, [CloseReason::Refused(Refusal::Expired)]);
 }
 
 #[test]
@@ -53,6 +58,28 @@ fn a_full_gateway_refuses() {
         pair.closed(Side::Agent),
         [&CloseReason::Refused(Refusal::TooManySessions)]
     );
+}
+
+#[test]
+fn a_changed_limit_applies_to_later_sessions_and_leaves_open_ones() {
+    let mut pair = Pair::new();
+    pair.open(None, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.gateway.handles().count(), 1);
+    pair.gateway.set_limits(1, 8);
+    pair.open(None, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    let refused = CloseReason::Refused(Refusal::TooManySessions);
+    assert_eq!(pair.closed(Side::Agent), [&refused]);
+    assert_eq!(pair.gateway.handles().count(), 1, "the open session stays");
+    pair.gateway.set_limits(2, 8);
+    pair.open(None, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    let refusals = pair
+        .closed(Side::Agent)
+        .into_iter()
+        .filter(|reason| **reason == refused);
+    assert_eq!(refusals.count(), 1, "no further refusal");
 }
 
 #[test]

@@ -182,6 +182,7 @@ fn handshake_payloads_match_the_specification() {
         (Refusal::UnknownDevice, 1),
         (Refusal::Revoked, 2),
         (Refusal::TooManySessions, 3),
+        (Refusal::Expired, 4),
     ] {
         let bytes = encoded(|out| RespPayload::Refused(refusal).encode(out));
         assert_eq!((bytes.len(), bytes[0]), (64, status));

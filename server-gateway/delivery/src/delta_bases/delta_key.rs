@@ -2,7 +2,7 @@
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::Partition;
 use longhaul_http::{policy, request_context::CredentialsKey};
-use longhaul_webcache::Asker;
+use longhaul_webcache::RequesterIdentity;
 use url::Url;
 
 /// Delta key of a response that may have a base and be a base.
@@ -15,7 +15,7 @@ pub struct DeltaKey {
     pub(super) url: u64,
     /// Hash of the URL without the parts that differ between pages of a kind and versions of a file.
     pub(super) template: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: TextKind,
     /// Key of the request's credentials; `None` if it had none.
     pub(super) credentials: Option<CredentialsKey>,
 }
@@ -23,7 +23,7 @@ pub struct DeltaKey {
 /// Kind of text: texts of different kinds have little in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum TextKind {
     Document = 1,
     Style = 2,
     Script = 3,
@@ -35,7 +35,7 @@ impl DeltaKey {
     /// if the body must neither have a base nor be one.
     pub fn of(
         url: &Url,
-        asker: &Asker,
+        identity: &RequesterIdentity,
         request: &HeaderMap,
         status: StatusCode,
         response: &HeaderMap,
@@ -43,19 +43,19 @@ impl DeltaKey {
         if !status.is_success() || !policy::agent_stores(status, response) {
             return None;
         }
-        let kind = Kind::of(response)?;
+        let kind = TextKind::of(response)?;
         // A site that makes a browser request another site's pages with the user's cookies must neither
         // choose their bases nor what they are bases for. An unknown requester may be such a site.
-        if asker.context().is_credentialed_by_stranger(request) {
+        if identity.context().is_credentialed_by_stranger(request) {
             return None;
         }
         Some(Self {
-            partition: asker.partition()?,
+            partition: identity.partition()?,
             origin: url.origin().ascii_serialization(),
             url: hash(url.as_str().as_bytes()),
             template: hash(template(url).as_bytes()),
             kind,
-            credentials: asker.context().credentials(),
+            credentials: identity.context().credentials(),
         })
     }
 
@@ -65,7 +65,7 @@ impl DeltaKey {
     }
 }
 
-impl Kind {
+impl TextKind {
     fn of(response: &HeaderMap) -> Option<Self> {
         let value = response.get(header::CONTENT_TYPE)?.to_str().ok()?;
         let essence = value.split(';').next().unwrap_or_default().trim();
@@ -151,9 +151,9 @@ mod tests {
             .collect()
     }
 
-    fn asker(url: &str, request: &HeaderMap) -> Asker {
+    fn identity(url: &str, request: &HeaderMap) -> RequesterIdentity {
         let who = (PublicKey::from_bytes([1; 32]), ClientId::OWNER);
-        Asker::of(
+        RequesterIdentity::of(
             who,
             &CredentialsSecret::derived_from(&[7]),
             &Method::GET,
@@ -165,10 +165,10 @@ mod tests {
     fn subject(url: &str, request: &[(&'static str, &str)]) -> Option<DeltaKey> {
         let response = fields(&[("content-type", "text/html; charset=utf-8")]);
         let request = fields(request);
-        let asker = asker(url, &request);
+        let identity = identity(url, &request);
         DeltaKey::of(
             &Url::parse(url).unwrap(),
-            &asker,
+            &identity,
             &request,
             StatusCode::OK,
             &response,
@@ -263,8 +263,8 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             let url = Url::parse("http://a.test/x").unwrap();
             let request = fields(&TYPED);
-            let asker = asker(url.as_str(), &request);
-            DeltaKey::of(&url, &asker, &request, status, &fields(response)).is_some()
+            let identity = identity(url.as_str(), &request);
+            DeltaKey::of(&url, &identity, &request, status, &fields(response)).is_some()
         };
         assert!(of(200, &[("content-type", "application/javascript")]));
         assert!(of(200, &[("content-type", "Text/CSS")]));

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use longhaul_http::request_context::CredentialsKey;
 use longhaul_types::ContentHash;
 
-use super::delta_key::{DeltaKey, Kind};
+use super::delta_key::{DeltaKey, TextKind};
 
 /// Version of the record format; records of other versions are discarded.
 const VERSION: u8 = 2;
@@ -21,7 +21,7 @@ pub(super) struct HeldBody {
     /// Decoded length in bytes.
     pub(super) length: u64,
     credentials: Option<CredentialsKey>,
-    kind: Kind,
+    kind: TextKind,
 }
 
 /// The held bodies of an origin, the newest last.
@@ -64,7 +64,7 @@ impl HeldBody {
             template,
             length,
             credentials: (tag != 0).then_some(credentials),
-            kind: Kind::of_code(kind)?,
+            kind: TextKind::of_code(kind)?,
         })
     }
 }
@@ -142,7 +142,7 @@ mod tests {
             template,
             length: 1000 + u64::from(n),
             credentials,
-            kind: Kind::Script,
+            kind: TextKind::Script,
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
             origin: String::new(),
             url: 10,
             template: 5,
-            kind: Kind::Script,
+            kind: TextKind::Script,
             credentials: None,
         };
         let order = |bodies: &HeldBodies, delta_key: &DeltaKey| -> Vec<u64> {

@@ -182,8 +182,9 @@ mod tests {
     use http::{HeaderMap, Method, StatusCode};
     use longhaul_cache::{CacheConfig, Cost};
     use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_session::CacheStateId;
     use longhaul_types::{ByteCount, ClientId, SecretKey};
-    use longhaul_webcache::Asker;
+    use longhaul_webcache::RequesterIdentity;
     use url::Url;
 
     use super::*;
@@ -204,9 +205,9 @@ mod tests {
         let response = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/html".parse().unwrap())]);
         let who = (SecretKey::from_bytes([device; 32]).public(), ClientId::OWNER);
         let secret = CredentialsSecret::derived_from(&[7]);
-        let asker = Asker::of(who, &secret, &Method::GET, url, &request);
+        let identity = RequesterIdentity::of(who, &secret, &Method::GET, url, &request);
         let url = Url::parse(url).unwrap();
-        DeltaKey::of(&url, &asker, &request, StatusCode::OK, &response).unwrap()
+        DeltaKey::of(&url, &identity, &request, StatusCode::OK, &response).unwrap()
     }
 
     fn delta_key(url: &str, cookie: Option<&str>) -> DeltaKey {
@@ -227,7 +228,7 @@ mod tests {
         let device = |n: u8| SecretKey::from_bytes([n; 32]).public();
         let bases = || DeltaBases::new(Some(cache.clone()), Arc::clone(&memory));
         let mirror = Mirror::new(Some(cache.clone()), device(1));
-        mirror.open(7).await;
+        mirror.open(CacheStateId::new(7)).await;
         let first = bases();
         let (page, other) = (vec![b'x'; 900], vec![b'y'; 900]);
         let (page, other) = (store(&cache, &page).await, store(&cache, &other).await);

@@ -173,10 +173,10 @@ async fn a_body_is_encoded_once_for_all_devices() {
 async fn private_bodies_are_neither_stored_nor_served_encoded() {
     let home = home();
     let body = page(1);
-    assert!(!home.send(1, &body, 384, Audience::Asker).await.1);
+    assert!(!home.send(1, &body, 384, Audience::RequestingDevice).await.1);
     assert_eq!(home.record(&body).await, None);
     home.send(1, &body, 384, Audience::Everybody).await;
-    assert!(!home.send(2, &body, 384, Audience::Asker).await.1);
+    assert!(!home.send(2, &body, 384, Audience::RequestingDevice).await.1);
     assert!(home.send(2, &body, 384, Audience::Everybody).await.1);
 }
 

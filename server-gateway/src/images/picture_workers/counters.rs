@@ -4,7 +4,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::places::Use;
+use super::worker_slots::Use;
 
 /// Outcome of an image that was to be transcoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

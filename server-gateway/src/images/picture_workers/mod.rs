@@ -1,14 +1,13 @@
 //! Transcoding in separate processes: an image that exhausts memory or time or crashes a decoder is sent as
 //! the original, and affects nothing else.
 //!
-//! `demand` estimates an image's needs, `queue` and `places` schedule it, `process` starts a worker and sends
+//! `demand` estimates an image's needs, `queue` and `worker_slots` schedule it, `process` starts a worker and sends
 //! it the image, `worker` runs in that process, within its `confinement`. Every wait is bounded and ends, at
 //! worst, with the original.
 mod backoff;
 mod confinement;
 mod counters;
 mod demand;
-mod places;
 #[cfg(unix)]
 mod process;
 #[cfg(not(unix))]
@@ -16,6 +15,7 @@ mod process;
 mod process;
 mod queue;
 mod worker;
+mod worker_slots;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -36,9 +36,9 @@ use tracing::{debug, warn};
 use self::{
     backoff::{Backoff, Suspects},
     counters::{Counters, Fate},
-    places::{Place, Places},
     process::{AskError, Worker},
     queue::{Capacity, Demand},
+    worker_slots::{WorkerSlot, WorkerSlots},
 };
 pub use self::{
     process::Program,
@@ -56,12 +56,12 @@ pub struct Settings {
     /// Program of the workers.
     pub program: Program,
     /// Time limits.
-    pub patience: Patience,
+    pub timeouts: TranscodeTimeouts,
 }
 
 /// Time limits of transcoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct TranscodeTimeouts {
     /// Maximum wait of an image for a worker. Sixty images of a page for the slowest links take six seconds
     /// of two cores; beyond this limit most originals would arrive before their smaller forms.
     pub queue: Duration,
@@ -74,7 +74,7 @@ pub struct Patience {
     pub idle: Duration,
 }
 
-impl Default for Patience {
+impl Default for TranscodeTimeouts {
     fn default() -> Self {
         Self {
             queue: Duration::from_secs(15),
@@ -103,7 +103,7 @@ pub struct PictureWorkers(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
-    places: Places<PublicKey>,
+    worker_slots: WorkerSlots<PublicKey>,
     state: Mutex<State>,
     counters: Counters,
 }
@@ -121,7 +121,7 @@ struct State {
 /// One image that is being transcoded.
 struct Task {
     device: PublicKey,
-    place: Place<PublicKey>,
+    slot: WorkerSlot<PublicKey>,
     demand: Demand,
     job: Job,
     picture: Bytes,
@@ -136,7 +136,7 @@ impl PictureWorkers {
         };
         Self(Arc::new(Shared {
             settings,
-            places: Places::new(capacity),
+            worker_slots: WorkerSlots::new(capacity),
             state: Mutex::default(),
             counters: Counters::default(),
         }))
@@ -145,12 +145,14 @@ impl PictureWorkers {
     /// Adds the metrics to a registry.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let idle = self.0.lock().idle.len();
-        self.0.counters.register(registry, self.0.places.usage(), idle);
+        self.0
+            .counters
+            .register(registry, self.0.worker_slots.usage(), idle);
     }
 
     /// Returns true if an image could ever be transcoded within the limits.
     pub(crate) fn can(&self, picture: &[u8], header: &Header, request: &Request) -> bool {
-        demand::of(picture, header, request).is_some_and(|demand| self.0.places.can(demand))
+        demand::of(picture, header, request).is_some_and(|demand| self.0.worker_slots.can(demand))
     }
 
     /// Transcodes an image within a bounded time. `header` is the image's header. Cancel safe: dropping the
@@ -163,7 +165,7 @@ impl PictureWorkers {
         request: &Request,
     ) -> Made {
         let shared = &self.0;
-        let patience = shared.settings.patience;
+        let timeouts = shared.settings.timeouts;
         let refused = |fate| {
             shared.counters.picture(fate);
             Made::NotNow
@@ -174,20 +176,22 @@ impl PictureWorkers {
         if !shared.lock().allows(device) {
             return refused(Fate::Suspended);
         }
-        let place = match shared.places.enter(device, demand, patience.queue).await {
-            Ok(place) => place,
-            Err(places::NoPlace::Room(queue::NoRoom::TooLarge)) => return refused(Fate::TooLarge),
-            Err(places::NoPlace::Room(queue::NoRoom::TooMany) | places::NoPlace::Late) => {
+        let slot = match shared.worker_slots.enter(device, demand, timeouts.queue).await {
+            Ok(slot) => slot,
+            Err(worker_slots::SlotRefusal::Room(queue::NoRoom::TooLarge)) => return refused(Fate::TooLarge),
+            Err(
+                worker_slots::SlotRefusal::Room(queue::NoRoom::TooMany) | worker_slots::SlotRefusal::Late,
+            ) => {
                 return refused(Fate::Late);
             }
         };
         let task = Task {
             device,
-            place,
+            slot,
             demand,
             job: Job {
                 request: *request,
-                milliseconds: u32::try_from(patience.work.as_millis()).unwrap_or(u32::MAX),
+                milliseconds: u32::try_from(timeouts.work.as_millis()).unwrap_or(u32::MAX),
                 memory: demand.memory,
             },
             picture,
@@ -220,7 +224,7 @@ impl Shared {
             return;
         };
         let reply = tokio::select! {
-            reply = worker.ask(&task.job, &task.picture, self.settings.patience.answer) => reply,
+            reply = worker.ask(&task.job, &task.picture, self.settings.timeouts.answer) => reply,
             () = answer.closed() => {
                 self.counters.picture(Fate::Cancelled);
                 worker.end().await;
@@ -293,7 +297,7 @@ impl Shared {
     async fn retire(self: &Arc<Self>, worker: Worker, task: Task) {
         if task.demand.is_large {
             worker.end().await;
-            return drop(task.place);
+            return drop(task.slot);
         }
         let mut state = self.lock();
         state.idle.push((worker, Instant::now()));
@@ -302,7 +306,7 @@ impl Shared {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
         drop(state);
-        drop(task.place);
+        drop(task.slot);
     }
 
     /// Handles the failure or timeout of a worker; only the image's device is affected.
@@ -320,7 +324,7 @@ impl Shared {
             self.lock().suspects.failed(task.device, Instant::now());
         }
         let _gone = answer.send(if is_innocent { Made::NotNow } else { Made::Kept });
-        drop(task.place);
+        drop(task.slot);
     }
 }
 
@@ -329,16 +333,16 @@ async fn sweep(shared: Weak<Shared>) {
     loop {
         let next = {
             let Some(shared) = shared.upgrade() else { return };
-            let patience = shared.settings.patience.idle;
+            let max_idle = shared.settings.timeouts.idle;
             let mut state = shared.lock();
             let now = Instant::now();
             let old = state
                 .idle
                 .iter()
-                .take_while(|(_, since)| now.saturating_duration_since(*since) >= patience)
+                .take_while(|(_, since)| now.saturating_duration_since(*since) >= max_idle)
                 .count();
             let ended: Vec<_> = state.idle.drain(..old).collect();
-            let next = state.idle.first().map(|(_, since)| *since + patience);
+            let next = state.idle.first().map(|(_, since)| *since + max_idle);
             state.is_swept = next.is_some();
             drop(state);
             // Idle workers are small, so ending them is fast.

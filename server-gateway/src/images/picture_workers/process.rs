@@ -115,7 +115,7 @@ impl Worker {
         &mut self,
         job: &Job,
         picture: &[u8],
-        patience: Duration,
+        max_wait: Duration,
     ) -> Result<Reply, AskError> {
         let head = job.encode(picture.len())?;
         let asked = async {
@@ -123,7 +123,7 @@ impl Worker {
             self.stream.write_all(picture).await?;
             self.reply(Reply::longest(picture.len())).await
         };
-        match timeout(patience, asked).await {
+        match timeout(max_wait, asked).await {
             Ok(Ok(Reply::Ready)) => Err(ExchangeError::Number.into()),
             Ok(answer) => answer,
             Err(_) => Err(AskError::Late),

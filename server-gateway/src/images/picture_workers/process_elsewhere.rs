@@ -55,7 +55,7 @@ impl Worker {
         &mut self,
         _job: &Job,
         _picture: &[u8],
-        _patience: Duration,
+        _max_wait: Duration,
     ) -> Result<Reply, AskError> {
         match *self {}
     }

@@ -61,8 +61,8 @@ fn send(output: &mut impl io::Write, reply: &Reply) -> Result<(), WorkerError> {
 
 fn reply(job: &Job, picture: &[u8]) -> Reply {
     let begun = Instant::now();
-    let patience = Duration::from_millis(job.milliseconds.into());
-    match transcode_until(picture, &job.request, &|| begun.elapsed() >= patience) {
+    let max_work = Duration::from_millis(job.milliseconds.into());
+    match transcode_until(picture, &job.request, &|| begun.elapsed() >= max_work) {
         Ok(Outcome::Transcoded(variant)) => Reply::Transcoded(variant.webp),
         Ok(Outcome::Kept(_)) => Reply::Kept,
         Err(error) => Reply::Refused(match error {

@@ -2,7 +2,7 @@
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
 use longhaul_page::{Initiator, Markup, PendingImages, Reference, ReferrerPolicy, RequestChain, Sandbox};
-use longhaul_session::{Used, Withdrawal};
+use longhaul_session::{EntryId, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
 use tokio::sync::oneshot;
@@ -25,11 +25,11 @@ pub(in crate::pageload) enum Event {
     /// The page's own document adds no further entry.
     PageSearched,
     Response {
-        entry: u32,
+        entry: EntryId,
         event: ResponseEvent,
     },
     Push {
-        entry: u32,
+        entry: EntryId,
         event: PushEvent,
     },
     Agent(AgentEvent),
@@ -101,16 +101,16 @@ pub(in crate::pageload) enum AgentEvent {
     /// A request that no entry answers has a response.
     UnplannedAnswered { url: Url, publicity: Publicity },
     /// The browser waits for these entries.
-    BrowserWaits(Vec<u32>),
+    BrowserWaits(Vec<EntryId>),
     /// Requests the CHK of an answered entry's body.
     HashNeeded {
-        entry: u32,
+        entry: EntryId,
         reply: oneshot::Sender<ContentHash>,
     },
     /// The agent wants an entry's body, which is pushed again from `body`.
-    PushAgain { entry: u32, body: BodyReader },
+    PushAgain { entry: EntryId, body: BodyReader },
     /// The agent wants an entry's body, which the cache no longer has.
-    FetchAgain { entry: u32 },
+    FetchAgain { entry: EntryId },
     /// The agent reports which entries the browser used.
     Used {
         used: Used,
@@ -128,7 +128,7 @@ pub(in crate::pageload) struct BrowserRequest {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     /// Receives the entry that answers the request.
-    pub(super) reply: oneshot::Sender<u32>,
+    pub(super) reply: oneshot::Sender<EntryId>,
 }
 
 /// The request of an entry, as far as it decides on the use of the response.

@@ -1,4 +1,5 @@
 //! Handling of events by the task of a page load.
+use longhaul_session::EntryId;
 use tokio::sync::oneshot;
 
 use super::{
@@ -24,7 +25,7 @@ impl LoadTask {
         }
     }
 
-    fn handle_response(&mut self, entry: u32, event: ResponseEvent) {
+    fn handle_response(&mut self, entry: EntryId, event: ResponseEvent) {
         let state = &mut self.state;
         match event {
             ResponseEvent::Arrived { cookies, reply } => send(reply, state.responded(entry, &cookies)),
@@ -40,7 +41,7 @@ impl LoadTask {
         }
     }
 
-    fn handle_push(&mut self, entry: u32, event: PushEvent) {
+    fn handle_push(&mut self, entry: EntryId, event: PushEvent) {
         let plan = &mut self.state.plan;
         match event {
             PushEvent::Grown { length, by, reply } => send(reply, Some(plan.grown(entry, length, by))),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_page::{Destination, Initiator, Reference, ReferrerPolicy, RequestChain, Sandbox};
+use longhaul_session::EntryId;
 use url::Url;
 
 use super::state::LoadState;
@@ -34,14 +35,14 @@ impl Frames {
 
 impl LoadState {
     /// Request chain of the browser's request for an entry.
-    pub(super) fn chain(&self, entry: u32) -> Option<RequestChain> {
+    pub(super) fn chain(&self, entry: EntryId) -> Option<RequestChain> {
         let found = self.plan.get(entry)?;
         self.chain_behind(found.referrer, found.arrival)
     }
 
     /// Request chain of the browser's request for something that `referrer` (`None`: the page) refers to or, by
     /// `arrival`, redirects to. `None` if no known document makes the request.
-    pub(super) fn chain_behind(&self, referrer: Option<u32>, arrival: Arrival) -> Option<RequestChain> {
+    pub(super) fn chain_behind(&self, referrer: Option<EntryId>, arrival: Arrival) -> Option<RequestChain> {
         let mut chain = RequestChain::document(self.document.clone());
         let (mut at, mut arrival) = (referrer, arrival);
         // Terminates, because a referrer always precedes its references.
@@ -85,7 +86,7 @@ impl LoadState {
     }
 
     /// Records the document in an entry's response, whose references are planned.
-    pub(super) fn document_arrives(&mut self, entry: u32, document: Initiator) {
+    pub(super) fn document_arrives(&mut self, entry: EntryId, document: Initiator) {
         let Some(found) = self.plan.get_mut(entry) else {
             return;
         };
@@ -96,7 +97,7 @@ impl LoadState {
     }
 
     /// Records the referrer policy of a style sheet whose references are planned.
-    pub(super) fn style_sheet_arrives(&mut self, entry: u32, policy: Option<ReferrerPolicy>) {
+    pub(super) fn style_sheet_arrives(&mut self, entry: EntryId, policy: Option<ReferrerPolicy>) {
         if let Some(found) = self.plan.get_mut(entry) {
             found.source = ReferenceSource::StyleSheet {
                 policy,

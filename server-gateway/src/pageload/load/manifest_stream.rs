@@ -130,6 +130,7 @@ impl ManifestStream {
                 bytes,
             } => {
                 context.counters().manifest(entries, bytes);
+                context.origin_reports.heads_sent(bytes as u64);
                 State::Open(writer)
             }
             Written::Ended { decoded } => State::Ended { decoded },

@@ -2,7 +2,8 @@
 use http::{Method, Request, header};
 use longhaul_http::{coding, policy::Reload};
 use longhaul_page::Destination;
-use longhaul_webcache::{Asker, CacheRequest, Purpose};
+use longhaul_session::EntryId;
+use longhaul_webcache::{CacheRequest, Purpose, RequesterIdentity};
 
 use super::state::LoadState;
 use crate::pageload::{context::now, plan::PredictedCookies};
@@ -10,7 +11,7 @@ use crate::pageload::{context::now, plan::PredictedCookies};
 impl LoadState {
     /// Predicts the browser's request for an entry; `None` if the browser's cookies for a document are
     /// unknown.
-    pub(super) fn predict(&mut self, entry: u32) -> Option<CacheRequest> {
+    pub(super) fn predict(&mut self, entry: EntryId) -> Option<CacheRequest> {
         let reference = self.plan.get(entry)?.reference.clone();
         let chain = self.chain(entry)?;
         let prediction = if reference.destination == Destination::Document {
@@ -39,16 +40,16 @@ impl LoadState {
         let request = Request::builder().method(Method::GET).uri(reference.url.as_str());
         let (mut parts, ()) = request.body(()).ok()?.into_parts();
         parts.headers = headers;
-        let (context, page) = (self.context(), self.load.asker());
+        let (context, page) = (self.context(), self.load.identity());
         let who = (context.device, page.context().client());
         let secret = &context.gateway.credentials;
-        let mut asker = Asker::of(who, secret, &Method::GET, reference.url.as_str(), &browser);
+        let mut identity = RequesterIdentity::of(who, secret, &Method::GET, reference.url.as_str(), &browser);
         if page.partition().is_none() {
             // The page is in a frame of another site, or its embedder is unknown.
-            asker = asker.without_partition();
+            identity = identity.without_partition();
         }
         Some(CacheRequest {
-            asker,
+            identity,
             parts,
             browser,
             reload: Reload::None,

@@ -1,6 +1,7 @@
 //! The browser's requests for objects of a page load.
 use http::{HeaderMap, header};
 use longhaul_page::{Destination, Reference, Relation, RequestChain};
+use longhaul_session::EntryId;
 use url::Url;
 
 use super::{event::BrowserRequest, state::LoadState};
@@ -26,7 +27,7 @@ impl LoadState {
     }
 
     /// Records that the browser waits for these entries.
-    pub(super) fn browser_waits(&mut self, entries: &[u32]) {
+    pub(super) fn browser_waits(&mut self, entries: &[EntryId]) {
         for (entry, class) in self.plan.requested(entries) {
             self.plan.set_push_class(entry, class);
         }

@@ -3,6 +3,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use longhaul_page::{Discovery, Reference, discover_css};
+use longhaul_session::EntryId;
 use longhaul_webcache::BodyReader;
 use tokio::time::timeout;
 use url::Url;
@@ -34,7 +35,7 @@ enum Read {
 /// was truncated.
 pub(super) async fn search(
     load: &PageLoad,
-    entry: u32,
+    entry: EntryId,
     mut reader: BodyReader,
     mut search: Search<'_>,
 ) -> Option<AnswerBody> {
@@ -88,7 +89,7 @@ pub(super) async fn search(
 /// References of a style sheet; of the page's own sheet without the images that no element displays so far.
 async fn search_sheet(
     load: &PageLoad,
-    entry: u32,
+    entry: EntryId,
     css: &[u8],
     url: &Url,
     charset: Option<&str>,

@@ -6,7 +6,7 @@ use longhaul_http::policy;
 use longhaul_page::{
     Certainty, Destination, Initiator, Markup, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
 };
-use longhaul_session::Used;
+use longhaul_session::{EntryId, Used};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
 use url::Url;
@@ -20,7 +20,7 @@ use crate::pageload::{
     context::{PageLoadContext, now},
     learned::{LearnedPlan, VisitResult},
     memory::ManifestMemory,
-    plan::{Answer, AnswerBody, Arrival, Placement, Plan, PlanLimits, PredictedCookies},
+    plan::{Answer, AnswerBody, Arrival, Placement, Plan, PlanEntry, PlanLimits, PredictedCookies},
     push_body::PushBody,
 };
 
@@ -36,7 +36,7 @@ pub(in crate::pageload) struct LoadState {
     /// Markup of the page's own document; `None` for a redirect.
     pub(super) markup: Option<Markup>,
     /// The browser's requests that wait for the heads of their entries.
-    pub(super) waiting_requests: Vec<(u32, BrowserRequest)>,
+    pub(super) waiting_requests: Vec<(EntryId, BrowserRequest)>,
     pub(super) predictor: Predictor,
     /// URL of the browser's request for the page.
     pub(super) request_url: Url,
@@ -118,7 +118,7 @@ impl LoadState {
     pub(in crate::pageload) fn found(
         &mut self,
         references: impl IntoIterator<Item = Reference>,
-        referrer: Option<u32>,
+        referrer: Option<EntryId>,
     ) {
         let Some(chain) = self.chain_behind(referrer, Arrival::Referenced) else {
             return;
@@ -137,7 +137,7 @@ impl LoadState {
     }
 
     /// Plans the target of an entry's redirect, with the redirect's referrer policy.
-    pub(super) fn redirected(&mut self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
+    pub(super) fn redirected(&mut self, target: Reference, from: EntryId, policy: Option<ReferrerPolicy>) {
         let chain = self.chain_behind(Some(from), Arrival::Redirected(policy));
         let admitted = chain.and_then(|chain| chain.initiator.admit(target, chain.redirects.len()));
         for target in self.worth_planning(admitted) {
@@ -164,7 +164,7 @@ impl LoadState {
     }
 
     /// Stores the cookies of an entry's response for later requests. Returns the entry's request.
-    pub(super) fn responded(&mut self, entry: u32, cookies: &HeaderMap) -> Option<EntryRequest> {
+    pub(super) fn responded(&mut self, entry: EntryId, cookies: &HeaderMap) -> Option<EntryRequest> {
         let chain = self.chain(entry);
         let found = self.plan.get(entry)?;
         let reference = &found.reference;
@@ -182,7 +182,7 @@ impl LoadState {
     }
 
     /// Adds the head of an entry's response.
-    pub(super) fn answered(&mut self, entry: u32, answer: Answer) {
+    pub(super) fn answered(&mut self, entry: EntryId, answer: Answer) {
         // A document that is still arriving is searched during its push.
         let is_searched = match &answer.body {
             AnswerBody::None => true,
@@ -196,19 +196,33 @@ impl LoadState {
         let mirror = &self.load.context.mirror;
         let partition = answer.partition.clone();
         let holds = |hash: &ContentHash| mirror.holds(partition.as_ref(), hash);
-        match self.plan.answered(entry, answer, holds) {
+        let (origin_size, is_from_cache) = (answer.origin_size.clone(), answer.is_from_cache);
+        let was_open = self.plan.get(entry).is_some_and(PlanEntry::is_open);
+        let placement = self.plan.answered(entry, answer, holds);
+        let answered = self.plan.get(entry).and_then(PlanEntry::answered);
+        let is_pushed = placement != Placement::Nothing;
+        // An entry that neither an origin nor the hop carried costs nothing and saves nothing, unless the
+        // browser uses it, which the agent counts.
+        if was_open && answered.is_some() && (is_pushed || !is_from_cache) {
+            let reports = &self.context().origin_reports;
+            reports.entry_answered(&origin_size);
+            if !is_pushed {
+                reports.entry_unchanged(self.load.id, entry, &origin_size);
+            }
+        }
+        match placement {
             Placement::Push | Placement::NoBody => {}
             Placement::PushForBoth | Placement::Nothing => self.context().counters().held(),
         }
     }
 
     /// Pushes a body again, unless the limit of repetitions is reached.
-    pub(super) fn push_again(&mut self, entry: u32, body: BodyReader) {
+    pub(super) fn push_again(&mut self, entry: EntryId, body: BodyReader) {
         self.plan.want(entry, PushBody::Again(body));
     }
 
     /// CHK of an answered entry's body.
-    pub(super) fn hash_of(&self, entry: u32) -> Option<ContentHash> {
+    pub(super) fn hash_of(&self, entry: EntryId) -> Option<ContentHash> {
         let found = self.plan.get(entry).filter(|found| found.answered().is_some())?;
         found.hash
     }

@@ -8,9 +8,9 @@ use longhaul_http::{policy, request_context::identity_key, site::SchemefulSite, 
 use longhaul_page::{
     Destination, Discovery, Initiator, MediaType, Reference, ReferrerPolicy, discover_link_header,
 };
-use longhaul_session::{Scope, Withdrawal};
+use longhaul_session::{EntryId, Scope, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
-use longhaul_webcache::{BodyReader, CacheRequest, Content, GatewayResponse};
+use longhaul_webcache::{BodyReader, CacheRequest, CacheStatus, Content, GatewayResponse};
 use tracing::debug;
 use url::Url;
 
@@ -38,11 +38,11 @@ const USUAL: u64 = 64 * 1024;
 /// Maximum wait for the end of a repeated fetch: its CHK is compared before the body is sent again.
 const MAX_AGAIN: Duration = Duration::from_secs(30);
 /// Fetches an entry up to the point where its body waits for its push.
-pub(super) async fn fetch(load: &PageLoad, entry: u32, lookup: CacheRequest) {
+pub(super) async fn fetch(load: &PageLoad, entry: EntryId, lookup: CacheRequest) {
     let answered = match load.context.fetch(lookup).await {
         Ok(stored) => answer(load, entry, stored).await,
         Err(failure) => {
-            debug!(entry, reason = ?failure.reason, "an entry has no response");
+            debug!(%entry, reason = ?failure.reason, "an entry has no response");
             Err(Withdrawal::Failed)
         }
     };
@@ -55,7 +55,7 @@ pub(super) async fn fetch(load: &PageLoad, entry: u32, lookup: CacheRequest) {
 
 /// Fetches again the body of an entry that the agent wants and the cache no longer has. A body that differs
 /// from the one in the manifest, with this hash, is not sent.
-pub(super) async fn fetch_again(load: &PageLoad, entry: u32, lookup: CacheRequest, hash: ContentHash) {
+pub(super) async fn fetch_again(load: &PageLoad, entry: EntryId, lookup: CacheRequest, hash: ContentHash) {
     if let Ok(stored) = load.context.fetch(lookup).await
         && let Content::Body(body) = stored.content
         && body.chk_when_complete(MAX_AGAIN, MAX_AWAITED).await == Some(hash)
@@ -66,12 +66,12 @@ pub(super) async fn fetch_again(load: &PageLoad, entry: u32, lookup: CacheReques
     load.send_response(entry, failed).await;
 }
 
-async fn answer(load: &PageLoad, entry: u32, stored: GatewayResponse) -> Result<Answer, Withdrawal> {
+async fn answer(load: &PageLoad, entry: EntryId, stored: GatewayResponse) -> Result<Answer, Withdrawal> {
     let GatewayResponse {
         status,
         headers,
         content,
-        facts,
+        response_context,
     } = stored;
     let cookies = set_cookies(&headers);
     let request = load.ask_response(entry, |reply| ResponseEvent::Arrived { cookies, reply });
@@ -89,7 +89,7 @@ async fn answer(load: &PageLoad, entry: u32, stored: GatewayResponse) -> Result<
         load.send_response(entry, redirects).await;
         load.flush().await;
     }
-    let scope = policy::scope(&Method::GET, &facts.request, status, &headers, now());
+    let scope = policy::scope(&Method::GET, &response_context.request, status, &headers, now());
     let scope = match scope {
         Some(policy::Scope::Reusable) => Scope::Reusable,
         Some(policy::Scope::ThisPage) if request.cookies == PredictedCookies::Complete => Scope::ThisPage,
@@ -97,8 +97,8 @@ async fn answer(load: &PageLoad, entry: u32, stored: GatewayResponse) -> Result<
         // would receive.
         Some(policy::Scope::ThisPage) | None => return Err(Withdrawal::Private),
     };
-    let own_partition = facts.asker.partition();
-    let partition = own_partition.or_else(|| partition_of_sheet(load, &request, &facts.request));
+    let own_partition = response_context.identity.partition();
+    let partition = own_partition.or_else(|| partition_of_sheet(load, &request, &response_context.request));
     let response = Response {
         entry,
         request: &request,
@@ -113,14 +113,25 @@ async fn answer(load: &PageLoad, entry: u32, stored: GatewayResponse) -> Result<
     Ok(Answer {
         status,
         scope,
-        vary: vary::key(&headers, &facts.request),
+        vary: vary::key(&headers, &response_context.request),
         cookie: match scope {
-            Scope::Reusable => identity_key(&facts.request),
-            Scope::ThisPage => vary::cookie_key(&facts.request),
+            Scope::Reusable => identity_key(&response_context.request),
+            Scope::ThisPage => vary::cookie_key(&response_context.request),
         },
-        shape: facts.asker.context().shape().code(),
-        delta_key: DeltaKey::of(&reference.url, &facts.asker, &facts.request, status, &headers),
-        audience: facts.audience,
+        shape: response_context.identity.context().shape().code(),
+        delta_key: DeltaKey::of(
+            &reference.url,
+            &response_context.identity,
+            &response_context.request,
+            status,
+            &headers,
+        ),
+        audience: response_context.audience,
+        origin_size: response_context.origin_size,
+        is_from_cache: match response_context.cache_status {
+            CacheStatus::Miss | CacheStatus::Coalesced => false,
+            CacheStatus::Hit | CacheStatus::Stale | CacheStatus::Revalidated => true,
+        },
         partition,
         headers,
         body,
@@ -138,14 +149,14 @@ fn set_cookies(headers: &HeaderMap) -> HeaderMap {
 /// A request of another site's style sheet does not name the document that loads the sheet, so it has no partition.
 /// The plan knows the document, for which an agent stores all responses that were fetched without credentials.
 fn partition_of_sheet(load: &PageLoad, request: &EntryRequest, fields: &HeaderMap) -> Option<Partition> {
-    if load.asker.partition().is_none() || identity_key(fields).is_some() {
+    if load.identity.partition().is_none() || identity_key(fields).is_some() {
         return None;
     }
     let chain = request.chain.as_ref()?;
     chain.sheet.as_ref()?;
     let document = chain.initiator.referrer()?;
     let site = SchemefulSite::of_url(document.as_str())?;
-    Some(Partition::of_site(load.asker.owner(), site))
+    Some(Partition::of_site(load.identity.owner(), site))
 }
 
 /// Target of a redirect.
@@ -161,7 +172,7 @@ pub(in crate::pageload) fn redirection(url: &Url, status: StatusCode, headers: &
 
 /// The response of an entry, whose body is placed.
 struct Response<'a> {
-    entry: u32,
+    entry: EntryId,
     request: &'a EntryRequest,
     status: StatusCode,
     headers: &'a HeaderMap,

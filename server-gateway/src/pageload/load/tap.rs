@@ -3,13 +3,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use longhaul_page::Discovery;
+use longhaul_types::ContentHash;
 
 use super::{PageLoad, event::Event};
-use crate::pageload::page_loads::{BodyEnd, BodyTap};
 
-/// Parser of a page.
+/// End of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyEnd {
+    /// The body is complete and has this CHK.
+    Complete(ContentHash),
+    /// The origin truncated the body, or its content coding is malformed.
+    Truncated,
+}
+
+/// Sees a page's body on its way to the agent, and parses it.
+///
+/// Dropped without [`Self::end`] if the fetch is cancelled or the agent stops the stream.
 pub(crate) struct PageTap {
     load: Arc<PageLoad>,
     /// `Some` until the end.
@@ -23,31 +33,27 @@ impl PageTap {
             discovery: Some(discovery),
         }
     }
-}
 
-impl BodyTap for PageTap {
-    fn chunk<'a>(&'a mut self, decoded: &'a Bytes) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let Some(discovery) = &mut self.discovery else {
-                return;
-            };
-            let references = discovery.write(decoded);
-            self.load.send(Event::PageGrew { references }).await;
-            self.load.flush().await;
-        })
+    /// Called with decoded bytes, which are sent when the future completes.
+    pub(crate) async fn chunk(&mut self, decoded: &Bytes) {
+        let Some(discovery) = &mut self.discovery else {
+            return;
+        };
+        let references = discovery.write(decoded);
+        self.load.send(Event::PageGrew { references }).await;
+        self.load.flush().await;
     }
 
-    fn end(mut self: Box<Self>, end: BodyEnd) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let discovery = self.discovery.take();
-            // References found at the end are planned if the document is complete. The default icon is not
-            // planned: browsers request it rarely, and such a request is learned.
-            if let (Some(discovery), BodyEnd::Complete(_)) = (discovery, end) {
-                let references = discovery.finish();
-                self.load.send(Event::PageGrew { references }).await;
-            }
-            // These references are not urgent, so no flush is awaited.
-        })
+    /// Called at the end of the body.
+    pub(crate) async fn end(mut self, end: BodyEnd) {
+        let discovery = self.discovery.take();
+        // References found at the end are planned if the document is complete. The default icon is not
+        // planned: browsers request it rarely, and such a request is learned.
+        if let (Some(discovery), BodyEnd::Complete(_)) = (discovery, end) {
+            let references = discovery.finish();
+            self.load.send(Event::PageGrew { references }).await;
+        }
+        // These references are not urgent, so no flush is awaited.
     }
 }
 

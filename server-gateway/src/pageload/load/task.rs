@@ -18,10 +18,13 @@ use super::{
     state::LoadState,
     subresource,
 };
-use crate::pageload::{
-    manifest::{ManifestWriter, gather},
-    memory::ManifestMemory,
-    push,
+use crate::{
+    origin_reports::OpenGuard,
+    pageload::{
+        manifest::{ManifestWriter, gather},
+        memory::ManifestMemory,
+        push,
+    },
 };
 
 /// Maximum concurrent fetches of a page load; the origin client bounds those to one host.
@@ -56,6 +59,7 @@ pub(in crate::pageload) async fn run(
         stored: StoredManifest::None,
         searched_since: None,
         flush_at: None,
+        reports_later: None,
     };
     loop {
         task.proceed();
@@ -103,6 +107,8 @@ pub(super) struct LoadTask {
     searched_since: Option<Instant>,
     /// Time of the next write of records, if there are any.
     flush_at: Option<Instant>,
+    /// Present until the page is sent: one report then contains all its objects.
+    reports_later: Option<OpenGuard>,
 }
 
 /// Version of the manifest that is stored for the next load.
@@ -136,6 +142,17 @@ impl LoadTask {
         // The manifest may have ended, so that the records that held up the pushes are dropped.
         self.start_pushes();
         self.store_manifest();
+        self.delay_reports();
+    }
+
+    /// Delays the reports of what origins sent while responses or pushes are still to come.
+    fn delay_reports(&mut self) {
+        let (plan, context) = (&self.state.plan, &self.state.load.context);
+        if plan.is_closed() && !plan.has_open() && plan.is_sent() {
+            self.reports_later = None;
+        } else if self.reports_later.is_none() {
+            self.reports_later = Some(context.origin_reports.open());
+        }
     }
 
     /// Starts fetches up to the limits.
@@ -265,7 +282,7 @@ impl LoadTask {
 
     /// The complete manifest, with the hashes known so far, as base of the next one.
     fn finished_manifest(&self) -> Option<FinishedManifest> {
-        let partition = self.state.load.asker.partition()?;
+        let partition = self.state.load.identity.partition()?;
         // The gateway wrote these bytes, so parsing succeeds.
         let bytes = keepable(self.manifest.decoded()?).ok()?;
         let plan = &self.state.plan;

@@ -2,9 +2,9 @@
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::{Partition, PartitionLabel};
 use longhaul_delivery::DeltaKey;
-use longhaul_session::{EntryBody, EntryHead, HeaderField, Record, Scope, Withdrawal};
+use longhaul_session::{EntryBody, EntryHead, EntryId, HeaderField, Record, Scope, Withdrawal};
 use longhaul_types::ContentHash;
-use longhaul_webcache::Audience;
+use longhaul_webcache::{Audience, OriginSize};
 
 use super::{Answered, BodyState, Plan, PlanEntry, Refetch, Stage, Usability};
 use crate::pageload::push_body::PushBody;
@@ -26,6 +26,10 @@ pub(crate) struct Answer {
     pub(crate) delta_key: Option<DeltaKey>,
     /// Devices that the response may answer.
     pub(crate) audience: Audience,
+    /// Bytes that the origin sent.
+    pub(crate) origin_size: OriginSize,
+    /// True if the gateway's cache has the body, so that no origin sent it now.
+    pub(crate) is_from_cache: bool,
     pub(crate) body: AnswerBody,
 }
 
@@ -45,18 +49,18 @@ pub(crate) enum AnswerBody {
 
 /// Hash and length of a body, as far as they are known when its head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BodyFacts {
+enum KnownBody {
     None,
     Complete { hash: ContentHash, length: u64 },
     Arriving { length: Option<u64> },
 }
 
 impl AnswerBody {
-    fn split(self) -> (BodyFacts, Option<PushBody>) {
+    fn split(self) -> (KnownBody, Option<PushBody>) {
         match self {
-            Self::None => (BodyFacts::None, None),
-            Self::Complete { hash, length, source } => (BodyFacts::Complete { hash, length }, Some(source)),
-            Self::Arriving { length, source } => (BodyFacts::Arriving { length }, Some(source)),
+            Self::None => (KnownBody::None, None),
+            Self::Complete { hash, length, source } => (KnownBody::Complete { hash, length }, Some(source)),
+            Self::Arriving { length, source } => (KnownBody::Arriving { length }, Some(source)),
         }
     }
 }
@@ -78,12 +82,12 @@ impl Plan {
     /// Adds the head of an entry's response. `holds` returns true for bodies that the agent holds.
     pub(crate) fn answered(
         &mut self,
-        entry: u32,
+        entry: EntryId,
         answer: Answer,
         holds: impl Fn(&ContentHash) -> bool,
     ) -> Placement {
-        let (facts, source) = answer.body.split();
-        let not_pushed = if facts == BodyFacts::None {
+        let (known, source) = answer.body.split();
+        let not_pushed = if known == KnownBody::None {
             Placement::NoBody
         } else {
             Placement::Nothing
@@ -92,7 +96,7 @@ impl Plan {
             return not_pushed;
         }
         let partition = answer.partition.as_ref().map(Partition::label);
-        let body = self.place(entry, facts, partition, holds);
+        let body = self.place(entry, known, partition, holds);
         if !self.reserve(entry, body) {
             return not_pushed;
         }
@@ -107,8 +111,8 @@ impl Plan {
             fields: fields(&answer.headers, body),
         }));
         let mut alias = None;
-        if let (EntryBody::Pushed { .. }, BodyFacts::Complete { hash, .. }, Some(partition)) =
-            (body, facts, partition)
+        if let (EntryBody::Pushed { .. }, KnownBody::Complete { hash, .. }, Some(partition)) =
+            (body, known, partition)
         {
             let earlier = self.by_hash.insert((hash, partition), entry);
             alias = earlier.filter(|later| self.alias(*later, entry));
@@ -119,12 +123,12 @@ impl Plan {
         };
         let is_waiting = matches!(state, BodyState::Waiting(_));
         if let Some(found) = self.get_mut(entry) {
-            match facts {
-                BodyFacts::None => {}
-                BodyFacts::Complete { hash, length } => {
+            match known {
+                KnownBody::None => {}
+                KnownBody::Complete { hash, length } => {
                     (found.hash, found.length) = (Some(hash), Some(length));
                 }
-                BodyFacts::Arriving { length } => found.length = length,
+                KnownBody::Arriving { length } => found.length = length,
             }
             found.stage = Stage::Answered(Box::new(Answered {
                 status: answer.status,
@@ -135,6 +139,7 @@ impl Plan {
                 partition: answer.partition,
                 delta_key: answer.delta_key,
                 audience: answer.audience,
+                origin_size: answer.origin_size,
                 body: state,
                 refetch: Refetch::NotNeeded,
             }));
@@ -148,7 +153,7 @@ impl Plan {
 
     /// Counts the bytes of a body of known length; withdraws the entry and returns false if it exceeds a
     /// limit.
-    fn reserve(&mut self, entry: u32, body: EntryBody) -> bool {
+    fn reserve(&mut self, entry: EntryId, body: EntryBody) -> bool {
         let EntryBody::Pushed { length: Some(length) } = body else {
             return true;
         };
@@ -166,7 +171,7 @@ impl Plan {
 
     /// Makes a later entry refer to the equal body of `entry`: origins respond in any order, and an entry can
     /// refer only to an earlier one. Returns false if the later entry's head is already written.
-    fn alias(&mut self, later: u32, entry: u32) -> bool {
+    fn alias(&mut self, later: EntryId, entry: EntryId) -> bool {
         let is_waiting = matches!(
             self.get(later).and_then(PlanEntry::body),
             Some(BodyState::Waiting(_))
@@ -189,15 +194,15 @@ impl Plan {
 
     fn place(
         &self,
-        entry: u32,
-        body: BodyFacts,
+        entry: EntryId,
+        body: KnownBody,
         partition: Option<PartitionLabel>,
         holds: impl Fn(&ContentHash) -> bool,
     ) -> EntryBody {
         let (hash, length) = match body {
-            BodyFacts::None => return EntryBody::None,
-            BodyFacts::Arriving { length } => return EntryBody::Pushed { length },
-            BodyFacts::Complete { hash, length } => (hash, length),
+            KnownBody::None => return EntryBody::None,
+            KnownBody::Arriving { length } => return EntryBody::Pushed { length },
+            KnownBody::Complete { hash, length } => (hash, length),
         };
         if holds(&hash) {
             let url = self.get(entry).map(|entry| self.short(&entry.reference.url));

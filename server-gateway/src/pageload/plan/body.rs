@@ -3,13 +3,16 @@ use http::header;
 use longhaul_cache::Partition;
 use longhaul_delivery::DeltaKey;
 use longhaul_http::policy;
-use longhaul_session::Withdrawal;
+use longhaul_session::{EntryId, Withdrawal};
 use longhaul_types::ContentHash;
-use longhaul_webcache::Audience;
+use longhaul_webcache::{Audience, OriginSize};
 use tokio::sync::watch;
 
 use super::{Plan, PlanEntry, Refetch, Stage, USUAL_LENGTH};
-use crate::pageload::push_body::PushBody;
+use crate::{
+    origin_reports::{Replaced, replaced},
+    pageload::push_body::PushBody,
+};
 
 /// State of an answered entry's body.
 pub(crate) enum BodyState {
@@ -37,7 +40,7 @@ pub(crate) struct OpenPush {
 
 /// One push of an entry's body.
 pub(crate) struct PushAttempt {
-    pub(crate) entry: u32,
+    pub(crate) entry: EntryId,
     /// Number of times that the agent wanted the body again before this push; 0 for the first push.
     pub(crate) repeats: u8,
     pub(crate) body: PushBody,
@@ -53,6 +56,9 @@ pub(crate) struct PushedResponse {
     pub(crate) content_type: Option<String>,
     pub(crate) delta_key: Option<DeltaKey>,
     pub(crate) audience: Audience,
+    /// Bytes that the origin sent.
+    pub(crate) origin_size: OriginSize,
+    pub(crate) replaced: Replaced,
 }
 
 /// Progress of a push whose stream is open.
@@ -154,12 +160,19 @@ impl Plan {
                 content_type: media.and_then(|media| media.to_str().ok()).map(str::to_owned),
                 delta_key: answered.delta_key.clone(),
                 audience: answered.audience,
+                // The body of a repeated push is not fetched again.
+                origin_size: if repeats == 0 {
+                    answered.origin_size.clone()
+                } else {
+                    OriginSize::none()
+                },
+                replaced: replaced(&answered.headers),
             },
         })
     }
 
     /// Changes the priority class of an entry's open push.
-    pub(crate) fn set_push_class(&self, entry: u32, class: u8) {
+    pub(crate) fn set_push_class(&self, entry: EntryId, class: u8) {
         let body = self.get(entry).and_then(PlanEntry::body);
         if let Some(push) = body.and_then(BodyState::open_push) {
             push.class.send_replace(class);
@@ -167,7 +180,7 @@ impl Plan {
     }
 
     /// Records the progress of a push, which has sent `bytes` further bytes on the hop.
-    pub(crate) fn pushed(&mut self, entry: u32, repeats: u8, bytes: u64, progress: PushProgress) {
+    pub(crate) fn pushed(&mut self, entry: EntryId, repeats: u8, bytes: u64, progress: PushProgress) {
         let Some(found) = self.get_mut(entry) else { return };
         found.pushed += bytes;
         let Some(answered) = found.answered_mut() else {
@@ -190,7 +203,7 @@ impl Plan {
     }
 
     /// The body of a delivered entry, if the agent stores it.
-    pub(crate) fn delivered_body(&self, entry: u32) -> Option<DeliveredBody> {
+    pub(crate) fn delivered_body(&self, entry: EntryId) -> Option<DeliveredBody> {
         let found = self.get(entry)?;
         let answered = found.answered()?;
         if !policy::agent_stores(answered.status, &answered.headers) {
@@ -206,7 +219,7 @@ impl Plan {
 
     /// Schedules the push of a body that the agent does not have, again if it was pushed before, unless the
     /// limit of repetitions is reached.
-    pub(crate) fn want(&mut self, entry: u32, body: PushBody) {
+    pub(crate) fn want(&mut self, entry: EntryId, body: PushBody) {
         let limit = self.limits.repeats;
         let Some(found) = self.get_mut(entry).filter(|found| found.answered().is_some()) else {
             return;
@@ -220,14 +233,14 @@ impl Plan {
     }
 
     /// Schedules another fetch of an entry's body.
-    pub(crate) fn refetch(&mut self, entry: u32) {
+    pub(crate) fn refetch(&mut self, entry: EntryId) {
         if let Some(answered) = self.get_mut(entry).and_then(PlanEntry::answered_mut) {
             answered.refetch = Refetch::Due;
         }
     }
 
     /// Selects the next body to fetch again.
-    pub(crate) fn next_refetch(&mut self) -> Option<u32> {
+    pub(crate) fn next_refetch(&mut self) -> Option<EntryId> {
         let is_due = |entry: &PlanEntry| {
             let answered = entry.answered();
             answered.is_some_and(|answered| answered.refetch == Refetch::Due)
@@ -238,7 +251,7 @@ impl Plan {
     }
 
     /// Records that an entry's body is complete.
-    pub(crate) fn completed(&mut self, entry: u32, hash: ContentHash, length: u64) {
+    pub(crate) fn completed(&mut self, entry: EntryId, hash: ContentHash, length: u64) {
         let Some(found) = self.get_mut(entry) else { return };
         let was_unknown = found.hash.replace(hash).is_none();
         found.length = Some(length);
@@ -252,7 +265,7 @@ impl Plan {
 
     /// Records the growth of a body of unknown length; withdraws the entry and returns false if it exceeds a
     /// limit.
-    pub(crate) fn grown(&mut self, entry: u32, length: u64, by: u64) -> bool {
+    pub(crate) fn grown(&mut self, entry: EntryId, length: u64, by: u64) -> bool {
         let Some(found) = self.get(entry) else {
             return false;
         };

@@ -6,9 +6,9 @@ use longhaul_page::{
     Destination, Initiator, PendingImages, Reference, ReferrerPolicy,
     order::{self, Position},
 };
-use longhaul_session::Scope;
+use longhaul_session::{EntryId, Scope};
 use longhaul_types::{ByteCount, ContentHash};
-use longhaul_webcache::Audience;
+use longhaul_webcache::{Audience, OriginSize};
 
 use super::{BodyState, ExpectedInitiator};
 
@@ -20,7 +20,7 @@ pub(crate) struct PlanEntry {
     /// The reference that led to this entry.
     pub(crate) reference: Reference,
     /// The entry that refers to this entry; `None` for the page itself.
-    pub(crate) referrer: Option<u32>,
+    pub(crate) referrer: Option<EntryId>,
     /// Kind of the link from the referrer.
     pub(crate) arrival: Arrival,
     /// Expected initiator of the browser's request.
@@ -131,6 +131,8 @@ pub(crate) struct Answered {
     pub(crate) delta_key: Option<DeltaKey>,
     /// Devices that the response may answer.
     pub(crate) audience: Audience,
+    /// Bytes that the origin sent.
+    pub(crate) origin_size: OriginSize,
     pub(crate) body: BodyState,
     pub(crate) refetch: Refetch,
 }
@@ -174,7 +176,7 @@ pub(crate) struct Rank {
 impl PlanEntry {
     pub(crate) fn new(
         reference: Reference,
-        referrer: Option<u32>,
+        referrer: Option<EntryId>,
         arrival: Arrival,
         position: Position,
     ) -> Self {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use longhaul_cache::PartitionLabel;
 use longhaul_http::policy;
 use longhaul_page::{PendingImages, Reference, ReferrerPolicy, order::Position};
-use longhaul_session::{Entry, Record, Withdrawal};
+use longhaul_session::{Entry, EntryId, Record, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
 
@@ -70,8 +70,8 @@ pub(crate) struct Plan {
     page: Url,
     limits: PlanLimits,
     entries: Vec<PlanEntry>,
-    by_url: BTreeMap<String, u32>,
-    by_hash: BTreeMap<(ContentHash, PartitionLabel), u32>,
+    by_url: BTreeMap<String, EntryId>,
+    by_hash: BTreeMap<(ContentHash, PartitionLabel), EntryId>,
     /// CHKs of the base manifest's entries, by the URL in the entry.
     previous_hashes: BTreeMap<String, ContentHash>,
     /// Records that the manifest does not contain yet.
@@ -110,21 +110,21 @@ impl Plan {
         &self.page
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &PlanEntry)> {
-        (0..).zip(&self.entries)
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (EntryId, &PlanEntry)> {
+        EntryId::all().zip(&self.entries)
     }
 
-    pub(crate) fn get(&self, entry: u32) -> Option<&PlanEntry> {
-        self.entries.get(usize::try_from(entry).ok()?)
+    pub(crate) fn get(&self, entry: EntryId) -> Option<&PlanEntry> {
+        self.entries.get(entry.position())
     }
 
-    pub(crate) fn get_mut(&mut self, entry: u32) -> Option<&mut PlanEntry> {
-        self.entries.get_mut(usize::try_from(entry).ok()?)
+    pub(crate) fn get_mut(&mut self, entry: EntryId) -> Option<&mut PlanEntry> {
+        self.entries.get_mut(entry.position())
     }
 
     /// Images of style sheets that wait for elements that display them, by entry.
-    pub(crate) fn pending_images(&mut self) -> impl Iterator<Item = (u32, &mut PendingImages)> {
-        (0..)
+    pub(crate) fn pending_images(&mut self) -> impl Iterator<Item = (EntryId, &mut PendingImages)> {
+        EntryId::all()
             .zip(&mut self.entries)
             .filter_map(|(number, entry)| match &mut entry.source {
                 ReferenceSource::StyleSheet { pending, .. } => Some((number, pending)),
@@ -134,7 +134,7 @@ impl Plan {
 
     /// Returns true if the page's own document or one of its style sheets refers to the entry; false if a
     /// frame does.
-    pub(crate) fn is_of_page(&self, entry: u32) -> bool {
+    pub(crate) fn is_of_page(&self, entry: EntryId) -> bool {
         let mut referrer = Some(entry);
         for _ in 0..=self.limits.depth {
             let Some(entry) = referrer else { return true };
@@ -147,24 +147,28 @@ impl Plan {
     }
 
     /// The entry of a URL.
-    pub(crate) fn find(&self, url: &str) -> Option<u32> {
+    pub(crate) fn find(&self, url: &str) -> Option<EntryId> {
         self.by_url.get(url).copied()
     }
 
     /// Adds the references of `referrer` (`None`: the page).
-    pub(crate) fn found(&mut self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
+    pub(crate) fn found(
+        &mut self,
+        references: impl IntoIterator<Item = Reference>,
+        referrer: Option<EntryId>,
+    ) {
         self.add(references, referrer, Arrival::Referenced);
     }
 
     /// Adds the target of an entry's redirect, with the redirect's referrer policy.
-    pub(crate) fn redirected(&mut self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
+    pub(crate) fn redirected(&mut self, target: Reference, from: EntryId, policy: Option<ReferrerPolicy>) {
         self.add([target], Some(from), Arrival::Redirected(policy));
     }
 
     fn add(
         &mut self,
         references: impl IntoIterator<Item = Reference>,
-        referrer: Option<u32>,
+        referrer: Option<EntryId>,
         arrival: Arrival,
     ) {
         let depth = referrer.map_or(0, |entry| {
@@ -183,9 +187,8 @@ impl Plan {
                 self.raise(known, &reference);
                 continue;
             }
-            let Some(number) = u32::try_from(self.entries.len())
-                .ok()
-                .filter(|_| self.entries.len() < self.limits.entries)
+            let Some(number) =
+                EntryId::at(self.entries.len()).filter(|_| self.entries.len() < self.limits.entries)
             else {
                 return;
             };
@@ -201,7 +204,7 @@ impl Plan {
         }
     }
 
-    fn next_position(&mut self, referrer: Option<u32>) -> Position {
+    fn next_position(&mut self, referrer: Option<EntryId>) -> Position {
         match referrer.and_then(|entry| self.get_mut(entry)) {
             Some(parent) => {
                 parent.children += 1;
@@ -215,7 +218,7 @@ impl Plan {
     }
 
     /// A second reference may be more urgent, for example after a preload.
-    fn raise(&mut self, entry: u32, reference: &Reference) {
+    fn raise(&mut self, entry: EntryId, reference: &Reference) {
         if let Some(entry) = self.get_mut(entry) {
             let known = &mut entry.reference;
             known.importance = known.importance.min(reference.importance);
@@ -241,7 +244,7 @@ impl Plan {
     }
 
     /// Records that an entry's document or style sheet adds no further entry.
-    pub(crate) fn entry_searched(&mut self, entry: u32) {
+    pub(crate) fn entry_searched(&mut self, entry: EntryId) {
         let Some(found) = self.get_mut(entry) else { return };
         if found.search == ReferenceSearch::Pending {
             found.search = ReferenceSearch::Complete;
@@ -292,7 +295,7 @@ impl Plan {
 
     /// Selects the next entry to fetch and marks its fetch as in progress. `only_urgent` excludes entries
     /// that nothing waits for.
-    pub(crate) fn next_fetch(&mut self, only_urgent: bool) -> Option<u32> {
+    pub(crate) fn next_fetch(&mut self, only_urgent: bool) -> Option<EntryId> {
         let next = self.first(|entry| {
             matches!(entry.stage, Stage::Announced)
                 && (!only_urgent || entry.class() <= 2 || entry.requested.is_some())
@@ -301,14 +304,14 @@ impl Plan {
         Some(next)
     }
 
-    fn first(&self, is_candidate: impl Fn(&PlanEntry) -> bool) -> Option<u32> {
+    fn first(&self, is_candidate: impl Fn(&PlanEntry) -> bool) -> Option<EntryId> {
         let candidates = self.entries().filter(|(_, entry)| is_candidate(entry));
-        let ranked: Option<(Rank, u32)> = candidates.map(|(n, entry)| (entry.rank(), n)).min();
+        let ranked: Option<(Rank, EntryId)> = candidates.map(|(n, entry)| (entry.rank(), n)).min();
         ranked.map(|(_, entry)| entry)
     }
 
     /// Withdraws an entry, which will have no response.
-    pub(crate) fn withdraw(&mut self, entry: u32, reason: Withdrawal) {
+    pub(crate) fn withdraw(&mut self, entry: EntryId, reason: Withdrawal) {
         let Some(found) = self.get_mut(entry) else { return };
         if !matches!(found.stage, Stage::Withdrawn) {
             found.stage = Stage::Withdrawn;
@@ -322,10 +325,10 @@ impl Plan {
     pub(crate) fn take_records(&mut self) -> Vec<Record> {
         let mut records = std::mem::take(&mut self.records);
         records.sort_by_key(|record| match record {
-            Record::Entry(_) => (0, 0),
+            Record::Entry(_) => (0, EntryId::FIRST),
             Record::Head(head) => (1, head.entry),
             Record::Withdrawn { entry, .. } => (2, *entry),
-            Record::Planned => (3, 0),
+            Record::Planned => (3, EntryId::FIRST),
         });
         records
     }

@@ -1,7 +1,7 @@
 //! Requests of the browser, and their use of the entries.
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::{request_context::identity_key, vary};
-use longhaul_session::Used;
+use longhaul_session::{EntryId, Used};
 use url::Url;
 
 use super::{BodyState, Plan, PlanEntry, PredictedCookies, Stage, Usability};
@@ -54,7 +54,7 @@ impl ExpectedInitiator {
 
 impl Plan {
     /// Records the predicted request of an entry.
-    pub(crate) fn predicted(&mut self, entry: u32, request: &HeaderMap, cookies: PredictedCookies) {
+    pub(crate) fn predicted(&mut self, entry: EntryId, request: &HeaderMap, cookies: PredictedCookies) {
         if let Some(found) = self.get_mut(entry) {
             (found.initiator, found.cookies) = (ExpectedInitiator::of(request), cookies);
         }
@@ -62,7 +62,7 @@ impl Plan {
 
     /// Records that the browser requested these entries; returns those whose priority class rose, with the
     /// new class.
-    pub(crate) fn requested(&mut self, entries: &[u32]) -> Vec<(u32, u8)> {
+    pub(crate) fn requested(&mut self, entries: &[EntryId]) -> Vec<(EntryId, u8)> {
         let mut risen = Vec::new();
         for &entry in entries {
             let rank = self.requests;
@@ -84,7 +84,7 @@ impl Plan {
     }
 
     /// Matches an entry with the fields of a request; marks a promised this-page response as used.
-    pub(crate) fn promise(&mut self, entry: u32, request: &HeaderMap) -> Match {
+    pub(crate) fn promise(&mut self, entry: EntryId, request: &HeaderMap) -> Match {
         let Some(found) = self.get_mut(entry) else {
             return Match::No;
         };

@@ -4,11 +4,11 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use longhaul_cache::{Owner, Partition};
 use longhaul_http::{request_context::identity_key, site::SchemefulSite, vary};
 use longhaul_page::{Destination, Importance};
-use longhaul_session::{EntryBody, Scope, Used};
+use longhaul_session::{EntryBody, FetchId, PageId, Scope, Used};
 use longhaul_types::{ClientId, PublicKey};
 
 use super::*;
-use longhaul_webcache::Audience;
+use longhaul_webcache::{Audience, OriginSize};
 
 use crate::pageload::{counters::Taken, push_body::PushBody};
 
@@ -56,7 +56,9 @@ fn answer(body: AnswerBody) -> Answer {
         partition: Some(partition_of("http://a.test/")),
         shape: 0,
         delta_key: None,
-        audience: Audience::Asker,
+        audience: Audience::RequestingDevice,
+        origin_size: OriginSize::none(),
+        is_from_cache: false,
         body,
     }
 }
@@ -77,7 +79,7 @@ fn arriving(length: Option<u64>) -> AnswerBody {
     }
 }
 
-fn next_push(plan: &mut Plan) -> Option<u32> {
+fn next_push(plan: &mut Plan) -> Option<EntryId> {
     plan.next_push().map(|attempt| attempt.entry)
 }
 
@@ -89,7 +91,11 @@ fn known(body: &[u8]) -> AnswerBody {
     }
 }
 
-fn fetch_all(plan: &mut Plan) -> Vec<u32> {
+fn id(number: u32) -> EntryId {
+    EntryId::new(number)
+}
+
+fn fetch_all(plan: &mut Plan) -> Vec<EntryId> {
     std::iter::from_fn(|| plan.next_fetch(false)).collect()
 }
 
@@ -97,7 +103,7 @@ fn nothing_held(_: &ContentHash) -> bool {
     false
 }
 
-fn bodies(records: &[Record]) -> Vec<(u32, EntryBody)> {
+fn bodies(records: &[Record]) -> Vec<(EntryId, EntryBody)> {
     let heads = records.iter().filter_map(|record| match record {
         Record::Head(head) => Some((head.entry, head.body)),
         Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => None,
@@ -132,7 +138,7 @@ fn a_url_is_one_entry_and_short_within_the_pages_origin() {
         entries,
         expected.map(|(url, destination)| (url.to_owned(), destination))
     );
-    assert_eq!(plan.find("http://b.test/x.js"), Some(1));
+    assert_eq!(plan.find("http://b.test/x.js"), Some(id(1)));
     assert!(!plan.has_records());
 }
 
@@ -147,7 +153,7 @@ fn entries_and_depth_are_bounded() {
     let sheet = |n: usize| reference(&format!("http://a.test/{n}.css"), Destination::Style);
     plan.found([sheet(0)], None);
     for n in 1..6 {
-        let last = u32::try_from(plan.entries().count() - 1).unwrap();
+        let last = EntryId::at(plan.entries().count() - 1).unwrap();
         plan.found([sheet(n)], Some(last));
     }
     assert_eq!(
@@ -171,20 +177,24 @@ fn blocking_objects_are_sent_first_and_requested_ones_before_them() {
         ("http://a.test/4.ico", Destination::Icon),
         ("http://a.test/5.png", Destination::Image),
     ]);
-    assert_eq!(plan.next_fetch(true), Some(2));
+    assert_eq!(plan.next_fetch(true), Some(id(2)));
     assert_eq!(plan.next_fetch(true), None);
-    plan.requested(&[4, 4, 99]);
-    assert_eq!(plan.next_fetch(true), Some(4));
-    assert_eq!(fetch_all(&mut plan), [0, 1, 3]);
-    for entry in 0..5 {
+    plan.requested(&[4, 4, 99].map(id));
+    assert_eq!(plan.next_fetch(true), Some(id(4)));
+    assert_eq!(fetch_all(&mut plan), [0, 1, 3].map(id));
+    for number in 0..5 {
         assert_eq!(
-            plan.answered(entry, answer(known(&entry.to_le_bytes())), nothing_held),
+            plan.answered(id(number), answer(known(&number.to_le_bytes())), nothing_held),
             Placement::Push
         );
     }
-    assert_eq!(plan.requested(&[0, 4]), [(0, 2)], "an entry rises once");
+    assert_eq!(
+        plan.requested(&[0, 4].map(id)),
+        [(id(0), 2)],
+        "an entry rises once"
+    );
     let pushed: Vec<_> = std::iter::from_fn(|| next_push(&mut plan)).collect();
-    assert_eq!(pushed, [4, 0, 2, 1, 3]);
+    assert_eq!(pushed, [4, 0, 2, 1, 3].map(id));
 }
 
 #[test]
@@ -198,7 +208,7 @@ fn a_second_reference_can_make_an_entry_urgent() {
         ..reference("http://a.test/2.png", Destination::Image)
     };
     plan.found([urgent], None);
-    assert_eq!(fetch_all(&mut plan), [1, 0]);
+    assert_eq!(fetch_all(&mut plan), [1, 0].map(id));
 }
 
 #[test]
@@ -222,7 +232,7 @@ fn held_bodies_and_duplicates_are_not_sent() {
         AnswerBody::None,
     ]
     .into_iter()
-    .zip(0..)
+    .zip(EntryId::all())
     .map(|(body, entry)| plan.answered(entry, answer(body), holds))
     .collect();
     use Placement::{NoBody, Nothing, Push};
@@ -232,11 +242,11 @@ fn held_bodies_and_duplicates_are_not_sent() {
     assert_eq!(
         bodies(&plan.take_records()),
         [
-            (0, EntryBody::AsBefore),
-            (1, EntryBody::Held { hash }),
-            (2, EntryBody::Pushed { length: Some(3) }),
-            (3, EntryBody::SameAs { entry: 2 }),
-            (4, EntryBody::None),
+            (id(0), EntryBody::AsBefore),
+            (id(1), EntryBody::Held { hash }),
+            (id(2), EntryBody::Pushed { length: Some(3) }),
+            (id(3), EntryBody::SameAs { entry: id(2) }),
+            (id(4), EntryBody::None),
         ]
     );
     // The base of the next manifest contains all of them.
@@ -256,11 +266,15 @@ fn duplicates_are_not_sent_in_any_order_of_responses() {
         let mut plan = plan_of(&references);
         fetch_all(&mut plan);
         plan.take_records();
-        for entry in order {
+        for entry in order.map(id) {
             plan.answered(entry, answer(known(b"same")), nothing_held);
         }
         let heads = bodies(&plan.take_records());
-        assert_eq!(heads[0], (0, EntryBody::Pushed { length: Some(4) }), "{order:?}");
+        assert_eq!(
+            heads[0],
+            (id(0), EntryBody::Pushed { length: Some(4) }),
+            "{order:?}"
+        );
         for (entry, body) in &heads[1..] {
             assert!(
                 matches!(body, EntryBody::SameAs { entry: same } if same < entry),
@@ -268,7 +282,7 @@ fn duplicates_are_not_sent_in_any_order_of_responses() {
             );
         }
         let pushed: Vec<_> = std::iter::from_fn(|| next_push(&mut plan)).collect();
-        assert_eq!(pushed, [0], "{order:?}");
+        assert_eq!(pushed, [id(0)], "{order:?}");
     }
 }
 
@@ -287,7 +301,7 @@ fn a_body_fetched_for_one_site_is_no_alias_for_another() {
         None,
         None,
     ];
-    for (entry, partition) in (0..).zip(partitions) {
+    for (entry, partition) in EntryId::all().zip(partitions) {
         let answer = Answer {
             partition,
             ..answer(known(b"x"))
@@ -304,10 +318,10 @@ fn a_written_head_does_not_change() {
         ("http://a.test/2", Destination::Image),
     ]);
     fetch_all(&mut plan);
-    plan.answered(1, answer(known(b"x")), nothing_held);
+    plan.answered(id(1), answer(known(b"x")), nothing_held);
     plan.take_records();
     assert_eq!(
-        plan.answered(0, answer(known(b"x")), nothing_held),
+        plan.answered(id(0), answer(known(b"x")), nothing_held),
         Placement::Push
     );
 }
@@ -319,11 +333,11 @@ fn an_interrupted_body_is_no_alias() {
         ("http://a.test/2", Destination::Image),
     ]);
     fetch_all(&mut plan);
-    plan.answered(0, answer(known(b"x")), nothing_held);
-    assert_eq!(next_push(&mut plan), Some(0));
-    plan.pushed(0, 0, 10, PushProgress::Broken);
+    plan.answered(id(0), answer(known(b"x")), nothing_held);
+    assert_eq!(next_push(&mut plan), Some(id(0)));
+    plan.pushed(id(0), 0, 10, PushProgress::Broken);
     assert_eq!(
-        plan.answered(1, answer(known(b"x")), nothing_held),
+        plan.answered(id(1), answer(known(b"x")), nothing_held),
         Placement::Push
     );
 }
@@ -344,19 +358,22 @@ fn too_large_entries_are_withdrawn() {
     plan.take_records();
     let coming = |length| answer(arriving(length));
     assert_eq!(
-        plan.answered(0, coming(Some(61)), nothing_held),
+        plan.answered(id(0), coming(Some(61)), nothing_held),
         Placement::Nothing
     );
-    assert_eq!(plan.answered(1, coming(Some(60)), nothing_held), Placement::Push);
     assert_eq!(
-        plan.answered(2, coming(Some(41)), nothing_held),
+        plan.answered(id(1), coming(Some(60)), nothing_held),
+        Placement::Push
+    );
+    assert_eq!(
+        plan.answered(id(2), coming(Some(41)), nothing_held),
         Placement::Nothing
     );
-    assert_eq!(plan.answered(3, coming(None), nothing_held), Placement::Push);
-    assert!(plan.grown(1, 60, 60), "its length is known and counted");
-    assert!(plan.grown(3, 40, 40));
-    assert!(!plan.grown(3, 41, 1));
-    assert!(!plan.grown(3, 42, 1));
+    assert_eq!(plan.answered(id(3), coming(None), nothing_held), Placement::Push);
+    assert!(plan.grown(id(1), 60, 60), "its length is known and counted");
+    assert!(plan.grown(id(3), 40, 40));
+    assert!(!plan.grown(id(3), 41, 1));
+    assert!(!plan.grown(id(3), 42, 1));
     let withdrawn: Vec<_> = plan
         .take_records()
         .into_iter()
@@ -368,9 +385,9 @@ fn too_large_entries_are_withdrawn() {
     assert_eq!(
         withdrawn,
         [
-            (0, Withdrawal::TooLarge),
-            (2, Withdrawal::Budget),
-            (3, Withdrawal::Budget)
+            (id(0), Withdrawal::TooLarge),
+            (id(2), Withdrawal::Budget),
+            (id(3), Withdrawal::Budget)
         ]
     );
 }
@@ -384,12 +401,12 @@ fn the_plan_is_complete_when_all_documents_were_scanned() {
     plan.page_searched();
     assert!(plan.is_searching());
     fetch_all(&mut plan);
-    plan.entry_searched(0);
-    plan.entry_searched(0);
+    plan.entry_searched(id(0));
+    plan.entry_searched(id(0));
     assert!(plan.is_searching(), "the frame may name more");
-    plan.withdraw(1, Withdrawal::Failed);
+    plan.withdraw(id(1), Withdrawal::Failed);
     assert!(!plan.is_searching() && plan.has_open());
-    plan.answered(0, answer(known(b"x")), nothing_held);
+    plan.answered(id(0), answer(known(b"x")), nothing_held);
     assert!(!plan.has_open());
     plan.take_records();
     plan.close();
@@ -411,33 +428,33 @@ fn requests_are_promised_their_own_entries() {
         ("http://a.test/3", Destination::Image),
     ]);
     let request = headers(&[("cookie", "a=1"), ("accept", "x")]);
-    assert_eq!(plan.promise(0, &request), Match::Later);
+    assert_eq!(plan.promise(id(0), &request), Match::Later);
     fetch_all(&mut plan);
-    assert_eq!(plan.promise(0, &request), Match::Later);
+    assert_eq!(plan.promise(id(0), &request), Match::Later);
     let varying = headers(&[("vary", "accept, accept-encoding")]);
     let own = Answer {
         vary: vary::key(&varying, &request),
         headers: varying,
         ..answer(known(b"1"))
     };
-    plan.answered(0, own, nothing_held);
+    plan.answered(id(0), own, nothing_held);
     let mine = Answer {
         scope: Scope::ThisPage,
         cookie: vary::cookie_key(&request),
         ..answer(known(b"2"))
     };
-    plan.answered(1, mine, nothing_held);
-    plan.withdraw(2, Withdrawal::Private);
+    plan.answered(id(1), mine, nothing_held);
+    plan.withdraw(id(2), Withdrawal::Private);
 
     let other_cookie = headers(&[("cookie", "a=2"), ("accept", "x")]);
-    assert_eq!(plan.promise(0, &headers(&[("accept", "y")])), Match::No);
-    assert_eq!(plan.promise(0, &other_cookie), Match::Promised);
-    assert_eq!(plan.promise(0, &request), Match::Promised);
-    assert_eq!(plan.promise(1, &other_cookie), Match::No);
-    assert_eq!(plan.promise(1, &request), Match::Promised);
-    assert_eq!(plan.promise(1, &request), Match::No, "once");
-    assert_eq!(plan.promise(2, &request), Match::No);
-    assert_eq!(plan.promise(3, &request), Match::No);
+    assert_eq!(plan.promise(id(0), &headers(&[("accept", "y")])), Match::No);
+    assert_eq!(plan.promise(id(0), &other_cookie), Match::Promised);
+    assert_eq!(plan.promise(id(0), &request), Match::Promised);
+    assert_eq!(plan.promise(id(1), &other_cookie), Match::No);
+    assert_eq!(plan.promise(id(1), &request), Match::Promised);
+    assert_eq!(plan.promise(id(1), &request), Match::No, "once");
+    assert_eq!(plan.promise(id(2), &request), Match::No);
+    assert_eq!(plan.promise(id(3), &request), Match::No);
 }
 
 #[test]
@@ -449,45 +466,48 @@ fn other_requesters_are_not_promised_the_pages_entries() {
         ("cookie", "a=1"),
     ]);
     fetch_all(&mut plan);
-    plan.predicted(0, &asked, PredictedCookies::Complete);
+    plan.predicted(id(0), &asked, PredictedCookies::Complete);
     let mine = Answer {
         cookie: identity_key(&asked),
         ..answer(known(b"1"))
     };
-    plan.answered(0, mine, nothing_held);
+    plan.answered(id(0), mine, nothing_held);
     for other in [
         &[("sec-fetch-site", "cross-site"), ("cookie", "a=1")][..],
         &[("referer", "http://evil.test/"), ("cookie", "a=1")],
         &[("origin", "null"), ("cookie", "a=1")],
         &[("sec-fetch-site", "same-origin")],
     ] {
-        assert_eq!(plan.promise(0, &headers(other)), Match::No, "{other:?}");
+        assert_eq!(plan.promise(id(0), &headers(other)), Match::No, "{other:?}");
     }
-    assert_eq!(plan.promise(0, &headers(&[("cookie", "a=1")])), Match::Promised);
-    assert_eq!(plan.promise(0, &asked), Match::Promised);
+    assert_eq!(
+        plan.promise(id(0), &headers(&[("cookie", "a=1")])),
+        Match::Promised
+    );
+    assert_eq!(plan.promise(id(0), &asked), Match::Promised);
 }
 
 #[test]
 fn requested_bodies_are_pushed_again_a_bounded_number_of_times() {
     let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
-    plan.want(0, source());
+    plan.want(id(0), source());
     assert_eq!(next_push(&mut plan), None, "nothing is promised yet");
     fetch_all(&mut plan);
-    plan.answered(0, answer(known(b"x")), |_| true);
+    plan.answered(id(0), answer(known(b"x")), |_| true);
     for repeats in 1..=PlanLimits::default().repeats {
         assert_eq!(next_push(&mut plan), None);
-        plan.want(0, source());
+        plan.want(id(0), source());
         let attempt = plan.next_push().unwrap();
-        assert_eq!((attempt.entry, attempt.repeats), (0, repeats));
+        assert_eq!((attempt.entry, attempt.repeats), (id(0), repeats));
         assert_eq!(attempt.response.hash, Some(ContentHash::of(b"x")));
-        plan.pushed(0, repeats, 5, PushProgress::Sent);
-        plan.pushed(0, repeats, 0, PushProgress::Delivered);
+        plan.pushed(id(0), repeats, 5, PushProgress::Sent);
+        plan.pushed(id(0), repeats, 0, PushProgress::Delivered);
     }
     plan.take_records();
-    plan.want(0, source());
+    plan.want(id(0), source());
     assert_eq!(next_push(&mut plan), None);
     let failed = Record::Withdrawn {
-        entry: 0,
+        entry: id(0),
         reason: Withdrawal::Failed,
     };
     assert_eq!(plan.take_records(), [failed]);
@@ -497,15 +517,15 @@ fn requested_bodies_are_pushed_again_a_bounded_number_of_times() {
 fn the_late_end_of_a_push_does_not_end_the_next_one() {
     let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
     fetch_all(&mut plan);
-    plan.answered(0, answer(known(b"x")), nothing_held);
-    assert_eq!(next_push(&mut plan), Some(0));
-    plan.pushed(0, 0, 5, PushProgress::Sent);
-    plan.want(0, source());
-    assert_eq!(next_push(&mut plan), Some(0));
-    plan.pushed(0, 0, 7, PushProgress::Broken);
+    plan.answered(id(0), answer(known(b"x")), nothing_held);
+    assert_eq!(next_push(&mut plan), Some(id(0)));
+    plan.pushed(id(0), 0, 5, PushProgress::Sent);
+    plan.want(id(0), source());
+    assert_eq!(next_push(&mut plan), Some(id(0)));
+    plan.pushed(id(0), 0, 7, PushProgress::Broken);
     assert_eq!(plan.pushing(), 1);
-    assert_eq!(plan.get(0).unwrap().pushed, 12, "its bytes count");
-    plan.pushed(0, 1, 5, PushProgress::Sent);
+    assert_eq!(plan.get(id(0)).unwrap().pushed, 12, "its bytes count");
+    plan.pushed(id(0), 1, 5, PushProgress::Sent);
     assert_eq!((plan.pushing(), plan.unacknowledged()), (0, 1));
 }
 
@@ -515,25 +535,25 @@ fn a_body_that_the_cache_lost_is_fetched_again_once() {
         ("http://a.test/1", Destination::Image),
         ("http://a.test/2", Destination::Image),
     ]);
-    plan.refetch(0);
+    plan.refetch(id(0));
     fetch_all(&mut plan);
     assert_eq!(plan.next_refetch(), None, "nothing is promised yet");
-    plan.answered(0, answer(known(b"x")), |_| true);
-    plan.answered(1, answer(known(b"y")), |_| true);
-    for entry in [1, 0, 1] {
+    plan.answered(id(0), answer(known(b"x")), |_| true);
+    plan.answered(id(1), answer(known(b"y")), |_| true);
+    for entry in [1, 0, 1].map(id) {
         plan.refetch(entry);
     }
     let due: Vec<_> = std::iter::from_fn(|| plan.next_refetch()).collect();
-    assert_eq!(due, [0, 1]);
+    assert_eq!(due, [0, 1].map(id));
 }
 
 #[test]
 fn a_class_that_rises_reaches_the_open_push() {
     let mut plan = plan_of(&[("http://a.test/1.png", Destination::Image)]);
     fetch_all(&mut plan);
-    plan.answered(0, answer(known(b"x")), nothing_held);
+    plan.answered(id(0), answer(known(b"x")), nothing_held);
     let attempt = plan.next_push().unwrap();
-    for (entry, class) in plan.requested(&[0]) {
+    for (entry, class) in plan.requested(&[id(0)]) {
         plan.set_push_class(entry, class);
     }
     assert_eq!(*attempt.class.borrow(), 2);
@@ -547,16 +567,14 @@ fn taken_and_wasted_bytes_are_distinguished() {
         ("http://a.test/3", Destination::Image),
     ]);
     fetch_all(&mut plan);
-    for (entry, bytes) in [(0, 100), (1, 30)] {
-        plan.answered(
-            entry,
-            answer(known(&[1, u8::try_from(entry).unwrap()])),
-            nothing_held,
-        );
+    for (number, bytes) in [(0_u8, 100), (1, 30)] {
+        let entry = id(number.into());
+        plan.answered(entry, answer(known(&[1, number])), nothing_held);
         plan.next_push();
         plan.pushed(entry, 0, bytes, PushProgress::Sent);
     }
-    let taken = plan.taken(&Used::new(1, 3, |entry| entry != 1));
+    let page = PageId::of(FetchId::FIRST);
+    let taken = plan.taken(&Used::new(page, 3, |entry| entry != id(1)));
     let expected = Taken {
         taken_bytes: 100,
         taken_objects: 1,

@@ -1,12 +1,13 @@
 //! Reading of pushed bodies.
 use bytes::Bytes;
+use longhaul_session::EntryId;
 use tracing::debug;
 
 use super::{Broken, PageLoad};
 use crate::pageload::push_body::{ArrivingDocument, PushBody};
 
 impl ArrivingDocument {
-    async fn next(&mut self, load: &PageLoad, entry: u32) -> Option<Result<Bytes, Broken>> {
+    async fn next(&mut self, load: &PageLoad, entry: EntryId) -> Option<Result<Bytes, Broken>> {
         if self.announcing.is_none() {
             let chunk = match self.reader.next().await {
                 Some(Ok(chunk)) => chunk,
@@ -36,7 +37,7 @@ impl ArrivingDocument {
 
 impl PushBody {
     /// Returns the next chunk. Cancel safe.
-    pub(super) async fn next(&mut self, load: &PageLoad, entry: u32) -> Option<Result<Bytes, Broken>> {
+    pub(super) async fn next(&mut self, load: &PageLoad, entry: EntryId) -> Option<Result<Bytes, Broken>> {
         match self {
             Self::Document(document) => document.next(load, entry).await,
             Self::Arriving(first, rest) => {

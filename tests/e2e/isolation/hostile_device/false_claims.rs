@@ -12,7 +12,7 @@ use longhaul_tests::{
 use longhaul_types::ContentHash;
 use tokio::time::interval;
 
-use super::harness::{HostileDevice, fetch, page_fetch};
+use super::harness::{HostileDevice, fetch, page_fetch, page_of};
 use crate::{
     content::{prose, whole},
     pair::{Pair, Setup},
@@ -72,7 +72,7 @@ async fn a_claimed_hash_does_not_reveal_bodies_of_other_devices() -> Result<()> 
     let guess = ContentHash::of(SECRET.as_bytes());
     let asked_before = origin.seen().len();
     let claims = Fetch {
-        held: Some(*guess.as_bytes()),
+        held: Some(guess),
         ..fetch(1, "http://site.test/account")
     };
     let head: Head = device.head(claims).await?;
@@ -82,7 +82,7 @@ async fn a_claimed_hash_does_not_reveal_bodies_of_other_devices() -> Result<()> 
         BodyPlace::Follows,
         "the account was answered with the claimed body"
     );
-    assert_eq!(head.content_hash.filter(|hash| hash == guess.as_bytes()), None);
+    assert_eq!(head.content_hash.filter(|hash| *hash == guess), None);
     assert_eq!(
         origin.seen().len(),
         asked_before + 1,
@@ -96,12 +96,12 @@ async fn a_claimed_hash_does_not_reveal_bodies_of_other_devices() -> Result<()> 
     short.copy_from_slice(&guess.as_bytes()[..6]);
     device
         .send_control(&Message::Holding(Holding {
-            page: 1,
+            page: page_of(1),
             hashes: vec![short],
         }))
         .await;
     let head: Head = device.head(fetch(3, "http://site.test/account")).await?;
-    assert_ne!(head.content_hash, Some(*guess.as_bytes()), "{head:?}");
+    assert_ne!(head.content_hash, Some(guess), "{head:?}");
     Ok(())
 }
 
@@ -137,21 +137,21 @@ async fn reports_of_one_device_do_not_add_its_host_to_pages_of_others() -> Resul
             .enumerate()
         {
             let taught = Fetch {
-                page,
+                page: Some(page_of(page)),
                 ..fetch(page + 1 + number as u64, url)
             };
             device.request(taught).await?;
         }
         device
             .send_control(&Message::Used(Used {
-                page,
+                page: page_of(page),
                 taken: vec![0xff],
             }))
             .await;
         // A later message on the same stream: when it is processed, the earlier ones are.
         device
             .send_control(&Message::Used(Used {
-                page: 9_999,
+                page: page_of(9_999),
                 taken: Vec::new(),
             }))
             .await;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_driver::End;
-use longhaul_session::{Cancel, HeaderSets, Message, TunnelOpen, TunnelSecurity};
+use longhaul_session::{Cancel, FetchId, HeaderSets, Message, TunnelOpen, TunnelSecurity};
 use longhaul_tests::{
     client::{RawClient, get},
     origin::Origin,
@@ -34,7 +34,9 @@ async fn cancelled_fetches_do_not_accumulate() -> Result<()> {
     let before = gateway_peak_memory(&pair);
     let mut opened = 0;
     for id in 1..=10_000 {
-        let cancel = Message::Cancel(Cancel { fetch: id });
+        let cancel = Message::Cancel(Cancel {
+            fetch: FetchId::new(id),
+        });
         if id % 2 == 0 {
             device.send_control(&cancel).await;
         }
@@ -136,7 +138,7 @@ async fn abandoned_tunnels_are_closed() -> Result<()> {
     let mut opened = 0;
     for id in 1..=2_000_u64 {
         let open = TunnelOpen {
-            id,
+            id: FetchId::new(id),
             host: "tunnel.test".to_owned(),
             port: address.port(),
             security: TunnelSecurity::Untouched,
@@ -207,7 +209,7 @@ async fn a_device_that_reads_nothing_does_not_delay_others() -> Result<()> {
             1,
             &url,
             &fields,
-            0,
+            None,
             &HeaderSets::new(),
         )));
         if order == "before" {

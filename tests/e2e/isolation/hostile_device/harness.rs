@@ -8,8 +8,8 @@ use longhaul_driver::{
     SendStream, Session, TransportConfig, dial,
 };
 use longhaul_session::{
-    Delivery, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello, Message, MessageReader, Method,
-    Preferences, ReadEvent, VersionRange, encode, encode_header_set,
+    CacheStateId, Delivery, Fetch, FetchId, FetchKind, Head, HeaderField, HeaderSets, Hello, Message,
+    MessageReader, Method, PageId, Preferences, ReadEvent, VersionRange, encode, encode_header_set,
 };
 use longhaul_types::{ByteCount, Invite, UnixTime};
 use tokio::{sync::mpsc, time::timeout};
@@ -116,7 +116,7 @@ impl HostileDevice {
     }
 
     /// Waits for the response message of a fetch.
-    pub(super) async fn response_to(&mut self, id: u64) -> Result<Message> {
+    pub(super) async fn response_to(&mut self, id: FetchId) -> Result<Message> {
         let wait = async {
             while let Some(message) = self.responses.recv().await {
                 let of = match &message {
@@ -198,18 +198,26 @@ pub(super) fn hello() -> Message {
         versions: VersionRange::OURS,
         software: "hostile/1".to_owned(),
         link: None,
-        cache_state: 7,
+        cache_state: CacheStateId::new(7),
         preferences: Preferences::default(),
     })
 }
 
 /// A GET of an object.
 pub(super) fn fetch(id: u64, url: &str) -> Fetch {
-    fetch_with(id, url, &[], 0, &HeaderSets::new())
+    fetch_with(id, url, &[], None, &HeaderSets::new())
 }
 
 /// A GET of an object with fields that are encoded against the header set of an earlier fetch.
-pub(super) fn fetch_with(id: u64, url: &str, fields: &[HeaderField], base: u64, sets: &HeaderSets) -> Fetch {
+pub(super) fn fetch_with(
+    id: u64,
+    url: &str,
+    fields: &[HeaderField],
+    base: Option<u64>,
+    sets: &HeaderSets,
+) -> Fetch {
+    let id = FetchId::new(id);
+    let base = base.map(FetchId::new);
     Fetch {
         id,
         method: Method::Get,
@@ -219,16 +227,21 @@ pub(super) fn fetch_with(id: u64, url: &str, fields: &[HeaderField], base: u64, 
         kind: FetchKind::Object,
         has_body: false,
         held: None,
-        page: 0,
+        page: None,
         manifest: None,
         holding: Vec::new(),
         delivery: Delivery::Any,
-        connection: 0,
+        connection: None,
         client: longhaul_types::ClientId::OWNER,
         unpartitioned: false,
-        seen: 0,
+        seen: None,
         resume: None,
     }
+}
+
+/// The page load of the fetch with this number.
+pub(super) const fn page_of(fetch: u64) -> PageId {
+    PageId::of(FetchId::new(fetch))
 }
 
 /// A GET of a page.

@@ -2,14 +2,15 @@
 use anyhow::{Result, bail, ensure};
 use longhaul_driver::{CloseReason, End};
 use longhaul_session::{
-    AcceleratedHosts, Ask, Body, BodyCoding, Cancel, Dictionaries, Evicted, FailureReason, Fetch, HeaderSets,
-    Hello, Holding, ImageLevel, Message, Method, Mixing, Preferences, Resume, TunnelOpen, TunnelSecurity,
-    Used, Validator, VersionRange, Want,
+    AcceleratedHosts, Ask, Body, BodyCoding, CacheStateId, Cancel, Dictionaries, EntryId, Evicted,
+    FailureReason, Fetch, FetchId, HeaderSets, Hello, Holding, ImageLevel, Message, Method, Mixing, NewKey,
+    Preferences, Resume, TunnelOpen, TunnelSecurity, Used, Validator, VersionRange, Want,
 };
+use longhaul_types::ContentHash;
 
 use super::{
     assert_others_served,
-    harness::{HostileDevice, fetch, fetch_with, hello, page_fetch, wire},
+    harness::{HostileDevice, fetch, fetch_with, hello, page_fetch, page_of, wire},
     setup, wait_for_request,
 };
 
@@ -27,12 +28,12 @@ fn failure(message: Message) -> Result<FailureReason> {
 async fn invalid_references_have_no_effect() -> Result<()> {
     let (_origin, pair) = setup().await?;
     let mut device = HostileDevice::connect(&pair).await?;
-    for page in [0, 1, 2, 3, 1 << 40, u64::MAX] {
-        for entry in [0, 1, 4095, u32::MAX] {
+    for page in [0, 1, 2, 3, 1 << 40, u64::MAX].map(page_of) {
+        for entry in [0, 1, 4095, u32::MAX].map(EntryId::new) {
             device.send_control(&Message::Want(Want { page, entry })).await;
         }
         let entries = (0..40_000_u32)
-            .map(|entry| entry.wrapping_mul(0x9e37_79b9))
+            .map(|number| EntryId::new(number.wrapping_mul(0x9e37_79b9)))
             .collect();
         device.send_control(&Message::Ask(Ask { page, entries })).await;
         device
@@ -42,7 +43,7 @@ async fn invalid_references_have_no_effect() -> Result<()> {
             }))
             .await;
         device
-            .send_control(&Message::Cancel(Cancel { fetch: page }))
+            .send_control(&Message::Cancel(Cancel { fetch: page.fetch() }))
             .await;
         let hashes = (0..40_000_u32).map(|number| {
             [&number.to_be_bytes()[..], &[1, 2]]
@@ -62,14 +63,15 @@ async fn invalid_references_have_no_effect() -> Result<()> {
     // The control stream is still processed, and a valid page load succeeds.
     let head = device.head(page_fetch(7, SITE)).await?;
     ensure!(head.status == 200, "{head:?}");
-    for entry in [0, 1, 2, u32::MAX] {
+    let page = page_of(7);
+    for entry in [0, 1, 2, u32::MAX].map(EntryId::new) {
         for _ in 0..100 {
-            device.send_control(&Message::Want(Want { page: 7, entry })).await;
+            device.send_control(&Message::Want(Want { page, entry })).await;
         }
     }
     device
         .send_control(&Message::Used(Used {
-            page: 7,
+            page,
             taken: vec![0xff; 100],
         }))
         .await;
@@ -112,20 +114,20 @@ async fn header_sets_with_unknown_bases_fail_and_memory_is_bounded() -> Result<(
     let mut device = HostileDevice::connect(&pair).await?;
     let mut sets = HeaderSets::new();
     let large: Vec<_> = (0..500).map(|n| (format!("x-{n}"), vec![b'v'; 115])).collect();
-    sets.insert(3, large.clone());
-    let forged = fetch_with(9, SITE, &large, 3, &sets);
+    sets.insert(FetchId::new(3), large.clone());
+    let forged = fetch_with(9, SITE, &large, Some(3), &sets);
     ensure!(failure(device.request(forged).await?)? == FailureReason::UnknownBase);
     let shared = Fetch {
         url_shared: 40_000,
-        ..fetch_with(10, "x", &large, 3, &sets)
+        ..fetch_with(10, "x", &large, Some(3), &sets)
     };
     ensure!(failure(device.request(shared).await?)? == FailureReason::UnknownBase);
     // 60 KiB in the first one, and a few bytes in each of the following.
     let before = super::gateway_peak_memory(&pair);
     let mut sets = HeaderSets::new();
     for id in 100..500 {
-        let next = fetch_with(id, SITE, &large, if id == 100 { 0 } else { id - 1 }, &sets);
-        sets.insert(id, large.clone());
+        let next = fetch_with(id, SITE, &large, (id > 100).then_some(id - 1), &sets);
+        sets.insert(FetchId::new(id), large.clone());
         if id > 100 {
             let cost = wire(&Message::Fetch(next.clone())).len();
             ensure!(cost < 200, "{cost} bytes");
@@ -140,7 +142,7 @@ async fn header_sets_with_unknown_bases_fail_and_memory_is_bounded() -> Result<(
     for seen in [u64::MAX, 1 << 50, 1] {
         let head = device
             .head(Fetch {
-                seen,
+                seen: Some(FetchId::new(seen)),
                 ..fetch(600 + (seen & 1), SITE)
             })
             .await;
@@ -191,7 +193,7 @@ async fn inconsistent_uploads_fail() -> Result<()> {
             let bytes = [wire(&Message::Fetch(upload)), behind].concat();
             let stream = device.open_stream(bytes, End::Finish).await;
             ensure!(stream.is_some(), "{what}: no stream");
-            match device.response_to(id).await? {
+            match device.response_to(FetchId::new(id)).await? {
                 Message::Failed(failed) => println!("{coding:?}, {what}: {:?}", failed.reason),
                 // An origin may refuse a length before any byte arrives.
                 Message::Head(head) => ensure!(head.status >= 400, "{coding:?}, {what}: {}", head.status),
@@ -202,7 +204,7 @@ async fn inconsistent_uploads_fail() -> Result<()> {
     let resume = |offset| Fetch {
         resume: Some(Resume {
             offset,
-            validator: Validator::ContentHash([9; 32]),
+            validator: Validator::ContentHash(ContentHash::of(b"other")),
         }),
         ..fetch(500, "http://site.test/honest.js")
     };
@@ -218,7 +220,12 @@ async fn inconsistent_uploads_fail() -> Result<()> {
 async fn hello_messages_are_validated() -> Result<()> {
     let (_origin, pair) = setup().await?;
     for (what, first) in [
-        ("no hello", wire(&Message::Cancel(Cancel { fetch: 1 }))),
+        (
+            "no hello",
+            wire(&Message::Cancel(Cancel {
+                fetch: FetchId::new(1),
+            })),
+        ),
         ("nonsense", vec![0xff; 300]),
         ("too long", vec![0x01, 0xbf, 0xff, 0xff, 0xff, 0, 0, 0]),
     ] {
@@ -242,23 +249,29 @@ async fn hello_messages_are_validated() -> Result<()> {
         versions: VersionRange { oldest: 9, newest: 3 },
         software: "\u{0}".repeat(200_000),
         link: None,
-        cache_state: u64::MAX,
+        cache_state: CacheStateId::new(u64::MAX),
         preferences: Preferences::default(),
     });
     let device = HostileDevice::connect_with(&pair, wire(&other)).await?;
     device.close_reason().await?;
-    // A repeated Hello is ignored, and unknown message kinds are skipped.
+    // A repeated Hello is ignored, as is a new key for a device whose invite was not for one time; unknown
+    // message kinds are skipped.
     let mut device = HostileDevice::connect(&pair).await?;
+    let new_key = || Message::NewKey(NewKey { key: [7; 32] });
     for _ in 0..1000 {
         device.send_control(&hello()).await;
+        device.send_control(&new_key()).await;
         let _over = device.control.write(vec![0x3f, 0x04, 1, 2, 3, 4].into()).await;
     }
     let head = device.head(fetch(1, SITE)).await?;
     ensure!(head.status == 200, "{head:?}");
     for message in [
         hello(),
-        Message::Cancel(Cancel { fetch: 0 }),
+        Message::Cancel(Cancel {
+            fetch: FetchId::new(0),
+        }),
         Message::Dictionaries(Dictionaries { set: 9 }),
+        new_key(),
     ] {
         ensure!(device.open_stream(wire(&message), End::Finish).await.is_some());
     }
@@ -312,7 +325,7 @@ async fn absurd_settings_affect_only_the_device() -> Result<()> {
     }
     for (host, port) in [("", 0), ("\u{0}", 443), ("127.0.0.1", 443), ("[::1", 65_535)] {
         let open = TunnelOpen {
-            id: 5_000 + u64::from(port),
+            id: FetchId::new(5_000 + u64::from(port)),
             host: host.to_owned(),
             port,
             security: TunnelSecurity::Tls,

@@ -3,10 +3,11 @@
 use anyhow::{Context, Result};
 use longhaul_driver::{End, SendStream};
 use longhaul_session::{
-    AcceleratedHosts, Ask, Body, BodyCoding, Cancel, Delivery, Dictionaries, Evicted, Fetch, FetchKind, Head,
-    HeaderSets, Holding, Message, Method, Promised, Push, Resume, TunnelOpen, TunnelSecurity, Used,
-    Validator, Want, encode_header_set,
+    AcceleratedHosts, Ask, Body, BodyCoding, BoundConnectionId, Cancel, Delivery, Dictionaries, EntryId,
+    Evicted, Fetch, FetchId, FetchKind, Head, HeaderSets, Holding, Message, Method, PageId, Promised, Push,
+    Resume, TunnelOpen, TunnelSecurity, Used, Validator, Want, encode_header_set,
 };
+use longhaul_types::ContentHash;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -31,6 +32,14 @@ fn number(rng: &mut ChaCha20Rng) -> u64 {
         2 => 1 << below(rng, 64),
         _ => below(rng, 12),
     }
+}
+
+fn any_fetch_id(rng: &mut ChaCha20Rng) -> FetchId {
+    FetchId::new(number(rng))
+}
+
+fn any_entry(rng: &mut ChaCha20Rng) -> EntryId {
+    EntryId::new(small(rng))
 }
 
 fn small(rng: &mut ChaCha20Rng) -> u32 {
@@ -63,9 +72,9 @@ fn any_fetch(rng: &mut ChaCha20Rng) -> Fetch {
         })
         .collect();
     let mut sets = HeaderSets::new();
-    let base = number(rng);
+    let base = any_fetch_id(rng);
     sets.insert(base, fields.clone());
-    let hash = || [7; 32];
+    let hash = || ContentHash::from_bytes([7; 32]);
     Fetch {
         method: [
             Method::Get,
@@ -75,7 +84,7 @@ fn any_fetch(rng: &mut ChaCha20Rng) -> Fetch {
         ][usize::try_from(below(rng, 4)).unwrap_or(0)]
         .clone(),
         url_shared: u16::try_from(below(rng, 70_000)).unwrap_or(0) * u16::from(below(rng, 4) == 0),
-        headers: encode_header_set(&fields, id, base, &sets).unwrap_or_default(),
+        headers: encode_header_set(&fields, FetchId::new(id), Some(base), &sets).unwrap_or_default(),
         kind: if below(rng, 2) == 0 {
             FetchKind::Page
         } else {
@@ -83,33 +92,34 @@ fn any_fetch(rng: &mut ChaCha20Rng) -> Fetch {
         },
         has_body: below(rng, 4) == 0,
         held: (below(rng, 4) == 0).then(hash),
-        page: number(rng),
+        page: Some(PageId::of(any_fetch_id(rng))),
         manifest: (below(rng, 4) == 0).then_some([3; 8]),
         holding: vec![[1; 6]; usize::try_from(below(rng, 100)).unwrap_or(0)],
         delivery: [Delivery::Any, Delivery::Own, Delivery::Plain]
             [usize::try_from(below(rng, 3)).unwrap_or(0)],
-        connection: number(rng),
-        seen: number(rng),
+        connection: BoundConnectionId::new(number(rng)),
+        seen: Some(any_fetch_id(rng)),
         resume: (below(rng, 6) == 0).then(|| Resume {
             offset: number(rng),
-            validator: Validator::ContentHash([1; 32]),
+            validator: Validator::ContentHash(hash()),
         }),
         ..fetch(id, &url(rng))
     }
 }
 
 fn any_message(rng: &mut ChaCha20Rng) -> Message {
-    let page = number(rng);
+    let fetch = any_fetch_id(rng);
+    let page = PageId::of(fetch);
     let hashes = vec![[9; 6]; usize::try_from(below(rng, 3000)).unwrap_or(0)];
     match below(rng, 17) {
         0..=4 => Message::Fetch(any_fetch(rng)),
-        5 => Message::Cancel(Cancel { fetch: page }),
+        5 => Message::Cancel(Cancel { fetch }),
         6 => Message::Want(Want {
             page,
-            entry: small(rng),
+            entry: any_entry(rng),
         }),
         7 => {
-            let entries = (0..below(rng, 500)).map(|_| small(rng)).collect();
+            let entries = (0..below(rng, 500)).map(|_| any_entry(rng)).collect();
             Message::Ask(Ask { page, entries })
         }
         8 => Message::Used(Used {
@@ -121,32 +131,32 @@ fn any_message(rng: &mut ChaCha20Rng) -> Message {
         11 => Message::Dictionaries(Dictionaries { set: small(rng) }),
         12 => Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec![String::new(); 20])),
         13 => Message::TunnelOpen(TunnelOpen {
-            id: page,
+            id: fetch,
             host: "site.test".to_owned(),
             port: 443,
             security: TunnelSecurity::Untouched,
         }),
         14 => Message::Body(Body {
             coding: BodyCoding::Mix,
-            length: Some(page),
+            length: Some(fetch.number()),
             offset: number(rng),
             base: Some([1; 6]),
         }),
         15 => Message::Push(Push {
             page,
-            entry: small(rng),
+            entry: any_entry(rng),
         }),
         _ => match below(rng, 3) {
             0 => hello(),
             1 => Message::Promised(Promised {
-                fetch: page,
+                fetch,
                 page,
-                entry: 0,
+                entry: EntryId::FIRST,
             }),
             _ => Message::Head(Head {
-                fetch: page,
+                fetch,
                 status: 200,
-                headers: encode_header_set(&[], 0, 0, &HeaderSets::new()).unwrap_or_default(),
+                headers: encode_header_set(&[], FetchId::FIRST, None, &HeaderSets::new()).unwrap_or_default(),
                 body: longhaul_session::BodyPlace::Held,
                 content_hash: None,
             }),

@@ -1,0 +1,170 @@
+//! Orders to the running agent: changes that the commands and the status page request by POST with the token.
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use tokio::time::timeout;
+
+use super::{Control, text};
+use crate::{
+    dashboard::{FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, USE_INVITE},
+    forget::Site,
+    gateway::GatewayState,
+    https::HostName,
+    proxy_body::ProxyBody,
+    state_dir::InviteError,
+};
+
+/// Maximum wait of a caller for the session with a new invite: a handshake on the slowest hops.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// An order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Delete the data of a site, or all data, at both ends.
+    Forget(Option<Site>),
+    /// Use the invite of the state directory.
+    UseInvite,
+    /// Remove the device's certificate authority.
+    RemoveAuthority,
+    /// Forget why a host, or any host, is bypassed.
+    ForgetBypasses(Option<HostName>),
+    /// An argument is invalid.
+    Invalid(String),
+}
+
+impl Order {
+    /// Returns the order of a request; `None` if it is none.
+    pub(super) fn of<B>(request: &Request<B>) -> Option<Self> {
+        if *request.method() != Method::POST {
+            return None;
+        }
+        let query = request.uri().query().unwrap_or_default();
+        match request.uri().path() {
+            FORGET => Some(argument(query, "site=").map_or_else(Self::Invalid, Self::Forget)),
+            HTTPS_FORGET => Some(argument(query, "host=").map_or_else(Self::Invalid, Self::ForgetBypasses)),
+            USE_INVITE => Some(Self::UseInvite),
+            REMOVE_AUTHORITY => Some(Self::RemoveAuthority),
+            _ => None,
+        }
+    }
+}
+
+fn argument<T: std::str::FromStr<Err: ToString>>(query: &str, name: &str) -> Result<Option<T>, String> {
+    let given = query.strip_prefix(name).filter(|given| !given.is_empty());
+    let parsed = given.map(str::parse).transpose();
+    parsed.map_err(|error: T::Err| error.to_string())
+}
+
+impl Control {
+    /// Carries an order out.
+    pub(super) async fn carry_out(&self, order: Order) -> Response<ProxyBody> {
+        match order {
+            Order::Invalid(error) => text(StatusCode::BAD_REQUEST, error),
+            Order::Forget(site) => {
+                let done = self.deletions.forget(None, site.as_ref()).await;
+                let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
+                text(StatusCode::OK, format!("{what}: {done}"))
+            }
+            Order::UseInvite => self.use_invite().await,
+            Order::RemoveAuthority => self.remove_authority().await,
+            Order::ForgetBypasses(host) => {
+                let forgotten = self
+                    .handles
+                    .acceleration
+                    .https
+                    .forget_bypasses(host.as_ref())
+                    .await;
+                text(StatusCode::OK, forgotten)
+            }
+        }
+    }
+
+    /// Moves the agent to the invite that `longhaul enroll` stored.
+    async fn use_invite(&self) -> Response<ProxyBody> {
+        if !self.is_enrolled_by_file {
+            let words = "this agent's invite is a setting (`invite`), which comes before the state directory: change or \
+                         remove the setting, then restart the agent";
+            return text(StatusCode::CONFLICT, words.to_owned());
+        }
+        let state_dir = self.state_dir.clone();
+        // File operations block.
+        let read = tokio::task::spawn_blocking(move || state_dir.invite()).await;
+        let invite = match read {
+            Ok(Ok(invite)) => invite,
+            Ok(Err(error)) => return refuse_invite(&error),
+            Err(_) => return text(StatusCode::INTERNAL_SERVER_ERROR, "the agent stops".to_owned()),
+        };
+        let gateway = &self.handles.upstream.gateway;
+        let Some(enrolment) = gateway.enrol(invite) else {
+            return text(
+                StatusCode::OK,
+                "the running agent uses this enrolment already".to_owned(),
+            );
+        };
+        let mut view = gateway.watch();
+        let settled = view.wait_for(|view| {
+            view.enrolment >= enrolment && (view.state == GatewayState::Open || view.is_refused())
+        });
+        let settled = timeout(SESSION_TIMEOUT, settled).await;
+        let now = match settled {
+            Ok(Ok(view)) if view.state == GatewayState::Open => {
+                ", and its session with the gateway is open".to_owned()
+            }
+            Ok(_) | Err(_) => gateway.view().trouble().map_or_else(
+                || "; it has no session with the gateway yet".to_owned(),
+                |trouble| format!("; it has no session with the gateway yet: {trouble}"),
+            ),
+        };
+        text(
+            StatusCode::OK,
+            format!("the running agent uses this enrolment now{now}"),
+        )
+    }
+
+    async fn remove_authority(&self) -> Response<ProxyBody> {
+        match self.handles.acceleration.https.remove_authority().await {
+            Ok(words) => text(StatusCode::OK, words.to_owned()),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+}
+
+fn refuse_invite(error: &InviteError) -> Response<ProxyBody> {
+    text(StatusCode::CONFLICT, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_posts_to_their_paths() {
+        let order = |method: &str, uri: &str| {
+            Order::of(&Request::builder().method(method).uri(uri).body(()).unwrap())
+        };
+        assert_eq!(order("POST", "/forget"), Some(Order::Forget(None)));
+        let site = Some("example.org".parse().unwrap());
+        assert_eq!(
+            order("POST", "/forget?site=www.example.org"),
+            Some(Order::Forget(site))
+        );
+        assert!(matches!(
+            order("POST", "/forget?site=a/b"),
+            Some(Order::Invalid(_))
+        ));
+        let host = Some("a.test".parse().unwrap());
+        assert_eq!(
+            order("POST", "/https/forget?host=A.test"),
+            Some(Order::ForgetBypasses(host))
+        );
+        assert!(matches!(
+            order("POST", "/https/forget?host=a%20b"),
+            Some(Order::Invalid(_))
+        ));
+        assert_eq!(order("POST", "/ca/remove"), Some(Order::RemoveAuthority));
+        assert_eq!(order("POST", "/invite/use"), Some(Order::UseInvite));
+        for (method, uri) in [("GET", "/forget"), ("POST", "/pictures?level=low"), ("POST", "/")] {
+            assert_eq!(order(method, uri), None, "{method} {uri}");
+        }
+    }
+}

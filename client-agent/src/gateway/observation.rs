@@ -1,0 +1,111 @@
+//! The observations of the hop that a [`Dialer`] makes, and their publication.
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use longhaul_driver::{LinkState, minted_hour};
+use longhaul_types::UnixTime;
+use tokio::time::{Instant, sleep_until};
+use tracing::warn;
+
+use super::{
+    dialer::Dialer,
+    gateway_session::GatewaySession,
+    reachability::{self, FIRST_LOOK, NEXT_LOOK},
+};
+use crate::trouble::{ClockDifference, Trouble};
+
+/// A look for the reason of the gateway's silence.
+pub(super) type Look = Pin<Box<dyn Future<Output = Option<Trouble>> + Send>>;
+
+impl Dialer {
+    /// Waits for the end of the handshake and looks for the reason if it takes long; `None` if nothing answers
+    /// within `patience`.
+    pub(super) async fn wait_for_answer(
+        &mut self,
+        session: &GatewaySession,
+        remote: SocketAddr,
+        patience: Duration,
+    ) -> Option<LinkState> {
+        let deadline = Instant::now() + patience;
+        let mut state = session.transport().state();
+        let mut look: Look = Box::pin(reachability::look(remote, FIRST_LOOK));
+        loop {
+            let silence = self.diagnosis.poll_timeout();
+            tokio::select! {
+                biased;
+                answer = state.wait_for(|state| *state != LinkState::Connecting) => {
+                    return answer.ok().map(|state| state.clone());
+                }
+                () = sleep_until(deadline) => return None,
+                found = &mut look => {
+                    look = Box::pin(reachability::look(remote, NEXT_LOOK));
+                    self.note_look(found);
+                }
+                () = until(silence) => self.note_silence(),
+            }
+        }
+    }
+
+    /// Compares this computer's clock with the gateway's, which the token of a new session shows.
+    pub(super) fn compare_clocks(&mut self, token: &[u8; 32]) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let difference =
+            minted_hour(token).and_then(|hour| ClockDifference::between(UnixTime::new(now), hour));
+        if let Some(trouble) = self.diagnosis.compared_clocks(Instant::now(), difference) {
+            warn!("{trouble}");
+        }
+        self.publish_trouble();
+    }
+
+    /// Notes the result of a look for the reason of a silence.
+    pub(super) fn note_look(&mut self, found: Option<Trouble>) {
+        match found {
+            Some(trouble) => self.note(trouble),
+            None => self.diagnosis.found_nothing(),
+        }
+    }
+
+    pub(super) fn note_silence(&mut self) {
+        if let Some(trouble) = self.diagnosis.handle_timeout(Instant::now()) {
+            warn!("the hop does not work: {trouble}");
+        }
+        self.publish_trouble();
+    }
+
+    /// Notes an observation; each kind is logged once until the gateway answers.
+    pub(super) fn note(&mut self, trouble: Trouble) {
+        if let Some(trouble) = self.diagnosis.found(Instant::now(), trouble) {
+            warn!("the hop does not work: {trouble}");
+        }
+        self.publish_trouble();
+    }
+
+    fn publish_trouble(&self) {
+        let trouble = self.diagnosis.current().cloned();
+        self.view.send_if_modified(|view| {
+            let is_new = view.trouble != trouble;
+            view.trouble = trouble;
+            is_new
+        });
+    }
+}
+
+/// Waits until `time`; never completes without one.
+pub(super) async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the result of a look; never completes without one.
+pub(super) async fn looked(look: &mut Option<Look>) -> Option<Trouble> {
+    match look {
+        Some(look) => look.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,511 @@
+//! The bypassed hosts: learned from hosts and from the programs of clients.
+//!
+//! A reason that lies in the host or that the user chose bypasses the host for all programs. A reason that lies
+//! in a program, such as a certificate that it does not accept, bypasses the host for that program only. One
+//! rejection is weak evidence, because the user may be about to import the authority: the first bypass is short,
+//! and repeated ones are longer.
+use std::{collections::BTreeMap, time::Duration};
+
+use longhaul_http::acceleration::is_listed;
+use longhaul_types::UnixTime;
+use serde::{Deserialize, Serialize};
+
+use super::program::ProgramId;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// Bypass times after the first, second, and each later rejection by a program.
+const REFUSED: [Duration; 3] = [
+    Duration::from_secs(5 * MINUTE),
+    Duration::from_secs(HOUR),
+    Duration::from_secs(DAY),
+];
+/// Bypass time for a program of which another instance has accepted the host's certificate recently, such as
+/// another profile of the same browser.
+const CONTRADICTED: Duration = Duration::from_secs(MINUTE);
+/// Time for which an acceptance counts as recent.
+const RECENT: Duration = Duration::from_secs(HOUR);
+/// Time for which the number of rejections is remembered after the end of a bypass.
+const MEMORY: Duration = Duration::from_secs(7 * DAY);
+/// Maximum number of bypasses; the one that ends first is removed.
+pub(super) const MAX_BYPASSES: usize = 512;
+/// Maximum number of programs and hosts whose acceptance is remembered; the oldest is removed.
+const MAX_ACCEPTED: usize = 1024;
+
+/// Reason why a host is bypassed although the settings would accelerate it (docs/https.md section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum BypassReason {
+    /// The host requests a client certificate.
+    RequestsClientCertificate,
+    /// A program did not accept the agent's certificate.
+    RefusedByClient,
+    /// A program closed the connection without an alert as soon as it had received the agent's certificate.
+    LeftByClient,
+    /// The user opened the host unaccelerated after its certificate had failed verification.
+    UsersChoice,
+    /// The program's bytes were not HTTP over TLS.
+    NotHttp,
+}
+
+impl BypassReason {
+    /// Explanation for users.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::RequestsClientCertificate => "it requests a client certificate",
+            Self::LeftByClient => {
+                "a program closes its connections when it receives this device's certificates"
+            }
+            Self::RefusedByClient => "a program does not accept this device's certificates",
+            Self::UsersChoice => "you chose to open it without acceleration",
+            Self::NotHttp => "its protocol is not HTTP",
+        }
+    }
+
+    /// True if the reason lies in a program, so that other programs are not affected.
+    pub(super) const fn is_of_program(self) -> bool {
+        match self {
+            Self::RefusedByClient | Self::LeftByClient | Self::NotHttp => true,
+            Self::RequestsClientCertificate | Self::UsersChoice => false,
+        }
+    }
+
+    /// True if the program does not accept the agent's certificates.
+    const fn is_rejection(self) -> bool {
+        matches!(self, Self::RefusedByClient | Self::LeftByClient)
+    }
+
+    /// Duration of the bypass after so many events, from 1.
+    fn time(self, count: u32) -> Duration {
+        match self {
+            // The reason lies in the host's configuration.
+            Self::RequestsClientCertificate => Duration::from_secs(7 * DAY),
+            Self::RefusedByClient => {
+                let at = usize::try_from(count.saturating_sub(1)).unwrap_or(usize::MAX);
+                REFUSED.get(at).copied().unwrap_or(REFUSED[REFUSED.len() - 1])
+            }
+            // Less certain than an alert.
+            Self::LeftByClient => REFUSED[usize::from(count > 1)],
+            // Until the end of a working day, like certificate exceptions in browsers.
+            Self::UsersChoice => Duration::from_secs(8 * HOUR),
+            Self::NotHttp => Duration::from_secs(HOUR),
+        }
+    }
+}
+
+/// A bypassed host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BypassedHost {
+    /// Host name.
+    pub host: String,
+    /// Reason of the bypass.
+    pub why: BypassReason,
+    /// End of the bypass.
+    pub until: UnixTime,
+    /// The program to which the bypass applies; `None`: all programs.
+    pub program: Option<ProgramId>,
+    /// Name of the program, if it says one.
+    pub program_name: Option<String>,
+    /// Number of events that led to the bypass.
+    pub count: u32,
+}
+
+/// A program and a host.
+pub(super) type ProgramAtHost = (String, ProgramId);
+
+/// All bypasses, and the acceptances that contradict them.
+#[derive(Debug, Default)]
+pub(super) struct Bypasses {
+    entries: BTreeMap<(String, Option<ProgramId>), Bypass>,
+    accepted: BTreeMap<ProgramAtHost, UnixTime>,
+}
+
+#[derive(Clone, Debug)]
+struct Bypass {
+    why: BypassReason,
+    until: UnixTime,
+    name: Option<String>,
+    count: u32,
+}
+
+impl Bypass {
+    /// End of the time for which the entry is kept.
+    fn kept_until(&self) -> UnixTime {
+        if self.why.is_rejection() {
+            self.until + MEMORY
+        } else {
+            self.until
+        }
+    }
+}
+
+impl Bypasses {
+    /// Bypasses a host for all programs.
+    pub(super) fn add_for_all(&mut self, host: &str, why: BypassReason, now: UnixTime) {
+        let bypass = Bypass {
+            why,
+            until: now + why.time(1),
+            name: None,
+            count: 1,
+        };
+        self.insert((host.to_owned(), None), bypass, now);
+    }
+
+    /// Bypasses a host for a program. Returns false if the host was bypassed for the same reason already.
+    pub(super) fn add(
+        &mut self,
+        (host, program): (&str, ProgramId),
+        name: Option<String>,
+        why: BypassReason,
+        now: UnixTime,
+    ) -> bool {
+        let key = (host.to_owned(), Some(program));
+        let earlier = self.entries.get(&key).filter(|entry| entry.kept_until() > now);
+        let count = earlier.map_or(0, |entry| entry.count);
+        // Several connections that a program opens together are one event.
+        let is_same = earlier.is_some_and(|entry| entry.until > now && entry.why == why);
+        let is_contradicted = why.is_rejection() && self.has_accepted(host, program, now);
+        let (count, time) = match (is_contradicted, is_same) {
+            (true, _) => (count.max(1), CONTRADICTED),
+            (false, true) => return false,
+            (false, false) => (count.saturating_add(1), why.time(count.saturating_add(1))),
+        };
+        let bypass = Bypass {
+            why,
+            until: now + time,
+            name,
+            count,
+        };
+        self.insert(key, bypass, now);
+        true
+    }
+
+    fn has_accepted(&self, host: &str, program: ProgramId, now: UnixTime) -> bool {
+        let accepted = self.accepted.get(&(host.to_owned(), program));
+        accepted.is_some_and(|at| now < *at + RECENT)
+    }
+
+    /// Records that a program has accepted the certificate of a host: it trusts the authority. Bypasses after a
+    /// single rejection by it at other hosts end; it may have rejected the certificate before the authority was
+    /// imported. Returns true if a bypass changed.
+    pub(super) fn accept(&mut self, host: &str, program: ProgramId, now: UnixTime) -> bool {
+        if self.accepted.len() >= MAX_ACCEPTED {
+            let oldest = self.accepted.iter().min_by_key(|(_, at)| **at);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.accepted.remove(&oldest);
+            }
+        }
+        self.accepted.insert((host.to_owned(), program), now);
+        let mut has_changed = false;
+        self.entries.retain(|(at, of), entry| {
+            let is_rejection = *of == Some(program) && entry.why.is_rejection();
+            if is_rejection && at != host && entry.count == 1 && entry.until > now {
+                // The count stays: a program that rejects only this host's certificate is bypassed from its
+                // second rejection on.
+                entry.until = now;
+                has_changed = true;
+            }
+            let is_disproved = is_rejection && at == host;
+            has_changed |= is_disproved;
+            !is_disproved
+        });
+        has_changed
+    }
+
+    /// Restores a bypass of an earlier run.
+    pub(super) fn restore(&mut self, bypassed: &BypassedHost, now: UnixTime) {
+        // Versions that bypassed hosts for all programs stored rejections without a program.
+        if bypassed.why.is_of_program() != bypassed.program.is_some() {
+            return;
+        }
+        // An entry written with a wrong clock must not bypass a host for years.
+        let until = bypassed.until.min(now + bypassed.why.time(bypassed.count));
+        let bypass = Bypass {
+            why: bypassed.why,
+            until,
+            name: bypassed.program_name.clone(),
+            count: bypassed.count,
+        };
+        if bypass.kept_until() > now {
+            self.insert((bypassed.host.clone(), bypassed.program), bypass, now);
+        }
+    }
+
+    fn insert(&mut self, key: (String, Option<ProgramId>), bypass: Bypass, now: UnixTime) {
+        if self.entries.len() >= MAX_BYPASSES && !self.entries.contains_key(&key) {
+            self.entries.retain(|_, entry| entry.kept_until() > now);
+            let first = self.entries.iter().min_by_key(|(_, entry)| entry.until);
+            let first = first.map(|(key, _)| key.clone());
+            if let (Some(first), true) = (first, self.entries.len() >= MAX_BYPASSES) {
+                self.entries.remove(&first);
+            }
+        }
+        self.entries.insert(key, bypass);
+    }
+
+    /// True if a host is bypassed for all programs.
+    pub(super) fn contains_for_all(&self, host: &str, now: UnixTime) -> bool {
+        self.is_active(&(host.to_owned(), None), now)
+    }
+
+    /// True if a host is bypassed for a program.
+    pub(super) fn contains(&self, host: &str, program: ProgramId, now: UnixTime) -> bool {
+        self.is_active(&(host.to_owned(), Some(program)), now)
+    }
+
+    fn is_active(&self, key: &(String, Option<ProgramId>), now: UnixTime) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.until > now)
+    }
+
+    /// True if it is unlikely that a browser's requests to the host reach the agent: the host is bypassed for all
+    /// programs, or programs reject its certificate and none has accepted it.
+    pub(super) fn is_unseen(&self, host: &str, now: UnixTime) -> bool {
+        if self.contains_for_all(host, now) {
+            return true;
+        }
+        let of_host = self.entries.range((host.to_owned(), None)..);
+        let mut of_host = of_host.take_while(|((of, _), _)| of == host);
+        let is_rejected = of_host.any(|(_, entry)| entry.until > now && entry.why.is_rejection());
+        let accepted = self.accepted.range((host.to_owned(), ProgramId::FIRST)..);
+        let mut accepted = accepted.take_while(|((of, _), _)| of == host);
+        is_rejected && !accepted.any(|(_, at)| now < *at + Duration::from_secs(DAY))
+    }
+
+    /// The hosts for which [`Self::is_unseen`] holds.
+    pub(super) fn unseen(&self, now: UnixTime) -> Vec<String> {
+        let mut hosts: Vec<String> = self.entries.keys().map(|(host, _)| host.clone()).collect();
+        hosts.dedup();
+        hosts.retain(|host| self.is_unseen(host, now));
+        hosts
+    }
+
+    /// The bypasses in effect.
+    pub(super) fn active(&self, now: UnixTime) -> Vec<BypassedHost> {
+        self.list(|entry| entry.until > now)
+    }
+
+    /// All bypasses to store: those in effect, and those whose number of events is remembered.
+    pub(super) fn kept(&self, now: UnixTime) -> Vec<BypassedHost> {
+        self.list(|entry| entry.kept_until() > now)
+    }
+
+    fn list(&self, is_listed: impl Fn(&Bypass) -> bool) -> Vec<BypassedHost> {
+        let listed = self.entries.iter().filter(|(_, entry)| is_listed(entry));
+        listed
+            .map(|((host, program), entry)| BypassedHost {
+                host: host.clone(),
+                why: entry.why,
+                until: entry.until,
+                program: *program,
+                program_name: entry.name.clone(),
+                count: entry.count,
+            })
+            .collect()
+    }
+
+    /// Forgets the bypasses of a host and its subdomains, or all; returns the number of those in effect.
+    pub(super) fn forget(&mut self, host: Option<&str>, now: UnixTime) -> usize {
+        let mut forgotten = 0;
+        let names = host.map(|host| vec![host.to_owned()]);
+        self.entries.retain(|(of, _), entry| {
+            let is_meant = names.as_ref().is_none_or(|names| is_listed(of, names));
+            forgotten += usize::from(is_meant && entry.until > now);
+            !is_meant
+        });
+        forgotten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::ClientId;
+
+    use super::*;
+    use crate::https::program::Program;
+
+    const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
+
+    fn program(name: &str) -> ProgramId {
+        Program::new(ClientId::OWNER, Some(name)).id(None)
+    }
+
+    fn refuse(bypasses: &mut Bypasses, (host, name): (&str, &str), now: UnixTime) {
+        bypasses.add(
+            (host, program(name)),
+            Some(name.to_owned()),
+            BypassReason::RefusedByClient,
+            now,
+        );
+    }
+
+    /// Duration of the bypass in seconds.
+    fn left(bypasses: &Bypasses, host: &str, name: &str, now: UnixTime) -> Option<u64> {
+        let active = bypasses.active(now);
+        let found = active
+            .iter()
+            .find(|bypassed| bypassed.host == host && bypassed.program == Some(program(name)))?;
+        Some((found.until.since_epoch() - now.since_epoch()).as_secs())
+    }
+
+    #[test]
+    fn a_program_that_rejects_the_certificate_affects_no_other_program() {
+        let mut bypasses = Bypasses::default();
+        refuse(&mut bypasses, ("a.test", "curl"), NOW);
+        assert!(bypasses.contains("a.test", program("curl"), NOW));
+        assert!(!bypasses.contains("a.test", program("browser"), NOW));
+        assert!(!bypasses.contains("b.test", program("curl"), NOW));
+        assert!(!bypasses.contains_for_all("a.test", NOW));
+        // The gateway plans for the host once another program accepts its certificate.
+        assert!(bypasses.is_unseen("a.test", NOW));
+        bypasses.accept("a.test", program("browser"), NOW);
+        assert!(!bypasses.is_unseen("a.test", NOW) && bypasses.unseen(NOW).is_empty());
+        assert!(bypasses.contains("a.test", program("curl"), NOW));
+    }
+
+    #[test]
+    fn repeated_rejections_bypass_for_longer() {
+        let mut bypasses = Bypasses::default();
+        let mut now = NOW;
+        for expected in [300, 3600, 86400, 86400] {
+            refuse(&mut bypasses, ("a.test", "app"), now);
+            // A second connection of the same page.
+            refuse(&mut bypasses, ("a.test", "app"), now + Duration::from_secs(1));
+            let seconds = left(&bypasses, "a.test", "app", now).unwrap();
+            assert_eq!(seconds, expected);
+            now = now + Duration::from_secs(seconds);
+            assert!(!bypasses.contains("a.test", program("app"), now));
+        }
+        // Much later, the count begins again.
+        now = now + MEMORY;
+        refuse(&mut bypasses, ("a.test", "app"), now);
+        assert_eq!(left(&bypasses, "a.test", "app", now), Some(300));
+    }
+
+    #[test]
+    fn a_program_that_accepts_a_certificate_ends_bypasses_after_single_rejections() {
+        let mut bypasses = Bypasses::default();
+        // A browser before its user has imported the authority.
+        for host in ["a.test", "b.test"] {
+            refuse(&mut bypasses, (host, "browser"), NOW);
+        }
+        refuse(&mut bypasses, ("pinned.test", "browser"), NOW);
+        let later = NOW + REFUSED[0];
+        refuse(&mut bypasses, ("pinned.test", "browser"), later);
+        refuse(&mut bypasses, ("b.test", "curl"), NOW);
+        assert!(bypasses.accept("c.test", program("browser"), NOW));
+        for host in ["a.test", "b.test"] {
+            assert!(!bypasses.contains(host, program("browser"), NOW), "{host}");
+        }
+        assert!(
+            bypasses.contains("b.test", program("curl"), NOW),
+            "another program"
+        );
+        assert!(
+            bypasses.contains("pinned.test", program("browser"), later),
+            "rejected twice"
+        );
+        assert!(!bypasses.accept("c.test", program("browser"), NOW));
+        // It rejects the certificate of one host only.
+        refuse(&mut bypasses, ("a.test", "browser"), NOW);
+        assert_eq!(left(&bypasses, "a.test", "browser", NOW), Some(3600));
+        assert!(!bypasses.accept("c.test", program("browser"), NOW));
+        assert!(bypasses.accept("a.test", program("browser"), NOW));
+        assert_eq!(left(&bypasses, "a.test", "browser", NOW), None);
+    }
+
+    #[test]
+    fn a_program_that_also_accepts_the_certificate_is_bypassed_only_briefly() {
+        let mut bypasses = Bypasses::default();
+        bypasses.accept("a.test", program("browser"), NOW);
+        for _profile_without_authority in 0..5 {
+            refuse(&mut bypasses, ("a.test", "browser"), NOW);
+            assert_eq!(left(&bypasses, "a.test", "browser", NOW), Some(60));
+        }
+        let later = NOW + RECENT;
+        refuse(&mut bypasses, ("a.test", "browser"), later);
+        assert_eq!(left(&bypasses, "a.test", "browser", later), Some(3600));
+    }
+
+    #[test]
+    fn bypasses_are_bounded_and_those_with_the_longest_time_stay() {
+        let mut bypasses = Bypasses::default();
+        bypasses.add_for_all("asks.test", BypassReason::RequestsClientCertificate, NOW);
+        for number in 0..2000 {
+            bypasses.add(
+                (&format!("{number}.test"), program("x")),
+                None,
+                BypassReason::NotHttp,
+                NOW,
+            );
+            bypasses.accept(&format!("{number}.test"), program("y"), NOW);
+        }
+        assert_eq!(bypasses.active(NOW).len(), MAX_BYPASSES);
+        assert_eq!(bypasses.accepted.len(), MAX_ACCEPTED);
+        assert!(bypasses.contains_for_all("asks.test", NOW));
+        assert!(bypasses.contains("1999.test", program("x"), NOW));
+    }
+
+    #[test]
+    fn restored_bypasses_last_at_most_the_maximum_time() {
+        let mut bypasses = Bypasses::default();
+        let of = |host: &str, until| BypassedHost {
+            host: host.to_owned(),
+            why: BypassReason::NotHttp,
+            until,
+            program: Some(program("x")),
+            program_name: None,
+            count: 1,
+        };
+        bypasses.restore(&of("over.test", NOW), NOW);
+        bypasses.restore(&of("soon.test", NOW + Duration::from_secs(9)), NOW);
+        bypasses.restore(&of("years.test", NOW + Duration::from_secs(1 << 40)), NOW);
+        let of_all_programs = BypassedHost {
+            program: None,
+            ..of("old.test", NOW + Duration::from_secs(9))
+        };
+        bypasses.restore(&of_all_programs, NOW);
+        let names: Vec<_> = bypasses
+            .kept(NOW)
+            .into_iter()
+            .map(|bypassed| bypassed.host)
+            .collect();
+        assert_eq!(names, ["soon.test", "years.test"]);
+        assert!(!bypasses.contains("soon.test", program("x"), NOW + Duration::from_secs(9)));
+        assert!(!bypasses.contains("years.test", program("x"), NOW + Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn counts_of_ended_bypasses_survive_a_restart() {
+        let mut bypasses = Bypasses::default();
+        refuse(&mut bypasses, ("a.test", "app"), NOW);
+        let later = NOW + REFUSED[0];
+        assert_eq!(bypasses.active(later), []);
+        let mut restored = Bypasses::default();
+        bypasses
+            .kept(later)
+            .iter()
+            .for_each(|kept| restored.restore(kept, later));
+        refuse(&mut restored, ("a.test", "app"), later);
+        assert_eq!(left(&restored, "a.test", "app", later), Some(3600));
+    }
+
+    #[test]
+    fn a_host_is_forgotten_with_its_subdomains() {
+        let mut bypasses = Bypasses::default();
+        bypasses.add_for_all("a.test", BypassReason::UsersChoice, NOW);
+        refuse(&mut bypasses, ("www.a.test", "curl"), NOW);
+        refuse(&mut bypasses, ("b.test", "curl"), NOW);
+        assert_eq!(bypasses.forget(Some("a.test"), NOW), 2);
+        assert_eq!(bypasses.active(NOW).len(), 1);
+        assert_eq!(bypasses.forget(None, NOW), 1);
+        refuse(&mut bypasses, ("b.test", "curl"), NOW);
+        assert_eq!(
+            left(&bypasses, "b.test", "curl", NOW),
+            Some(300),
+            "the count, too"
+        );
+    }
+}

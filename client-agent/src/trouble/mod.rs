@@ -1,0 +1,190 @@
+//! What is wrong with the hop between this computer and the gateway, as one typed reason for log, status,
+//! error pages and tools.
+//!
+//! The conclusions are pure ([`Diagnosis`]): events and the time are arguments. `gateway/` makes the
+//! observations.
+mod clock;
+mod diagnosis;
+mod name_lookup;
+
+use std::fmt;
+
+use longhaul_driver::{CloseReason, Refusal};
+
+pub use clock::{ClockDifference, ClockDirection};
+pub use diagnosis::{Diagnosis, KnownTrouble, SILENCE};
+
+/// What is wrong with the hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// The clocks of this computer and of the gateway differ. The session works.
+    ClockOff(ClockDifference),
+    /// The gateway has as many sessions as its operator permits.
+    GatewayFull,
+    /// No agent used the invite before it expired.
+    InviteExpired,
+    /// This computer cannot open a socket; contains the system's error.
+    LocalError(String),
+    /// The name servers give no usable answer for the gateway's name; contains the system's error.
+    NameLookupFailed(String),
+    /// The gateway's name does not exist; contains the name.
+    NameNotFound(String),
+    /// The gateway does not know this device.
+    NotEnrolled,
+    /// This computer has no route to the gateway; contains the system's error.
+    Offline(String),
+    /// The gateway's computer reports that no program listens on the gateway's port.
+    PortClosed,
+    /// The gateway's operator has revoked this device.
+    Revoked,
+    /// The session ended and another one is being opened.
+    SessionEnded(CloseReason),
+    /// Nothing answers. A gateway that is down, a network that blocks UDP and an invite with another gateway's
+    /// key look the same, because a gateway does not answer whoever does not know its key.
+    Silent,
+    /// Another program or computer opened a session with this device's key.
+    TakenOver,
+    /// Agent and gateway have no common version; contains the versions.
+    VersionMismatch(String),
+}
+
+impl Trouble {
+    /// The kind, for tools. Kinds are only added, never removed.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::ClockOff(_) => "clock_off",
+            Self::GatewayFull => "gateway_full",
+            Self::InviteExpired => "invite_expired",
+            Self::LocalError(_) => "local_error",
+            Self::NameLookupFailed(_) => "name_lookup_failed",
+            Self::NameNotFound(_) => "name_not_found",
+            Self::NotEnrolled => "not_enrolled",
+            Self::Offline(_) => "offline",
+            Self::PortClosed => "port_closed",
+            Self::Revoked => "revoked",
+            Self::SessionEnded(_) => "session_ended",
+            Self::Silent => "silent",
+            Self::TakenOver => "taken_over",
+            Self::VersionMismatch(_) => "version_mismatch",
+        }
+    }
+
+    /// True if another attempt soon is useless: only a person can change the gateway's answer.
+    pub const fn is_refusal(&self) -> bool {
+        match self {
+            Self::GatewayFull
+            | Self::InviteExpired
+            | Self::NotEnrolled
+            | Self::Revoked
+            | Self::TakenOver
+            | Self::VersionMismatch(_) => true,
+            Self::ClockOff(_)
+            | Self::LocalError(_)
+            | Self::NameLookupFailed(_)
+            | Self::NameNotFound(_)
+            | Self::Offline(_)
+            | Self::PortClosed
+            | Self::SessionEnded(_)
+            | Self::Silent => false,
+        }
+    }
+
+    /// True if the gateway does not accept the key of this device.
+    pub(crate) const fn is_refused_key(&self) -> bool {
+        matches!(self, Self::NotEnrolled | Self::Revoked | Self::InviteExpired)
+    }
+
+    /// The trouble that the end of a session or of an attempt shows.
+    pub fn of_close(reason: CloseReason) -> Self {
+        /// docs/protocol/transport.md section 7.4.
+        const DEVICE_REVOKED: u64 = 4;
+        /// A newer session of the device replaces this one. An agent ends its own session before it opens
+        /// another one.
+        const REPLACED: u64 = 6;
+        match reason {
+            CloseReason::Refused(Refusal::UnknownDevice) => Self::NotEnrolled,
+            CloseReason::Refused(Refusal::Revoked)
+            | CloseReason::PeerClosed {
+                error: DEVICE_REVOKED,
+                ..
+            } => Self::Revoked,
+            CloseReason::Refused(Refusal::TooManySessions) => Self::GatewayFull,
+            CloseReason::Refused(Refusal::Expired) => Self::InviteExpired,
+            CloseReason::VersionMismatch(_) => Self::VersionMismatch(reason.to_string()),
+            CloseReason::TimedOut => Self::Silent,
+            CloseReason::Replaced | CloseReason::PeerClosed { error: REPLACED, .. } => Self::TakenOver,
+            CloseReason::Reset
+            | CloseReason::PeerClosed { .. }
+            | CloseReason::Local { .. }
+            | CloseReason::PeerViolation { .. } => Self::SessionEnded(reason),
+        }
+    }
+
+    /// The trouble that a failed lookup of the gateway's name shows. `has_route`: this computer has a route to
+    /// other networks.
+    pub fn of_name_lookup(name: &str, error: &str, has_route: bool) -> Self {
+        name_lookup::conclude(name, error, has_route)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClockOff(difference) => write!(
+                f,
+                "this computer's clock is {difference} the gateway's; certificates and early data need the right time: \
+                 set the clock"
+            ),
+            Self::GatewayFull => f.write_str(
+                "refused by the gateway: it has as many sessions as its operator permits; try again later",
+            ),
+            Self::InviteExpired => f.write_str(
+                "refused by the gateway: the invite expired before it was used; ask its operator for a new invite",
+            ),
+            Self::LocalError(detail) => {
+                write!(f, "this computer cannot send to the gateway: {detail}")
+            }
+            Self::NameLookupFailed(detail) => write!(
+                f,
+                "the gateway's name cannot be looked up: this computer's network is connected, but its name servers \
+                 give no usable answer ({detail})"
+            ),
+            Self::NameNotFound(name) => write!(
+                f,
+                "the gateway's name {name} does not exist: the invite names a host that no longer exists, or the name \
+                 servers of this network do not know it"
+            ),
+            Self::NotEnrolled => f.write_str(
+                "refused by the gateway: it does not know this device; ask its operator for a new invite",
+            ),
+            Self::Offline(detail) => write!(
+                f,
+                "this computer is offline: it has no route to the gateway ({detail})"
+            ),
+            Self::PortClosed => f.write_str(
+                "the gateway's computer answers that its port is closed: the gateway program does not run there, or it \
+                 listens on another port",
+            ),
+            Self::Revoked => f.write_str(
+                "refused by the gateway: its operator revoked this device; ask the operator for a new invite",
+            ),
+            Self::SessionEnded(reason) => write!(f, "the session ended: {reason}"),
+            Self::Silent => f.write_str(
+                "no answer: the gateway is down, UDP is blocked on the way, or the invite's key is not this gateway's",
+            ),
+            Self::TakenOver => f.write_str(
+                "another agent uses this device's key and has taken over the session: the same invite is in use on another \
+                 machine, or twice on this one; ask the gateway's operator for an invite for each machine, then run \
+                 `longhaul enroll LINE` on one of them",
+            ),
+            Self::VersionMismatch(detail) => write!(
+                f,
+                "agent and gateway speak no common version: update the older one of the two ({detail})"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The check of the hop: which trouble, and the command that mends it. Pure.
+use super::{
+    checks::{Finding, Verdict},
+    facts::{Facts, Hop},
+};
+use crate::agent_state::Enrolment;
+
+/// Sets the clock by the network.
+pub(super) const SET_CLOCK: &str = "sudo timedatectl set-ntp true";
+
+pub(super) fn judge(facts: &Facts) -> Verdict {
+    match &facts.hop {
+        Hop::Works => Verdict::Healthy,
+        Hop::Unknown(why) => Verdict::Skipped(why.clone()),
+        Hop::Trouble { kind, detail } => vec![finding(facts, kind, detail)].into(),
+    }
+}
+
+fn finding(facts: &Facts, kind: &str, detail: &str) -> Finding {
+    let flag = &facts.state_flag;
+    let (host, port) = gateway(facts);
+    let here = |mend: String| Finding::here(kind, detail.to_owned(), mend);
+    let at_gateway = |mend: String| Finding::at_gateway(kind, detail.to_owned(), mend);
+    match kind {
+        "offline" => here("nmcli networking on".to_owned()),
+        "name_lookup_failed" => here("nmcli networking off && nmcli networking on".to_owned()),
+        "name_not_found" | "not_enrolled" | "revoked" | "invite_expired" => {
+            here(format!("longhaul enroll{flag} --replace LINE"))
+        }
+        "port_closed" => at_gateway("sudo systemctl start longhaul-gateway".to_owned()),
+        // The first thing that tells the three causes apart: whether the datagrams arrive.
+        "silent" => at_gateway(format!("sudo tcpdump -ni any udp port {port}")),
+        "gateway_full" => at_gateway("LONGHAUL_LIMITS_SESSIONS=2000 longhaul-gateway run".to_owned()),
+        "taken_over" => at_gateway(format!(
+            "longhaul-gateway invite --name NAME --address {host}:{port}"
+        )),
+        "clock_off" => here(SET_CLOCK.to_owned()),
+        "version_mismatch" => here("longhaul --version; longhaul-gateway --version".to_owned()),
+        // A trouble of a newer agent, or one that a new session may end.
+        _ => here(facts.restart_command.clone()),
+    }
+}
+
+/// Host and port of the gateway.
+fn gateway(facts: &Facts) -> (&str, &str) {
+    match &facts.state.enrolment {
+        Enrolment::Present { gateway, .. } => gateway.rsplit_once(':').unwrap_or((gateway, "4433")),
+        Enrolment::Absent | Enrolment::Damaged(_) => ("HOST", "4433"),
+    }
+}

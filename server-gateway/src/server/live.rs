@@ -1,0 +1,69 @@
+//! Control of a running server: changed settings, and proof that it runs.
+use std::sync::Arc;
+
+use longhaul_driver::Admission;
+use longhaul_origin::OriginConfigError;
+use longhaul_service::LivenessProbe;
+
+use super::{ServerError, max_streams, origin_config};
+use crate::{
+    config::Config,
+    gateway::{Gateway, Rules},
+};
+
+/// A handle for a running server.
+#[derive(Clone)]
+pub struct ServerControl {
+    gateway: Arc<Gateway>,
+    admission: Admission,
+    main_loop: LivenessProbe,
+}
+
+/// A new configuration cannot be applied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// A file that the configuration names cannot be read.
+    #[error(transparent)]
+    File(#[from] ServerError),
+    /// The origin client does not accept the settings.
+    #[error(transparent)]
+    Origin(#[from] OriginConfigError),
+}
+
+impl ServerControl {
+    pub(super) const fn new(gateway: Arc<Gateway>, admission: Admission, main_loop: LivenessProbe) -> Self {
+        Self {
+            gateway,
+            admission,
+            main_loop,
+        }
+    }
+
+    /// Applies the settings that may change while the gateway runs to new requests, tunnels and sessions.
+    /// Those in progress keep the settings with which they began.
+    ///
+    /// # Errors
+    /// See [`ReloadError`]; then nothing changes.
+    pub async fn reload(&self, config: &Config) -> Result<(), ReloadError> {
+        // The only step that can fail is the first one.
+        self.gateway.origin.reconfigure(origin_config(config)?)?;
+        self.gateway.set_rules(Rules::of(config));
+        let (sessions, streams) = (config.limits.sessions, max_streams(config));
+        self.admission.set_limits(sessions, streams).await;
+        Ok(())
+    }
+
+    /// Completes when the tasks on which every session depends have answered: the main loop, which accepts
+    /// sessions and applies revocations, and the task that owns the UDP socket and runs all sessions.
+    pub async fn answered(&self) {
+        self.main_loop.answered().await;
+        self.admission.probe_liveness().await;
+    }
+
+    /// Completes when the main loop has ended, which it does without a request only if the task of the UDP
+    /// socket has ended.
+    pub async fn ended(&self) {
+        self.main_loop.ended().await;
+    }
+}

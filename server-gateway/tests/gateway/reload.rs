@@ -1,0 +1,199 @@
+//! Settings that change while the gateway runs.
+use std::{sync::Arc, time::Duration};
+
+use http::Response;
+use longhaul_driver::{CloseReason, EarlyData, End, LinkState, Refusal};
+use longhaul_gateway::config::settings;
+use longhaul_session::{FailureReason, Message, Method, TunnelOpen, TunnelSecurity};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::timeout,
+};
+
+use crate::{
+    agent::{Agent, dial_gateway, fetch_of, options, wire},
+    gateway::Gateway,
+    origin::{full, serve, serve_tcp},
+};
+
+#[tokio::test]
+async fn the_limit_of_sessions_applies_to_the_next_session() {
+    let gateway = Gateway::start().await;
+    let mut first = Agent::connect(&gateway).await;
+    gateway
+        .reload(|flags| flags.set(&settings::LIMITS_SESSIONS, "1"))
+        .await;
+    let second = gateway.admit("second");
+    // Until the gateway notices the new device, it refuses the device as unknown.
+    loop {
+        let (session, _streams) = dial_gateway(&gateway, &second, None, Vec::new());
+        let mut state = session.state();
+        let settled = state
+            .wait_for(|state| !matches!(state, LinkState::Connecting))
+            .await
+            .unwrap()
+            .clone();
+        match settled {
+            LinkState::Closed(CloseReason::Refused(Refusal::UnknownDevice)) => {}
+            LinkState::Closed(CloseReason::Refused(Refusal::TooManySessions)) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    gateway
+        .reload(|flags| flags.set(&settings::LIMITS_SESSIONS, "2"))
+        .await;
+    let _second = Agent::connect_as(&gateway, &second).await;
+    // The session that was open all the time still works.
+    let port = serve(|_| async { Response::new(full("hello")) }).await;
+    assert_eq!(
+        first.get(&format!("http://a.test:{port}/"), &[]).await.body,
+        b"hello"
+    );
+}
+
+#[tokio::test]
+async fn the_guard_and_the_table_of_names_apply_to_the_next_request() {
+    let gateway = Gateway::start().await;
+    let mut agent = Agent::connect(&gateway).await;
+    let port = serve(|_| async { Response::new(full("hello")) }).await;
+    let literal = format!("http://127.0.0.1:{port}/");
+    assert_eq!(agent.get_failure(&literal).await, FailureReason::AddressRefused);
+    gateway
+        .reload(|flags| flags.set(&settings::GUARD_ALLOW, "127.0.0.0/8"))
+        .await;
+    assert_eq!(agent.get(&literal, &[]).await.body, b"hello");
+    gateway.reload(|_| {}).await;
+    assert_eq!(
+        agent.get_failure(&format!("{literal}again")).await,
+        FailureReason::AddressRefused,
+        "although a connection is pooled"
+    );
+    let name = format!("http://shop.example:{port}/");
+    gateway
+        .reload(|flags| flags.set(&settings::FETCH_RESOLVE, "shop.example=127.0.0.1"))
+        .await;
+    assert_eq!(agent.get(&name, &[]).await.body, b"hello");
+}
+
+async fn open_tunnel(agent: &mut Agent, port: u16) -> Message {
+    let open = Message::TunnelOpen(TunnelOpen {
+        id: agent.id(),
+        host: "host.test".to_owned(),
+        port,
+        security: TunnelSecurity::Untouched,
+    });
+    let first = wire(open).into();
+    let stream = agent
+        .session
+        .open(options(EarlyData::Forbidden), first, End::Open)
+        .await;
+    let answer = agent.answer().await;
+    drop(stream);
+    answer.message
+}
+
+#[tokio::test]
+async fn the_ports_of_tunnels_apply_to_the_next_tunnel() {
+    let gateway = Gateway::start().await;
+    let mut agent = Agent::connect(&gateway).await;
+    let port = serve_tcp(|connection| async move { drop(connection) }).await;
+    assert!(matches!(
+        open_tunnel(&mut agent, port).await,
+        Message::TunnelAccept(_)
+    ));
+    gateway
+        .reload(|flags| flags.set(&settings::TUNNEL_PORTS, "1"))
+        .await;
+    match open_tunnel(&mut agent, port).await {
+        Message::TunnelFailed(failed) => assert_eq!(failed.reason, FailureReason::TargetRefused),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_limit_of_a_device_applies_to_requests_that_wait() {
+    let gateway = Gateway::start_in(tempfile::tempdir().unwrap(), |flags| {
+        flags.set(&settings::LIMITS_STREAMS_PER_DEVICE, "1");
+    })
+    .await;
+    let mut agent = Agent::connect(&gateway).await;
+    let (arrived, release) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (arrives, released) = (Arc::clone(&arrived), Arc::clone(&release));
+    let port = serve(move |_| {
+        let (arrives, released) = (Arc::clone(&arrives), Arc::clone(&released));
+        async move {
+            arrives.add_permits(1);
+            released.acquire().await.unwrap().forget();
+            Response::new(full("done"))
+        }
+    })
+    .await;
+    for name in ["one", "two"] {
+        let url = format!("http://a.test:{port}/{name}");
+        let fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
+        agent.send(Message::Fetch(fetch)).await;
+    }
+    arrived.acquire().await.unwrap().forget();
+    // The second request waits for the first one, until the limit is raised.
+    assert!(arrived.try_acquire().is_err());
+    gateway
+        .reload(|flags| flags.set(&settings::LIMITS_STREAMS_PER_DEVICE, "2"))
+        .await;
+    arrived.acquire().await.unwrap().forget();
+    release.add_permits(2);
+    for _ in 0..2 {
+        let answer = agent.answer().await;
+        assert_eq!(answer.response(&agent.session).await.body, b"done");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_file_changes_nothing() {
+    let gateway = Gateway::start().await;
+    let mut agent = Agent::connect(&gateway).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, "no certificate").unwrap();
+    let state = gateway.folder().join("state");
+    let flags = longhaul_gateway::cli::SettingArgs::default()
+        .with(&settings::STATE_DIR, state.to_str().unwrap())
+        .with(&settings::TUNNEL_PORTS, "1")
+        .with(&settings::FETCH_EXTRA_CA, ca.to_str().unwrap());
+    let environment = longhaul_gateway::config::Environment::new();
+    let (config, _) = longhaul_gateway::config::resolve(&flags, &environment).unwrap();
+    let error = gateway.control.reload(&config).await.unwrap_err();
+    assert!(error.to_string().contains("extra-ca"), "{error}");
+    let port = serve_tcp(|connection| async move { drop(connection) }).await;
+    assert!(matches!(
+        open_tunnel(&mut agent, port).await,
+        Message::TunnelAccept(_)
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_main_loop_that_hangs_does_not_answer_the_watchdog() {
+    let home = tempfile::tempdir().unwrap();
+    let flags = longhaul_gateway::cli::SettingArgs::default()
+        .with(&settings::LISTEN, "127.0.0.1:0")
+        .with(&settings::STATE_DIR, home.path().to_str().unwrap());
+    let environment = longhaul_gateway::config::Environment::new();
+    let (config, _) = longhaul_gateway::config::resolve(&flags, &environment).unwrap();
+    let server = longhaul_gateway::Server::bind(&config).await.unwrap();
+    let control = server.control();
+    let (hang, hangs) = oneshot::channel::<()>();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let running = tokio::spawn(server.run(async move {
+        let _told = hangs.await;
+        // Blocks the task of the main loop, as an endless loop does.
+        let _released = held.recv();
+    }));
+    control.answered().await;
+    hang.send(()).unwrap();
+    // The main loop hangs as soon as it takes the message; until then it may answer.
+    while timeout(Duration::from_millis(200), control.answered())
+        .await
+        .is_ok()
+    {}
+    drop(release);
+    running.await.unwrap();
+}
