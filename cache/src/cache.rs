@@ -1,5 +1,5 @@
 //! The cache handle.
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::{Bytes, BytesMut};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
@@ -216,11 +216,7 @@ impl Cache {
     /// unknown).
     pub fn evictions(&self) -> mpsc::Receiver<Vec<ContentHash>> {
         self.shared.evictions_taken.store(true, Ordering::Release);
-        let mut evictions = self
-            .shared
-            .evictions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut evictions = self.shared.evictions.lock();
         // The thread changes the state id if it dropped hashes before this call.
         let _ = self.queues.writes.try_send(Write::Tidy);
         evictions.take().unwrap_or_else(|| mpsc::channel(1).1)

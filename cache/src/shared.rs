@@ -1,8 +1,7 @@
 //! State shared by handles and thread.
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64},
-};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use parking_lot::Mutex;
 
 use longhaul_types::ContentHash;
 use tokio::sync::{mpsc, watch};

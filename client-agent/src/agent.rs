@@ -1,8 +1,10 @@
 //! The running agent with all its components.
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 
@@ -212,10 +214,7 @@ impl Agent {
         upstream.rules.store(Arc::new(rules));
         acceleration.push.store(Arc::new(push_policy(config.push)));
         self.control.access.set(config.access);
-        let mut configured = self
-            .configured_images
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut configured = self.configured_images.lock();
         // A level that the user chose on the status page stays, unless the settings name another one.
         if std::mem::replace(&mut *configured, config.images) != config.images {
             acceleration.images.set_level(config.images);

@@ -3,10 +3,9 @@
 //!
 //! The agent deletes its own data at once. It sends `Forget` in the session; until the gateway confirms it,
 //! the deletion is kept in the state directory.
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_http::site::registrable_domain;
 use longhaul_session::{self as messages, ForgetId, Message};
@@ -136,7 +135,7 @@ impl DeletionQueue {
 
 impl Inner {
     fn pending(&self) -> MutexGuard<'_, Vec<PendingDeletion>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 
     fn add(&self, client: Option<ClientId>, site: Option<&Site>) -> u64 {

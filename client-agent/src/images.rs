@@ -2,11 +2,9 @@
 //!
 //! A reload that bypasses caches (Ctrl+Shift+R in most browsers) shows the original images of a page at every
 //! level: the gateway detects the kind of reload.
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -81,7 +79,7 @@ impl ImageSettings {
 
     fn is_loop(&self, url: &str, now: Instant) -> bool {
         let url = ContentHash::of(url.as_bytes());
-        let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hidden = self.hidden.lock();
         hidden.retain(|(_, at)| now.duration_since(*at) < LOOP_TIME);
         let before = hidden.iter().filter(|(other, _)| *other == url).count();
         if hidden.len() >= REMEMBERED {

@@ -1,8 +1,7 @@
 //! The command `run`: the agent as a service, until a stop signal.
-use std::{
-    io::{self, Write},
-    sync::{Mutex, PoisonError},
-};
+use std::io::{self, Write};
+
+use parking_lot::Mutex;
 
 use longhaul_service::{Ended, Logs, LogsError, Reloaded, Reloads, Service, ServiceManager, Signals, serve};
 use longhaul_settings::{Configured as _, Mistakes, Report};
@@ -91,7 +90,7 @@ impl Running {
         }
         self.logs.set_filter(&log);
         let further: &[&str] = if has_other_invite { &["invite"] } else { &[] };
-        let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reloads = self.reloads.lock();
         reloads.applied(report, further)
     }
 }

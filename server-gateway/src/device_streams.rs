@@ -1,5 +1,7 @@
 //! Stream slots of a device, whose number may change while streams run.
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -60,7 +62,7 @@ impl DeviceStreams {
 
     fn size(&self) -> MutexGuard<'_, Size> {
         // No code can panic while the guarded data is inconsistent.
-        self.size.lock().unwrap_or_else(PoisonError::into_inner)
+        self.size.lock()
     }
 }
 

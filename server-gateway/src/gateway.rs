@@ -1,10 +1,7 @@
 //! State shared by all sessions.
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 use longhaul_codec::EffortPolicy;
@@ -110,6 +107,6 @@ impl Gateway {
 
     fn devices(&self) -> MutexGuard<'_, BTreeMap<PublicKey, Arc<DeviceStreams>>> {
         // No code can panic while the guarded data is inconsistent.
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+        self.devices.lock()
     }
 }

@@ -1,8 +1,7 @@
 //! Reports to the agent of what origins sent for it (docs/protocol/session.md section 12).
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use http::HeaderMap;
 use longhaul_codec::dictionary;
@@ -142,7 +141,7 @@ impl OriginReports {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // No code can panic while the guarded data is inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -3,10 +3,12 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
 };
+
+use parking_lot::Mutex;
 
 use anyhow::{Context, Result};
 use http::{Method, Request, Response, StatusCode};
@@ -245,7 +247,7 @@ impl UploadStore {
                     .expect("valid");
             };
             if let Ok(data) = frame.into_data() {
-                let mut bytes = self.bytes.lock().expect("the lock is not poisoned");
+                let mut bytes = self.bytes.lock();
                 bytes.extend_from_slice(&data);
                 self.length.send_replace(bytes.len());
             }
@@ -302,7 +304,7 @@ async fn a_large_upload_is_streamed_and_arrives_exactly() -> Result<()> {
             "{framing}"
         );
         assert!(
-            *store.bytes.lock().expect("the lock is not poisoned") == body,
+            *store.bytes.lock() == body,
             "{framing}: the bytes differ from those sent"
         );
     }
@@ -324,10 +326,7 @@ async fn the_agent_answers_expect_100_continue() -> Result<()> {
     client.send("expected!").await?;
     let response = client.response().await?;
     assert_eq!((response.status, response.text().as_str()), (200, "9"));
-    assert_eq!(
-        *store.bytes.lock().expect("the lock is not poisoned"),
-        b"expected!"
-    );
+    assert_eq!(*store.bytes.lock(), b"expected!");
     assert!(
         origin.seen()[0].headers.get("expect").is_none(),
         "the agent does not forward `Expect`"

@@ -1,12 +1,11 @@
 //! Parallel runs of a condition with many seeds; a failure prints its seed and the command that repeats it.
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     thread,
 };
+
+use parking_lot::Mutex;
 
 /// Number of seeds of a condition without `LONGHAUL_SIM_SEEDS`.
 const DEFAULT_SEEDS: u64 = 50;
@@ -59,10 +58,7 @@ fn run_all<R: Send>(condition: &str, seeds: u64, run: impl Fn(u64) -> R + Sync) 
             if result.is_err() {
                 next.store(seeds, Ordering::Relaxed);
             }
-            results
-                .lock()
-                .expect("the lock is not poisoned")
-                .push((seed, result));
+            results.lock().push((seed, result));
         }
     };
     thread::scope(|scope| {
@@ -70,7 +66,7 @@ fn run_all<R: Send>(condition: &str, seeds: u64, run: impl Fn(u64) -> R + Sync) 
             scope.spawn(work);
         }
     });
-    let mut results = results.into_inner().expect("the lock is not poisoned");
+    let mut results = results.into_inner();
     results.sort_by_key(|(seed, _)| *seed);
     results
         .into_iter()

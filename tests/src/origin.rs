@@ -1,9 +1,7 @@
 //! A local origin that sends the responses of a test and records the requests.
-use std::{
-    convert::Infallible,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+
+use parking_lot::Mutex;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -81,7 +79,7 @@ impl Origin {
 
     /// All requests so far.
     pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 }
 

@@ -4,9 +4,11 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::{
@@ -82,7 +84,7 @@ impl Log {
                 .await
                 .is_ok_and(|read| read > 0)
             {
-                let mut text = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut text = kept.lock();
                 if text.len() < MAX_LOG {
                     text.push_str(&String::from_utf8_lossy(&line));
                 }
@@ -96,7 +98,7 @@ impl Log {
 
     /// All of it.
     pub fn text(&self) -> String {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.text.lock().clone()
     }
 
     /// Waits until it contains a text, and returns all of it.

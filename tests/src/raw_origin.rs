@@ -1,9 +1,8 @@
 //! An origin that answers with exactly these bytes: it closes behind each answer, as broken servers do, or keeps its
 //! connections and tells them apart.
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{net::SocketAddr, sync::Arc};
+
+use parking_lot::Mutex;
 
 use anyhow::{Context, Result};
 use tokio::{
@@ -93,7 +92,7 @@ impl RawOrigin {
 
     /// The heads of all requests so far, as they came.
     pub fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.heads.lock().clone()
     }
 }
 
@@ -112,7 +111,7 @@ async fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answer: &(impl F
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    log.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+    log.lock().push(head);
     // A client that goes away is its own business.
     let _gone = stream.write_all(&answer(&path)).await;
     let _gone = stream.shutdown().await;
@@ -139,7 +138,7 @@ async fn serve_kept(
             connection,
             head: &head,
         });
-        log.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+        log.lock().push(head);
         if stream.write_all(&answer).await.is_err() {
             return;
         }

@@ -3,9 +3,11 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -117,7 +119,7 @@ impl Relay {
 
     /// Opens or blocks a direction.
     pub fn set(&self, direction: Direction, passage: Passage) {
-        *lock(&self.hop.lane(direction).passage) = passage;
+        *self.hop.lane(direction).passage.lock() = passage;
     }
 
     /// Bytes of datagrams that passed so far.
@@ -138,7 +140,7 @@ impl Relay {
 
     /// Copies of the newest datagrams, the oldest of them first.
     pub fn copies(&self, direction: Direction) -> Vec<Bytes> {
-        lock(&self.hop.lane(direction).copies).iter().cloned().collect()
+        self.hop.lane(direction).copies.lock().iter().cloned().collect()
     }
 
     /// Where the agent's newest session sends from, once it has sent something.
@@ -163,7 +165,10 @@ impl Relay {
         match direction {
             Direction::Down => self.hop.front.send_to(datagram, agent).await?,
             Direction::Up => {
-                let back = lock(&self.hop.backs)
+                let back = self
+                    .hop
+                    .backs
+                    .lock()
                     .get(&agent)
                     .cloned()
                     .context("a known agent")?;
@@ -186,19 +191,19 @@ impl Lane {
 
     /// Puts a datagram into the queue. A full one loses it, as a link's does.
     fn enqueue(&self, datagram: Datagram) {
-        if *lock(&self.passage) == Passage::Open {
+        if *self.passage.lock() == Passage::Open {
             let _full = self.queue.try_send(datagram);
         }
     }
 
     async fn send(&self, datagram: Datagram) {
-        if *lock(&self.passage) == Passage::Blocked {
+        if *self.passage.lock() == Passage::Blocked {
             return;
         }
         // Errors are those of an ICMP answer to an earlier datagram: the receiver is gone for now.
         let _lost = datagram.socket.send_to(&datagram.bytes, datagram.to).await;
         let size = u64::try_from(datagram.bytes.len()).unwrap_or(u64::MAX);
-        let mut copies = lock(&self.copies);
+        let mut copies = self.copies.lock();
         if copies.len() == KEPT {
             copies.pop_front();
         }
@@ -217,10 +222,6 @@ impl Hop {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Takes what agents send.
 async fn serve(hop: Arc<Hop>) {
     let mut answers = JoinSet::new();
@@ -229,18 +230,18 @@ async fn serve(hop: Arc<Hop>) {
         let Ok((length, agent)) = hop.front.recv_from(&mut buffer).await else {
             continue;
         };
-        let known = lock(&hop.backs).get(&agent).cloned();
+        let known = hop.backs.lock().get(&agent).cloned();
         let back = match known {
             Some(back) => back,
             None => {
-                if lock(&hop.backs).len() >= MAX_AGENTS {
+                if hop.backs.lock().len() >= MAX_AGENTS {
                     continue;
                 }
                 let Ok(back) = UdpSocket::bind(("127.0.0.1", 0)).await else {
                     continue;
                 };
                 let back = Arc::new(back);
-                lock(&hop.backs).insert(agent, Arc::clone(&back));
+                hop.backs.lock().insert(agent, Arc::clone(&back));
                 answers.spawn(answer(Arc::clone(&hop), agent, Arc::clone(&back)));
                 hop.newest.send_replace(Some(agent));
                 back

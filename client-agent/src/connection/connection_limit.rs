@@ -8,12 +8,14 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::Waker,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use tokio::time::Instant;
 
@@ -124,7 +126,7 @@ impl ConnectionLimiter {
     /// Takes a permit, if necessary by evicting another connection; returns `None` if all connections are in
     /// use.
     pub(crate) fn take(self: &Arc<Self>) -> Option<ConnectionPermit> {
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         if taken.slots.len() >= self.limits.total && !taken.make_room() {
             return None;
         }
@@ -142,11 +144,11 @@ impl ConnectionLimiter {
     /// Evicts the connections that exceeded their time limits.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         let late: Vec<u64> = taken
             .slots
             .iter()
-            .filter(|(_, slot)| lock(&slot.state).is_late(now))
+            .filter(|(_, slot)| slot.state.lock().is_late(now))
             .map(|(number, _)| *number)
             .collect();
         for number in late {
@@ -160,7 +162,7 @@ impl Taken {
     fn make_room(&mut self) -> bool {
         let mut counts = BTreeMap::<Owner, usize>::new();
         for slot in self.slots.values() {
-            *counts.entry(lock(&slot.state).owner).or_default() += 1;
+            *counts.entry(slot.state.lock().owner).or_default() += 1;
         }
         let mut owners: Vec<(usize, Owner)> =
             counts.into_iter().map(|(owner, count)| (count, owner)).collect();
@@ -179,7 +181,7 @@ impl Taken {
             .iter()
             .filter(|(number, _)| Some(**number) != kept)
             .filter_map(|(number, slot)| {
-                let state = lock(&slot.state);
+                let state = slot.state.lock();
                 let eviction_order = (state.owner == owner)
                     .then(|| state.eviction_order(now))
                     .flatten()?;
@@ -209,31 +211,31 @@ impl ConnectionPermit {
         } else {
             limits.per_owner
         };
-        let mut taken = lock(&self.limiter.taken);
-        lock(&self.slot.state).owner = owner;
+        let mut taken = self.limiter.taken.lock();
+        self.slot.state.lock().owner = owner;
         let count = taken
             .slots
             .values()
-            .filter(|slot| lock(&slot.state).owner == owner)
+            .filter(|slot| slot.state.lock().owner == owner)
             .count();
         count <= limit || taken.make_room_of(owner, Some(self.number))
     }
 
     /// Marks the beginning of a request or of another use.
     pub(crate) fn begin(&self) -> InUse {
-        lock(&self.slot.state).uses += 1;
+        self.slot.state.lock().uses += 1;
         InUse(Arc::clone(&self.slot))
     }
 
     /// Starts the timeout for bytes that are not a request yet, such as a ClientHello.
     pub(super) fn expect_first_bytes(&self) {
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         (state.begun, state.since) = (true, Instant::now());
     }
 
     /// Marks that requests follow; `begun` if the first one has begun.
     pub(super) fn expect_requests(&self, multiplexed: bool, begun: bool) {
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         (state.begun, state.since) = (begun && !multiplexed, Instant::now());
         state.bytes = if multiplexed {
             InputMeaning::Nothing
@@ -244,7 +246,7 @@ impl ConnectionPermit {
 
     /// Marks the connection as a tunnel; `is_used` if the tunnel has carried bytes.
     pub(super) fn become_tunnel(&self, is_used: bool) {
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         (state.begun, state.since) = (false, Instant::now());
         state.bytes = InputMeaning::Tunnel;
         if is_used {
@@ -259,12 +261,12 @@ impl ConnectionPermit {
 
     /// Records that bytes have arrived.
     pub(super) fn record_input(&self) {
-        lock(&self.slot.state).handle_bytes();
+        self.slot.state.lock().handle_bytes();
     }
 
     /// Records whether the client reads the output.
     pub(super) fn record_output(&self, is_stuck: bool, waker: &Waker) {
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         if is_stuck {
             state.stuck_since.get_or_insert_with(Instant::now);
             state.writer = Some(waker.clone());
@@ -278,7 +280,7 @@ impl ConnectionPermit {
 
     /// Registers the waker of a reader, which is woken when the connection is evicted.
     pub(super) fn wake_reader(&self, waker: &Waker) {
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         if !state.reader.as_ref().is_some_and(|known| known.will_wake(waker)) {
             state.reader = Some(waker.clone());
         }
@@ -287,13 +289,13 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        lock(&self.limiter.taken).slots.remove(&self.number);
+        self.limiter.taken.lock().slots.remove(&self.number);
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         state.uses = state.uses.saturating_sub(1);
         if state.uses == 0 {
             (state.begun, state.since) = (false, Instant::now());
@@ -321,7 +323,7 @@ impl ConnectionSlot {
     fn evict(&self) {
         self.evicted.store(true, Ordering::Release);
         let wakers = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             [state.reader.take(), state.writer.take()]
         };
         wakers.into_iter().flatten().for_each(Waker::wake);
@@ -354,11 +356,6 @@ impl State {
         let time = if self.begun { HEAD_TIME } else { IDLE_TIME };
         self.uses == 0 && now - self.since >= time
     }
-}
-
-/// The guarded data is consistent after every statement, so a poisoned lock is harmless.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The request table of one session: fetch numbers, header sets, and the receivers of answers.
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_driver::CloseReason;
 use longhaul_session::{
@@ -108,7 +107,7 @@ pub(super) struct SharedRequests {
 
 impl SharedRequests {
     pub(super) fn table(&self) -> MutexGuard<'_, RequestTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// Records that the gateway confirmed a `Forget`.

@@ -1,5 +1,5 @@
 //! Bytes on the hop, of the current and of earlier sessions.
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use super::gateway_session::GatewaySession;
 
@@ -24,7 +24,7 @@ impl TrafficTotals {
     /// Adds a closed session.
     pub(super) fn add_closed(&self, session: &GatewaySession) {
         let of_session = session.traffic();
-        let mut total = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut total = self.0.lock();
         total.down += of_session.down;
         total.reported_down += of_session.reported_down;
         total.up += of_session.up;
@@ -33,12 +33,12 @@ impl TrafficTotals {
 
     /// Counts an opened session.
     pub(super) fn count_opened(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).sessions += 1;
+        self.0.lock().sessions += 1;
     }
 
     /// Returns the traffic of all sessions, including the current one.
     pub(super) fn traffic(&self, session: Option<&GatewaySession>) -> Traffic {
-        let mut total = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut total = *self.0.lock();
         if let Some(session) = session
             && !session.is_counted()
         {

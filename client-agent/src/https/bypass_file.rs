@@ -2,9 +2,10 @@
 use std::{
     fs::File,
     io::{self, Read},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use longhaul_types::UnixTime;
 use serde::{Deserialize, Serialize};
@@ -100,7 +101,7 @@ impl BypassFile {
 
     /// [`Self::write`] with the error.
     pub(super) fn try_write(&self, bypassed: impl FnOnce() -> Vec<BypassedHost>) -> Result<(), StateError> {
-        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.writing.lock();
         let entries: Vec<Entry> = bypassed()
             .into_iter()
             .map(|bypassed| Entry {

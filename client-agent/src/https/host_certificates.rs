@@ -1,9 +1,7 @@
 //! The certificates that the agent presents to browsers, one per host, cached while they are fresh.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use longhaul_types::UnixTime;
 use rustls::{
@@ -50,7 +48,7 @@ impl HostCertificates {
 
     /// Returns the TLS configuration for a host.
     pub(super) fn of(&self, host: &str, now: UnixTime) -> Result<Arc<ServerConfig>, AuthorityError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         let fresh = |leaf: &Leaf| {
             let age = now.since_epoch().checked_sub(leaf.made.since_epoch());
             age.is_some_and(|age| age < FRESH)

@@ -1,8 +1,7 @@
 //! The hosts that are accelerated: the user's settings, the built-in exclusions, and the bypassed hosts.
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 use longhaul_http::acceleration::{Accelerated, is_listed};
@@ -224,8 +223,7 @@ impl Hosts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Bypasses> {
-        // The guarded data is consistent after every statement, so a poisoned lock is harmless.
-        self.bypasses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bypasses.lock()
     }
 }
 

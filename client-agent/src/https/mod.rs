@@ -13,7 +13,9 @@ mod hosts;
 mod program;
 mod rejection_detection;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use longhaul_http::acceleration::Accelerated;
 use longhaul_session::AcceleratedHosts;
@@ -102,7 +104,7 @@ impl Https {
             certificates,
             ..
         } = &*self.0;
-        let mut certificates = certificates.write().unwrap_or_else(PoisonError::into_inner);
+        let mut certificates = certificates.write();
         if certificates.is_some() {
             return Ok(());
         }
@@ -120,7 +122,7 @@ impl Https {
     }
 
     fn certificates(&self) -> Option<Arc<HostCertificates>> {
-        let certificates = self.0.certificates.read().unwrap_or_else(PoisonError::into_inner);
+        let certificates = self.0.certificates.read();
         certificates.clone()
     }
 
@@ -217,11 +219,7 @@ impl Https {
     /// all hosts are tunnels. Returns a text for the user.
     pub(crate) async fn remove_authority(&self) -> Result<&'static str, AuthorityError> {
         let was_in_use = {
-            let mut certificates = self
-                .0
-                .certificates
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut certificates = self.0.certificates.write();
             certificates.take().is_some()
         };
         self.0.hosts.announce();

@@ -1,11 +1,9 @@
 //! Detection of clients that reject the agent's certificate without an alert. Programs with pinned
 //! certificates close the connection without an alert, but so do browsers that opened several connections and
 //! need only the first. Connections of one program to one host are compared with each other.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::{sync::watch, time::Instant};
 
@@ -74,8 +72,7 @@ impl Handshakes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ProgramAtHost, State>> {
-        // The guarded data is consistent after every statement, so a poisoned lock is harmless.
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts.lock()
     }
 }
 

@@ -4,10 +4,9 @@
 //! header list, and counts streams that are reset before it has handed them out. This module bounds the rest:
 //! streams that are handed out and then reset (each costs a fetch and its cancellation on the hop), and data
 //! that waits for a client that does not read.
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use http::Response;
 use hyper::{body::Incoming, server::conn::http2, service::HttpService};
@@ -118,7 +117,7 @@ impl Cancels {
     }
 
     fn increment(&self) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         let now = Instant::now();
         let more = (now - left.1).as_secs_f64() * CANCELS_PER_SECOND;
         *left = ((left.0 + more).min(CANCELS) - 1.0, now);

@@ -1,5 +1,7 @@
 //! One page load: the records of its manifest, its pushes and its users.
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use http::StatusCode;
 use longhaul_http::{
@@ -115,7 +117,7 @@ impl PageLoad {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns a receiver for changes.

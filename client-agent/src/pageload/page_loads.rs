@@ -1,8 +1,7 @@
 //! The set of all page loads.
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_http::site::SchemefulSite;
 use longhaul_session::{Manifest, Message, OriginReport, PageId, Push};
@@ -55,7 +54,7 @@ impl PageLoads {
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Arc<PageLoad>>> {
-        self.0.loads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.loads.lock()
     }
 
     /// Starts a page load, before its fetch is sent.

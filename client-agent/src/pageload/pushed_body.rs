@@ -1,8 +1,10 @@
 //! A pushed body in memory: written once, as it arrives, and read from its start by any number of requests.
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use longhaul_types::ContentHash;
@@ -97,7 +99,7 @@ impl PushedBody {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Starts a new attempt to write the body from its start. Bytes of earlier attempts are kept, and the new

@@ -3,10 +3,12 @@
 use std::{
     future::poll_fn,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -76,18 +78,18 @@ impl SharedUpload {
 
     /// Goes back to the start, if all bytes read so far are kept.
     pub(super) fn rewind(&self) -> Result<(), BodyGone> {
-        let mut upload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut upload = self.0.lock();
         upload.at = 0;
         if upload.replayable { Ok(()) } else { Err(BodyGone) }
     }
 
     /// Number of bytes read from the browser.
     pub(super) fn read_bytes(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).size as u64
+        self.0.lock().size as u64
     }
 
     fn poll_data(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
-        let mut upload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut upload = self.0.lock();
         if let Some(bytes) = upload.kept.get(upload.at).cloned() {
             upload.at += 1;
             return Poll::Ready(Some(Ok(bytes)));
@@ -141,7 +143,7 @@ impl HttpBody for SharedUpload {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let upload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let upload = self.0.lock();
         if upload.size == 0 {
             upload.incoming.size_hint()
         } else {

@@ -7,7 +7,7 @@
 mod recent;
 mod totals;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_session::{OriginReport, UnchangedEntry};
 use longhaul_types::ContentHash;
@@ -105,7 +105,7 @@ impl Savings {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // No code can panic while the guarded data is inconsistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,9 +1,7 @@
 //! Sites that are loaded in frames of other sites.
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use longhaul_http::{
     request_context::{Navigation, RequestContext, SiteRelation},
@@ -30,7 +28,7 @@ pub struct FramedSites(Mutex<BTreeMap<(ClientId, SchemefulSite), Instant>>);
 impl FramedSites {
     /// Records a frame's document; for any other request, returns the context in which it may be answered.
     pub(crate) fn context_of(&self, context: RequestContext, url: &str) -> RequestContext {
-        let mut framed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut framed = self.0.lock();
         let now = Instant::now();
         match context.navigation() {
             Navigation::Frame => {

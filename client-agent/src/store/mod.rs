@@ -9,10 +9,9 @@ mod lookup;
 mod open;
 mod storage_context;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_cache::{
@@ -132,11 +131,7 @@ impl Store {
     /// Returns the receiver of missing bodies, once.
     pub(crate) fn eviction_reports(&self) -> Option<EvictionReports> {
         let inner = self.0.as_ref()?;
-        inner
-            .eviction_reports
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        inner.eviction_reports.lock().take()
     }
 
     /// Reports a body that the gateway considers held and that the cache does not have.

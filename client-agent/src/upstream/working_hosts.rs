@@ -1,9 +1,7 @@
 //! The hosts to which tunnels were opened recently.
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use tokio::time::Instant;
 
@@ -19,7 +17,7 @@ impl WorkingHosts {
 
     /// Records that a tunnel to the host was opened.
     pub(crate) fn record(&self, host: &str, port: u16) {
-        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.0.lock();
         if hosts.len() >= Self::MAX {
             hosts.retain(|_, since| since.elapsed() < Self::RECENT);
         }
@@ -31,15 +29,12 @@ impl WorkingHosts {
 
     /// Removes a host to which a tunnel failed.
     pub(crate) fn forget(&self, host: &str, port: u16) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&(host.to_owned(), port));
+        self.0.lock().remove(&(host.to_owned(), port));
     }
 
     /// True if a tunnel to the host was opened recently.
     pub(crate) fn contains(&self, host: &str, port: u16) -> bool {
-        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = self.0.lock();
         hosts
             .get(&(host.to_owned(), port))
             .is_some_and(|since| since.elapsed() < Self::RECENT)
@@ -58,7 +53,7 @@ mod tests {
         }
         assert!(hosts.contains("a.test", 2000));
         assert!(!hosts.contains("b.test", 2000));
-        assert!(hosts.0.lock().unwrap().len() <= WorkingHosts::MAX);
+        assert!(hosts.0.lock().len() <= WorkingHosts::MAX);
         hosts.forget("a.test", 2000);
         assert!(!hosts.contains("a.test", 2000));
     }

@@ -2,10 +2,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding};
@@ -131,7 +133,6 @@ impl TestGateway {
         self.shared
             .seen
             .lock()
-            .unwrap()
             .iter()
             .filter(|seen| seen.url == url)
             .cloned()
@@ -277,7 +278,7 @@ impl Link {
         let mut wire = Vec::new();
         encode(&Message::Fetch(fetch.clone()), &mut wire).unwrap();
         let fields = {
-            let mut known = self.requests.lock().unwrap();
+            let mut known = self.requests.lock();
             let fields = decode_header_set(&fetch.headers, fetch.id, &known).unwrap();
             fetch.url = decode_url(fetch.url_shared, &fetch.url, &fetch.headers, fetch.id, &known).unwrap();
             fetch.url_shared = 0;
@@ -299,7 +300,7 @@ impl Link {
             resume: fetch.resume.clone(),
             body,
         };
-        self.shared.seen.lock().unwrap().push(seen.clone());
+        self.shared.seen.lock().push(seen.clone());
         if let Some(script) = &self.shared.script {
             let asked = BrowserRequest {
                 fetch,
@@ -350,7 +351,7 @@ impl Link {
     }
 
     fn once(&self, url: &str) -> bool {
-        self.shared.done.lock().unwrap().insert(url.to_owned())
+        self.shared.done.lock().insert(url.to_owned())
     }
 
     async fn answer(&self, fetch: &Fetch, seen: Seen) {
@@ -425,7 +426,7 @@ impl Link {
 
     /// Encodes the fields of a response.
     pub(crate) fn fields(&self, fetch: &Fetch, set: Vec<HeaderField>) -> HeaderSet {
-        let mut responses = self.responses.lock().unwrap();
+        let mut responses = self.responses.lock();
         let headers = encode_header_set(&set, fetch.id, fetch.seen, &responses).unwrap();
         responses.insert(fetch.id, set);
         headers

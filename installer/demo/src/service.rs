@@ -3,9 +3,11 @@ use std::{
     collections::VecDeque,
     net::SocketAddr,
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
@@ -145,7 +147,7 @@ impl Service {
 
     /// Returns the last lines of the log, each on a new line.
     fn log_end(&self) -> String {
-        lock(&self.log).iter().map(|line| format!("\n  {line}")).collect()
+        self.log.lock().iter().map(|line| format!("\n  {line}")).collect()
     }
 }
 
@@ -193,7 +195,7 @@ async fn keep_lines(name: &'static str, stderr: impl AsyncRead + Unpin, log: Log
     let mut lines = BufReader::new(stderr).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         tracing::debug!(program = name, "{line}");
-        let mut log = lock(&log);
+        let mut log = log.lock();
         if log.len() == KEPT_LINES {
             log.pop_front();
         }
@@ -203,10 +205,6 @@ async fn keep_lines(name: &'static str, stderr: impl AsyncRead + Unpin, log: Log
 
 fn describe(status: ExitStatus) -> String {
     status.to_string()
-}
-
-fn lock(log: &Log) -> MutexGuard<'_, VecDeque<String>> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! A certificate authority for the duration of the demonstration, for origins replayed over https.
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use parking_lot::Mutex;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -118,7 +116,7 @@ impl Leaves {
 impl ResolvesServerCert for Leaves {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let host = hello.server_name()?.to_ascii_lowercase();
-        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut issued = self.issued.lock();
         if let Some(leaf) = issued.get(&host) {
             return Some(Arc::clone(leaf));
         }

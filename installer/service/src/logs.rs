@@ -80,7 +80,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use tracing::{debug, info, info_span, subscriber::with_default, warn};
 
@@ -91,7 +93,7 @@ mod tests {
 
     impl io::Write for Written {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -101,7 +103,7 @@ mod tests {
 
     impl Written {
         fn take(&self) -> String {
-            String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
+            String::from_utf8(std::mem::take(&mut self.0.lock())).unwrap()
         }
     }
 

@@ -152,10 +152,9 @@ async fn due(at: Option<Instant>, service: &impl Service) {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::pending,
-        sync::{Arc, Mutex},
-    };
+    use std::{future::pending, sync::Arc};
+
+    use parking_lot::Mutex;
 
     use tokio::{
         sync::{mpsc, watch},
@@ -214,7 +213,7 @@ mod tests {
             let (fails, failing) = watch::channel(false);
             let ended = tokio::task::spawn_local(async move {
                 let manager = ServiceManager {
-                    send: Box::new(move |notification| list.lock().unwrap().push(notification.clone())),
+                    send: Box::new(move |notification| list.lock().push(notification.clone())),
                     watchdog,
                 };
                 let service = Fake {
@@ -238,7 +237,7 @@ mod tests {
         }
 
         fn alive(&self) -> usize {
-            let sent = self.sent.lock().unwrap();
+            let sent = self.sent.lock();
             sent.iter().filter(|sent| **sent == Notification::Alive).count()
         }
     }
@@ -258,7 +257,7 @@ mod tests {
                     ready("reloaded"),
                     Notification::Stopping,
                 ];
-                assert_eq!(*run.sent.lock().unwrap(), expected);
+                assert_eq!(*run.sent.lock(), expected);
             })
             .await;
     }

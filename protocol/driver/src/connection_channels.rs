@@ -2,10 +2,12 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_protocol::{
@@ -111,7 +113,7 @@ impl ConnectionChannels {
     }
 
     pub(crate) fn publish(&self, connection: &Connection) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.stats = connection.stats();
         if seen.exporter.is_none() {
             seen.exporter = connection.exporter();

@@ -1,8 +1,10 @@
 //! Session handle of the users.
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use longhaul_protocol::{
@@ -198,11 +200,7 @@ impl Session {
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         // No code panics while it holds the lock.
-        self.inner
-            .watches
-            .seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inner.watches.seen.lock()
     }
 
     /// Closes the session.

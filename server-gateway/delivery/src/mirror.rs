@@ -3,11 +3,9 @@
 //!
 //! A page that learns that a body is held learns that somebody loaded it, so the body must have been loaded
 //! for the page's own partition.
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_cache::{Cache, MAX_HELD, Partition, PartitionLabel};
 use longhaul_session::{CacheStateId, MirrorState, ShortHash, short_hash};
@@ -166,12 +164,11 @@ impl Mirror {
     }
 
     fn state(&self) -> MutexGuard<'_, Option<CacheStateId>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // The map is consistent between any two calls.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

@@ -2,9 +2,11 @@
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use hickory_resolver::{
     TokioResolver,
@@ -103,7 +105,7 @@ impl DnsResolver {
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<Subject, Arc<OnceCell<Answer>>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock()
     }
 
     async fn ask(&self, name: &str, owner: ConnectionOwner) -> Answer {

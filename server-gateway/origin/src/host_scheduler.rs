@@ -3,11 +3,13 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
@@ -162,7 +164,7 @@ impl HostSchedulers {
     }
 
     fn hosts(&self) -> MutexGuard<'_, HashMap<Target, Arc<HostScheduler>>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts.lock()
     }
 }
 
@@ -220,7 +222,7 @@ impl HostScheduler {
     }
 
     fn devices(&self) -> MutexGuard<'_, BTreeMap<ConnectionOwner, Arc<DeviceScheduler>>> {
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+        self.devices.lock()
     }
 }
 

@@ -7,11 +7,13 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use hyper::client::conn::http2;
 use tokio::{
@@ -449,7 +451,7 @@ impl Pool {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // The guarded state is consistent between any two statements.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

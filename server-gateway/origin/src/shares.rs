@@ -3,9 +3,11 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::{
     sync::oneshot,
@@ -312,7 +314,7 @@ impl<K: Ord + Copy> FairShares<K> {
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
         // The guarded state is consistent between any two statements that can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,10 +2,12 @@
 use std::{
     error::Error,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -113,6 +115,6 @@ impl UploadWatch {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

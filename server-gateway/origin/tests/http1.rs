@@ -9,12 +9,14 @@ mod rig;
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     task::{Context, Poll},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -73,7 +75,7 @@ async fn host_comes_from_the_url_alone() {
         let seen = Arc::clone(&seen);
         async move {
             while let Some(head) = read_head(&mut stream).await {
-                seen.lock().unwrap().push(head);
+                seen.lock().push(head);
                 stream
                     .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
                     .await
@@ -90,7 +92,7 @@ async fn host_comes_from_the_url_alone() {
         .unwrap();
     client.fetch(request, LOCAL).await.unwrap();
     assert_eq!(
-        *heads.lock().unwrap(),
+        *heads.lock(),
         ["GET /x?y=1 HTTP/1.1\r\ncookie: a=b\r\nhost: real.test:8080\r\n\r\n"]
     );
 }

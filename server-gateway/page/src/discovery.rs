@@ -1,5 +1,7 @@
 //! Discovery in HTML documents that arrive in pieces.
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use http::HeaderMap;
 use lol_html::{
@@ -90,24 +92,24 @@ impl Discovery {
     /// Takes the document's next decoded bytes and returns the new references in document order.
     pub fn write(&mut self, html: &[u8]) -> Vec<Reference> {
         self.pass(html, false);
-        lock(&self.document).take_found()
+        self.document.lock().take_found()
     }
 
     /// Returns the images with several sizes since the last call; at most 64.
     pub fn take_choices(&mut self) -> Vec<ImageChoice> {
-        lock(&self.document).take_choices()
+        self.document.lock().take_choices()
     }
 
     /// Returns the reference to `/favicon.ico`, which browsers request if the document declares no icon;
     /// `None` once it has declared one.
     pub fn default_icon(&self) -> Option<Reference> {
-        lock(&self.document).default_icon()
+        self.document.lock().default_icon()
     }
 
     /// Returns the element types, classes and ids of the document so far, which selectors of style sheets can
     /// match.
     pub fn vocabulary(&self) -> Vocabulary {
-        lock(&self.document).vocabulary().clone()
+        self.document.lock().vocabulary().clone()
     }
 
     /// Returns a handle to the document's markup, for its style sheets.
@@ -122,7 +124,7 @@ impl Discovery {
             // If the parser fails, the earlier results remain.
             let _ = parser.end();
         }
-        lock(&self.document).finish()
+        self.document.lock().finish()
     }
 
     fn pass(&mut self, html: &[u8], last: bool) {
@@ -142,7 +144,7 @@ struct Reader<'a> {
 
 impl charset::Markup for Reader<'_> {
     fn begin(&mut self, confidence: EncodingConfidence) {
-        lock(self.document).begin(confidence);
+        self.document.lock().begin(confidence);
         *self.parser = Parser::Reading(Box::new(parser(self.document, confidence)));
     }
 
@@ -152,7 +154,7 @@ impl charset::Markup for Reader<'_> {
                 return;
             };
             let failed = parser.write(piece).is_err();
-            if failed || lock(self.document).is_full() {
+            if failed || self.document.lock().is_full() {
                 *self.parser = Parser::Stopped;
             }
         }
@@ -163,11 +165,11 @@ fn parser(document: &Arc<Mutex<Document>>, confidence: EncodingConfidence) -> Ht
     let on_element = {
         let document = Arc::clone(document);
         element!("*", move |element: &mut Element<'_, '_>| {
-            let opened = lock(&document).element(element);
+            let opened = document.lock().element(element);
             if let (Some(opened), Some(handlers)) = (opened, element.end_tag_handlers()) {
                 let document = Arc::clone(&document);
                 handlers.push(end_tag!(move |_| {
-                    lock(&document).close(opened);
+                    document.lock().close(opened);
                     Ok(())
                 }));
             }
@@ -177,7 +179,9 @@ fn parser(document: &Arc<Mutex<Document>>, confidence: EncodingConfidence) -> Ht
     let on_style = {
         let document = Arc::clone(document);
         text!("style", move |chunk: &mut TextChunk<'_>| {
-            lock(&document).style_text(chunk.as_str(), chunk.last_in_text_node());
+            document
+                .lock()
+                .style_text(chunk.as_str(), chunk.last_in_text_node());
             Ok(())
         })
     };
@@ -217,8 +221,4 @@ fn whole(mut discovery: Discovery, html: &[u8]) -> Vec<Reference> {
     let mut found = discovery.write(html);
     found.extend(discovery.finish());
     found
-}
-
-fn lock(document: &Mutex<Document>) -> MutexGuard<'_, Document> {
-    document.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,7 @@
 //! Initiators of requests: the document that contains a reference, and its ancestors.
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use http::{HeaderMap, header};
 use longhaul_http::site::SchemefulSite;
@@ -113,7 +115,7 @@ impl Initiator {
     }
 
     fn declared(&self) -> MutexGuard<'_, DeclaredPolicies> {
-        self.0.declared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.declared.lock()
     }
 
     /// The document and its ancestors, innermost first.

@@ -1,5 +1,7 @@
 //! Style sheets of a document that is still arriving: selection of the images that the document displays.
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use url::Url;
 
@@ -42,7 +44,7 @@ impl Markup {
     /// element already displays are returned.
     pub fn sheet(&self, css: &[u8], url: &Url, charset: Option<&str>) -> (Vec<Reference>, PendingImages) {
         let (viewport, vocabulary) = {
-            let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
+            let document = self.document.lock();
             (document.viewport(), document.vocabulary().clone())
         };
         let (mut found, waiting) = css::discover_sheet(css, url, charset, viewport, &vocabulary);
@@ -56,7 +58,7 @@ impl Markup {
 
     /// Removes and returns the images for which elements have been added.
     pub fn displayed(&self, pending: &mut PendingImages) -> Vec<Reference> {
-        let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
+        let document = self.document.lock();
         let vocabulary = document.vocabulary();
         if pending.is_empty() || vocabulary.size() == pending.compared {
             return Vec::new();

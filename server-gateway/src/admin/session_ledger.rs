@@ -1,9 +1,11 @@
 //! The open sessions and what is known of each device since the gateway's start.
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_driver::Session;
 use longhaul_types::PublicKey;
@@ -130,8 +132,7 @@ impl SessionLedger {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        // No code can panic while the guarded data is inconsistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,9 +1,7 @@
 //! The device list of a running gateway: applies each change to the transport at once.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_driver::Admission;
 use longhaul_types::{DeviceId, PublicKey};
@@ -166,6 +164,6 @@ impl DeviceRegister {
 
     fn pending(&self) -> MutexGuard<'_, BTreeMap<PublicKey, PendingInvite>> {
         // No code can panic while the guarded data is inconsistent.
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 }

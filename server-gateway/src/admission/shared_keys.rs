@@ -3,10 +3,9 @@
 //! Agents have different cache states (docs/protocol/session.md section 7.2), which survive restarts. If a
 //! session replaces one of the same device with another cache state, two agents use the device's key. Agents
 //! without a cache cannot be told apart.
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_session::CacheStateId;
 use longhaul_types::PublicKey;
@@ -71,8 +70,7 @@ impl SharedKeys {
     }
 
     fn lock(&self) -> MutexGuard<'_, Agents> {
-        // The guarded data is consistent after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

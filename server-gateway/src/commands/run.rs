@@ -1,8 +1,7 @@
 //! `run`: serves until a stop signal.
-use std::{
-    io::Write,
-    sync::{Mutex, PoisonError},
-};
+use std::io::Write;
+
+use parking_lot::Mutex;
 
 use longhaul_service::{Ended, Logs, Reloaded, Reloads, Service, ServiceManager, Signals, serve};
 use longhaul_settings::{Configured as _, Environment, Report};
@@ -86,7 +85,7 @@ impl Service for Running {
             return Reloads::failed(&error_text(&error));
         }
         self.sources.logs.set_filter(&config.log);
-        let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reloads = self.reloads.lock();
         reloads.applied(report, &[])
     }
 

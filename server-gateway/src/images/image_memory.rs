@@ -1,8 +1,7 @@
 //! Memory of the images that are read completely for transcoding.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use longhaul_types::{ByteCount, PublicKey};
@@ -38,7 +37,7 @@ impl AsRef<[u8]> for Held {
 
 impl ImageMemory {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PublicKey, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Reserves `bytes` bytes for a device; `None` if they exceed its share.

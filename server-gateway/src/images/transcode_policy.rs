@@ -1,9 +1,10 @@
 //! Decision whether transcoding makes an image arrive earlier than the original would.
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_transcode::Header;
 use longhaul_types::{BitRate, ByteCount, PublicKey};
@@ -23,12 +24,12 @@ pub(crate) struct HopReservations(Mutex<Option<Instant>>);
 impl HopReservations {
     /// Remaining reserved time.
     pub(crate) fn ahead(&self, now: Instant) -> Duration {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.0.lock();
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
     fn add(&self, bytes: ByteCount, rate: BitRate, now: Instant) {
-        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = self.0.lock();
         let begins = until.map_or(now, |until| until.max(now));
         *until = Some(begins + bytes / rate);
     }
@@ -61,7 +62,7 @@ impl Drop for Share<'_> {
 
 impl Pending {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PublicKey, Duration>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn add(&self, device: PublicKey, work: Duration) -> Share<'_> {

@@ -1,8 +1,10 @@
 //! State shared by the page loads of one session.
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
@@ -109,7 +111,7 @@ impl PageLoadContext {
 
     /// Memory for context mixing, if the agent accepts it.
     fn mixing(&self) -> Option<MixMemory> {
-        let accepted = lock(&self.settings).preferences.mixing == Mixing::Accepted;
+        let accepted = self.settings.lock().preferences.mixing == Mixing::Accepted;
         accepted.then(|| self.mixing.clone())
     }
 
@@ -125,7 +127,7 @@ impl PageLoadContext {
             }
             None => DeltaCandidates::default(),
         };
-        let dictionaries = lock(&self.settings).dictionaries;
+        let dictionaries = self.settings.lock().dictionaries;
         DeltaCandidates {
             dictionaries,
             mixing: self.mixing(),
@@ -135,12 +137,12 @@ impl PageLoadContext {
 
     /// Sets the agent's dictionary set.
     pub(crate) fn know_dictionaries(&self, set: u32) {
-        lock(&self.settings).dictionaries = set;
+        self.settings.lock().dictionaries = set;
     }
 
     /// Sets the hosts whose HTTPS the agent accelerates.
     pub(crate) fn accelerates(&self, hosts: AcceleratedHosts) {
-        lock(&self.settings).accelerated = match hosts {
+        self.settings.lock().accelerated = match hosts {
             AcceleratedHosts::Nothing => Accelerated::Nothing,
             AcceleratedHosts::Only(names) => Accelerated::Only(names),
             AcceleratedHosts::AllBut(names) => Accelerated::AllBut(names),
@@ -150,16 +152,16 @@ impl PageLoadContext {
     /// Returns true if the browser's request for a URL arrives through this session and not through a tunnel.
     pub(crate) fn takes(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
-        url.scheme() != "https" || lock(&self.settings).accelerated.contains(host)
+        url.scheme() != "https" || self.settings.lock().accelerated.contains(host)
     }
 
     /// Sets the user's preferences.
     pub(crate) fn prefer(&self, preferences: Preferences) {
-        lock(&self.settings).preferences = preferences;
+        self.settings.lock().preferences = preferences;
     }
 
     pub(crate) fn viewport(&self) -> Viewport {
-        let preferences = lock(&self.settings).preferences;
+        let preferences = self.settings.lock().preferences;
         Viewport {
             width: preferences.viewport_width.into(),
             height: preferences.viewport_height.into(),
@@ -169,12 +171,12 @@ impl PageLoadContext {
 
     /// Returns true unless the image level is text.
     pub(crate) fn shows_pictures(&self) -> bool {
-        lock(&self.settings).preferences.images != ImageLevel::Text
+        self.settings.lock().preferences.images != ImageLevel::Text
     }
 
     /// The requested image conversion.
     fn wish(&self) -> ImageConversion {
-        let preferences = lock(&self.settings).preferences;
+        let preferences = self.settings.lock().preferences;
         ImageConversion::of(&preferences, self.link_rate(), self.gateway.rules.load().effort)
     }
 
@@ -201,7 +203,7 @@ impl PageLoadContext {
 
     /// The browser's requests in this session.
     pub(crate) fn observed(&self) -> MutexGuard<'_, ObservedRequests> {
-        lock(&self.observed)
+        self.observed.lock()
     }
 }
 
@@ -230,11 +232,6 @@ impl ImageRecipient for Displaying<'_> {
     fn holds(&self, hash: &ContentHash) -> bool {
         self.context.mirror.holds(self.partition.as_ref(), hash)
     }
-}
-
-/// Locks a mutex. No code can panic while the guarded data is inconsistent, so poisoning is ignored.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn now() -> UnixTime {

@@ -1,8 +1,7 @@
 //! The page loads of one session.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::Partition;
@@ -20,7 +19,7 @@ use tracing::Instrument as _;
 use url::Url;
 
 use super::{
-    context::{PageLoadContext, lock, now},
+    context::{PageLoadContext, now},
     learned::LearnedPlan,
     load::{BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, redirection, run},
     manifest::ManifestWriter,
@@ -89,13 +88,13 @@ impl PageLoadRegistry {
 
     /// Ends a page load that the agent cancelled.
     pub(crate) fn cancel(&self, page: PageId) {
-        let ended = lock(&self.running).remove(&page);
+        let ended = self.running.lock().remove(&page);
         drop(ended);
     }
 
     /// Ends all page loads at the end of the session.
     pub(crate) fn clear(&self) {
-        let ended = std::mem::take(&mut *lock(&self.running));
+        let ended = std::mem::take(&mut *self.running.lock());
         drop(ended);
     }
 
@@ -109,7 +108,7 @@ impl PageLoadRegistry {
                 && domain.is_none_or(|domain| partition.is_none_or(|partition| partition.concerns(domain)))
         };
         let ended: Vec<Running> = {
-            let mut running = lock(&self.running);
+            let mut running = self.running.lock();
             let pages: Vec<PageId> = running
                 .iter()
                 .filter(|(_, running)| concerns(running))
@@ -135,7 +134,7 @@ impl PageLoadRegistry {
 
     /// Handles `Used` at the end of a page load.
     pub(crate) async fn used(&self, used: Used) {
-        let ended = lock(&self.running).remove(&used.page);
+        let ended = self.running.lock().remove(&used.page);
         if let Some(ended) = ended {
             ended.load.used(used).await;
         }
@@ -197,7 +196,8 @@ impl PageLoadRegistry {
     }
 
     fn load(&self, page: PageId) -> Option<Arc<PageLoad>> {
-        lock(&self.running)
+        self.running
+            .lock()
             .get(&page)
             .map(|running| Arc::clone(&running.load))
     }
@@ -345,7 +345,9 @@ impl PageLoadRegistry {
         if is_window {
             return Some(Initiator::page(url, response));
         }
-        let running: Vec<_> = lock(&self.running)
+        let running: Vec<_> = self
+            .running
+            .lock()
             .values()
             .map(|running| Arc::clone(&running.load))
             .collect();
@@ -362,7 +364,7 @@ impl PageLoadRegistry {
             load: Arc::clone(load),
             task,
         };
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         let replaced = running.insert(load.id(), begun);
         let oldest = if running.len() > MAX_LOADS {
             running.pop_first()

@@ -15,9 +15,11 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};

@@ -1,8 +1,7 @@
 //! Cancellation of fetches and tunnels by their numbers.
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, BTreeSet};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_session::FetchId;
 use tokio::sync::oneshot;
@@ -35,8 +34,7 @@ impl Cancellations {
     }
 
     fn lock(&self) -> MutexGuard<'_, Cancels> {
-        // No code can panic while the guarded data is inconsistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,5 +1,7 @@
 //! State shared by the tasks of one session.
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_driver::Session;
 use longhaul_session::{FetchId, HeaderSets, PageId};
@@ -59,11 +61,11 @@ impl SessionContext {
     }
 
     pub(crate) fn request_sets(&self) -> MutexGuard<'_, HeaderSets> {
-        lock(&self.request_sets)
+        self.request_sets.lock()
     }
 
     pub(crate) fn response_sets(&self) -> MutexGuard<'_, HeaderSets> {
-        lock(&self.response_sets)
+        self.response_sets.lock()
     }
 
     /// Registers a fetch or tunnel for cancellation; `None` if its number is in use.
@@ -76,9 +78,4 @@ impl SessionContext {
         self.page_loads.cancel(PageId::of(id));
         self.cancellations.cancel(id);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code can panic while the guarded data is inconsistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

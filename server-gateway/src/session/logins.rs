@@ -1,9 +1,7 @@
 //! Origin connections for connection-bound logins (docs/protocol/session.md section 8).
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use parking_lot::Mutex;
 
 use http::HeaderMap;
 use longhaul_http::credentials;
@@ -40,7 +38,7 @@ impl Logins {
         let Some(connection) = connection else {
             return credentials::is_connection_bound(browser).then(|| Arc::new(origin.isolated()));
         };
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.0.lock();
         let entry = entries.entry(connection).or_insert_with(|| Entry {
             client: Arc::new(origin.isolated()),
             used: now,
@@ -79,7 +77,7 @@ mod tests {
     }
 
     fn numbers(logins: &Logins) -> Vec<u64> {
-        let connections = logins.0.lock().unwrap();
+        let connections = logins.0.lock();
         connections.keys().map(|connection| connection.number()).collect()
     }
 

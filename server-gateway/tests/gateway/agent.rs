@@ -1,5 +1,7 @@
 //! A minimal agent: real sessions, one response at a time.
-use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::SystemTime};
+use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_codec::{
@@ -336,7 +338,7 @@ impl Agent {
 
 fn free_name(gateway: &Gateway) -> String {
     static NAMES: Mutex<BTreeMap<PathBuf, u32>> = Mutex::new(BTreeMap::new());
-    let mut names = NAMES.lock().unwrap();
+    let mut names = NAMES.lock();
     let count = names.entry(gateway.state.file("devices")).or_insert(0);
     *count += 1;
     match count {

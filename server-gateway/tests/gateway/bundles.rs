@@ -1,8 +1,7 @@
 //! Page bundles: the objects of a page are announced before the page and pushed after it.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
@@ -77,10 +76,8 @@ impl Site {
         let (log, served) = (Arc::clone(&seen), Arc::clone(&resources));
         let port = serve(move |request: Request<Incoming>| {
             let path = request.uri().path_and_query().unwrap().as_str().to_owned();
-            log.lock()
-                .unwrap()
-                .push((path.clone(), request.headers().clone()));
-            let found = served.lock().unwrap().get(&path).cloned();
+            log.lock().push((path.clone(), request.headers().clone()));
+            let found = served.lock().get(&path).cloned();
             async move {
                 let found = found.unwrap_or_else(|| Resource {
                     status: 404,
@@ -105,7 +102,7 @@ impl Site {
     }
 
     pub(crate) fn set(&self, path: &str, resource: Resource) {
-        self.resources.lock().unwrap().insert(path.to_owned(), resource);
+        self.resources.lock().insert(path.to_owned(), resource);
     }
 
     pub(crate) fn url(&self, host: &str, path: &str) -> String {
@@ -113,7 +110,7 @@ impl Site {
     }
 
     pub(crate) fn requests(&self, path: &str) -> Vec<HeaderMap> {
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         seen.iter()
             .filter(|(found, _)| found == path)
             .map(|(_, headers)| headers.clone())
@@ -121,7 +118,7 @@ impl Site {
     }
 
     pub(crate) fn clear(&self) {
-        self.seen.lock().unwrap().clear();
+        self.seen.lock().clear();
     }
 }
 
@@ -465,13 +462,7 @@ async fn requested_objects_are_fetched_first() {
     });
     reader.until(Load::is_complete).await;
     opener.abort();
-    let order: Vec<String> = site
-        .seen
-        .lock()
-        .unwrap()
-        .iter()
-        .map(|(path, _)| path.clone())
-        .collect();
+    let order: Vec<String> = site.seen.lock().iter().map(|(path, _)| path.clone()).collect();
     let place = order.iter().position(|path| path == "/59.png").unwrap();
     assert!(place < 58, "requested by the agent, but pushed at place {place}");
     assert_eq!(reader.load.body_of("/59.png"), b"image 59");

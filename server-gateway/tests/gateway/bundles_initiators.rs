@@ -201,7 +201,7 @@ async fn csp_prevents_fetches_of_injected_markup() {
     );
     let load = LoadReader::whole(&mut agent, &site.url("a", "/lines"), LOGGED_IN).await;
     assert_eq!(load.urls(), ["/own.png", "/own.css"]);
-    let seen = site.seen.lock().unwrap();
+    let seen = site.seen.lock();
     assert!(seen.iter().all(|(path, _)| !path.contains("TOKEN")), "{seen:?}");
 }
 

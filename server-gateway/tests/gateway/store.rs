@@ -1,5 +1,7 @@
 //! The gateway's cache: stored responses and their users (RFC 9111).
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use http::{HeaderMap, Request, Response, header};
 use http_body_util::BodyExt as _;
@@ -22,17 +24,17 @@ pub(crate) struct Log(Arc<Mutex<Vec<HeaderMap>>>);
 
 impl Log {
     pub(crate) fn add(&self, headers: &HeaderMap) -> usize {
-        let mut log = self.0.lock().unwrap();
+        let mut log = self.0.lock();
         log.push(headers.clone());
         log.len()
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.lock().unwrap().len()
+        self.0.lock().len()
     }
 
     pub(crate) fn last(&self) -> HeaderMap {
-        self.0.lock().unwrap().last().unwrap().clone()
+        self.0.lock().last().unwrap().clone()
     }
 }
 

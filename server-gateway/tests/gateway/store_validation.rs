@@ -1,5 +1,7 @@
 //! Stale responses in the gateway's cache: validation, update, and stale-if-error.
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use http::{Request, header};
 use hyper::body::Incoming;
@@ -18,7 +20,7 @@ async fn versioned(control: &'static str) -> (String, Log, Arc<Mutex<Answer>>) {
     let (served, counted) = (Arc::clone(&answer), log.clone());
     let port = serve(move |request: Request<Incoming>| {
         counted.add(request.headers());
-        let answer = *served.lock().unwrap();
+        let answer = *served.lock();
         async move {
             let version = match answer {
                 Answer::Version(version) => version,
@@ -75,7 +77,7 @@ async fn stale_responses_are_validated() {
         Some("9"),
         "a 304 does not update fields that describe the body"
     );
-    *answer.lock().unwrap() = Answer::Version("2");
+    *answer.lock() = Answer::Version("2");
     assert_eq!(get(&mut agent, &url, &[]).await, "version 2");
     assert_eq!(log.last()[header::IF_NONE_MATCH], "\"1\"");
     assert_eq!(get(&mut agent, &url, &[]).await, "version 2");
@@ -132,7 +134,7 @@ async fn conditional_requests_of_browsers_are_answered() {
     let other = agent.get(&url, &[("if-none-match", "\"0\""), reload]).await;
     assert_eq!((other.status, other.body.as_slice()), (200, &b"version 1"[..]));
     assert_eq!(log.last()[header::IF_NONE_MATCH], "\"1\"");
-    *answer.lock().unwrap() = Answer::Version("2");
+    *answer.lock() = Answer::Version("2");
     let ahead = agent.get(&url, &[("if-none-match", "\"2\""), reload]).await;
     assert_eq!(ahead.status, 304, "the browser already has the new version");
     assert_eq!(get(&mut agent, &url, &[]).await, "version 2");
@@ -154,7 +156,7 @@ async fn stale_if_error_applies_to_failing_origins_where_allowed() {
     for (control, status, expected) in cases {
         let (url, _, answer) = versioned(control).await;
         assert_eq!(get(&mut agent, &url, &[]).await, "version 1");
-        *answer.lock().unwrap() = Answer::Status(status);
+        *answer.lock() = Answer::Status(status);
         let reload = agent.get(&url, &[("cache-control", "max-age=0")]).await;
         assert_eq!(
             reload.status, status,

@@ -1,5 +1,7 @@
 //! A coalesced fetch: one origin fetch whose response may have several readers (collapsed requests).
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -285,7 +287,6 @@ impl CoalescedFetch {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code can panic while the guarded data is inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

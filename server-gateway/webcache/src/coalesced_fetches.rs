@@ -1,8 +1,7 @@
 //! The current coalesced fetches that other requests may join.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_types::PublicKey;
 
@@ -72,7 +71,6 @@ impl CoalescedFetches {
     }
 
     fn lock(&self) -> MutexGuard<'_, ByKey> {
-        // No code can panic while the guarded data is inconsistent.
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_key.lock()
     }
 }

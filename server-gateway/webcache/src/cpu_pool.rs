@@ -2,11 +2,13 @@
 //! and idle detection.
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use longhaul_codec::Load;
 use longhaul_origin::{FairShares, Shares};
@@ -132,7 +134,7 @@ impl CpuPool {
 
     /// Updates the average to the current time and returns it.
     fn update(&self) -> f64 {
-        let mut average = self.average.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut average = self.average.lock();
         average.update(self.jobs(), Instant::now());
         average.jobs
     }

@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_http::request_context::origin_of;
 use tokio::{sync::Notify, time::timeout};
@@ -119,8 +121,7 @@ impl Writes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        // No code can panic while the guarded data is inconsistent.
-        self.storing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.storing.lock()
     }
 }
 

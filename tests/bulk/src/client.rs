@@ -1,7 +1,7 @@
 //! Client of a transport.
 use std::{
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -121,11 +121,7 @@ impl Client {
     /// Returns the times at which the session detected that no packets arrive, for systems that report it.
     pub fn stalls(&self) -> Vec<Instant> {
         match &*self.half {
-            Half::Longhaul(client) => client
-                .stalls
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            Half::Longhaul(client) => client.stalls.lock().clone(),
             Half::Tcp(_) | Half::Quic(_) => Vec::new(),
         }
     }

@@ -4,9 +4,11 @@ mod client;
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use longhaul_driver::{
     DeviceStatus, EarlyData, End, EpochKeys, LinkState, ListenConfig, Listener, OpenOptions, Priority,
@@ -121,11 +123,7 @@ pub(crate) async fn serve(mut listener: Listener, accepted: Accepted) {
     while let Some(incoming) = listener.accept().await {
         let session = incoming.session;
         // Bounded by the listener's limit of sessions; an experiment opens few.
-        accepted
-            .sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(session.clone());
+        accepted.sessions.lock().push(session.clone());
         tasks.spawn(note_stalls(session.clone(), accepted.stalls.clone()));
         tasks.spawn(answer_all(session));
         while tasks.try_join_next().is_some() {}
@@ -189,7 +187,7 @@ async fn note_stalls(session: Session, stalls: Stalls) {
         let state = state.borrow_and_update().clone();
         match state {
             LinkState::Stalled => {
-                let mut stalls = stalls.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut stalls = stalls.lock();
                 if stalls.len() < MAX_STALLS {
                     stalls.push(Instant::now());
                 }

@@ -1,8 +1,10 @@
 //! Progress of a download at the client.
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use tokio::sync::watch;
 
@@ -67,7 +69,7 @@ impl Progress {
 
     fn with<T>(&self, use_log: impl FnOnce(&mut Log) -> T) -> T {
         // A writer that panicked leaves a log that is complete up to then.
-        use_log(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
+        use_log(&mut self.log.lock())
     }
 
     pub(crate) fn ask(&self) {

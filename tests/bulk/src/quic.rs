@@ -1,9 +1,11 @@
 //! QUIC by quinn: one bidirectional stream per request.
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use quinn::{
     ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
@@ -84,7 +86,7 @@ pub(crate) async fn serve(endpoint: Endpoint, accepted: Connections) {
         let Ok((connection, _)) = connecting.into_0rtt() else {
             continue;
         };
-        let mut kept = accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = accepted.lock();
         if kept.len() < MAX_CONNECTIONS {
             kept.push(connection.clone());
         }

@@ -1,7 +1,6 @@
 //! Server of a transport.
 use std::{
     net::SocketAddr,
-    sync::PoisonError,
     time::{Duration, Instant},
 };
 
@@ -173,7 +172,7 @@ impl Server {
         match &self.counting {
             Counting::Nothing => SenderCounters::default(),
             Counting::Quic(connections) => {
-                let connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
+                let connections = connections.lock();
                 let paths = || connections.iter().map(|connection| connection.stats().path);
                 SenderCounters {
                     retransmitted_bytes: None,
@@ -183,7 +182,7 @@ impl Server {
                 }
             }
             Counting::Longhaul(accepted) => {
-                let sessions = accepted.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+                let sessions = accepted.sessions.lock();
                 let stats = || sessions.iter().map(longhaul_driver::Session::stats);
                 SenderCounters {
                     retransmitted_bytes: Some(stats().map(|stats| stats.retransmitted_bytes).sum()),
@@ -199,7 +198,7 @@ impl Server {
     pub fn stalls(&self) -> Vec<Instant> {
         match &self.counting {
             Counting::Longhaul(accepted) => {
-                let stalls = accepted.stalls.lock().unwrap_or_else(PoisonError::into_inner);
+                let stalls = accepted.stalls.lock();
                 stalls.clone()
             }
             Counting::Nothing | Counting::Quic(_) => Vec::new(),

@@ -1,11 +1,8 @@
 //! The kernel's TCP: requests follow one another on a connection; concurrent requests use separate
 //! connections.
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use std::{io, net::SocketAddr, time::Instant};
+
+use parking_lot::Mutex;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{
@@ -87,14 +84,11 @@ impl TcpClient {
     }
 
     fn take_idle(&self) -> Option<TcpStream> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.idle.lock().pop()
     }
 
     fn put_back(&self, stream: TcpStream) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(stream);
+        self.idle.lock().push(stream);
     }
 
     async fn connect(&self) -> Result<TcpStream, TransferError> {
@@ -129,7 +123,7 @@ impl TcpClient {
     }
 
     pub(crate) fn close(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle.lock().clear();
     }
 }
 

@@ -4,9 +4,11 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use nix::{
     sys::{
@@ -78,7 +80,7 @@ struct Log(Arc<Mutex<VecDeque<String>>>);
 
 impl Log {
     fn note(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         if lines.len() == MAX_LINES {
             lines.pop_front();
         }
@@ -86,7 +88,7 @@ impl Log {
     }
 
     fn text(&self) -> String {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         lines.make_contiguous().join("\n")
     }
 }

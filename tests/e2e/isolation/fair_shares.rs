@@ -3,11 +3,13 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use anyhow::{Context as _, Result, ensure};
 use longhaul_tests::{
@@ -22,10 +24,6 @@ use crate::pair::{LIMIT, Pair, Setup};
 const SITE: &str = "http://site.test";
 /// Maximum simultaneous HTTP/1.1 requests of the gateway to one host.
 const MAX_HOST_REQUESTS: usize = 32;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn answer(text: &str) -> Vec<u8> {
     format!(
@@ -71,7 +69,7 @@ async fn ask_within_limit(proxy: SocketAddr, request: String) -> Result<RawRespo
 fn cl0_origin() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     let kept = Mutex::new(BTreeMap::<usize, Vec<u8>>::new());
     move |request| {
-        let mut kept = lock(&kept);
+        let mut kept = kept.lock();
         if !request.path().starts_with('/') {
             // The end of a chunked body.
             return Vec::new();
@@ -135,7 +133,7 @@ async fn origin_connections_with_private_requests_are_not_shared_between_devices
         let is_own = ["cookie", "authorization", "content-length", "x-own"]
             .iter()
             .any(|name| request.field(name).is_some());
-        lock(&log)
+        log.lock()
             .entry(request.connection)
             .or_default()
             .push((device, is_own));
@@ -157,7 +155,7 @@ async fn origin_connections_with_private_requests_are_not_shared_between_devices
             }
         }
     }
-    let carried = lock(&carried);
+    let carried = carried.lock();
     for (connection, requests) in carried.iter() {
         let mut owner = None;
         for (device, is_own) in requests {

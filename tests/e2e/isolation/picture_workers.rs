@@ -5,9 +5,11 @@ use std::{
     io::Write as _,
     path::Path,
     process::Command,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -310,7 +312,7 @@ impl MemoryWatch {
             loop {
                 looks.tick().await;
                 let workers = workers(gateway);
-                let mut peaks = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut peaks = seen.lock();
                 let mut together = memory(gateway, "VmRSS:");
                 for pid in workers {
                     together += memory(pid, "VmRSS:");
@@ -326,7 +328,7 @@ impl MemoryWatch {
 
     fn end(self) -> Peaks {
         self.1.abort();
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 }
 

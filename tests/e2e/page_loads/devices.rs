@@ -1,9 +1,7 @@
 //! Two devices of one gateway: private responses and logins of one device never reach the other.
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, path::Path};
+
+use parking_lot::Mutex;
 
 use anyhow::Result;
 use longhaul_tests::{
@@ -176,7 +174,7 @@ fn around(path: &Path, wanted: &str) -> String {
 fn ntlm_origin() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     let known = Mutex::new(BTreeMap::<usize, String>::new());
     move |request| {
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = known.lock();
         let refused = |field: &str| {
             format!("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: {field}\r\nContent-Length: 2\r\n\r\nno")
                 .into_bytes()

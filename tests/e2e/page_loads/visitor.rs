@@ -1,9 +1,7 @@
 //! A scripted browser: loads a page, then its objects over several connections, with cookies.
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use parking_lot::Mutex;
 
 use anyhow::{Context, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -151,7 +149,7 @@ impl Visitor {
 
     /// Value of the `Cookie` field for a host.
     pub(super) fn cookie(&self, host: &str) -> String {
-        let cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
+        let cookies = self.cookies.lock();
         let cookies = cookies.get(host).into_iter().flatten();
         let pairs: Vec<_> = cookies.map(|(name, value)| format!("{name}={value}")).collect();
         pairs.join("; ")
@@ -160,7 +158,7 @@ impl Visitor {
     fn store_cookie(&self, host: &str, line: &str) {
         let pair = line.split(';').next().unwrap_or_default();
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cookies = self.cookies.lock();
         cookies
             .entry(host.to_owned())
             .or_default()

@@ -1,9 +1,7 @@
 //! Certificate authority of one run.
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use parking_lot::Mutex;
 
 use ::ring::digest::{SHA256, digest};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -170,7 +168,7 @@ impl Leaves {
 impl ResolvesServerCert for Leaves {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let host = hello.server_name().unwrap_or(NAMELESS).to_ascii_lowercase();
-        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut issued = self.issued.lock();
         if let Some(leaf) = issued.get(&host) {
             return Some(Arc::clone(leaf));
         }

@@ -2,10 +2,12 @@
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header, request::Parts, uri};
@@ -240,12 +242,12 @@ impl Exchange {
     }
 
     fn progress(&self) -> Progress {
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.progress.lock()
     }
 
     /// Counts a request and returns its number, from 1.
     fn begin(&self) -> u64 {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.progress.lock();
         progress.begun += 1;
         progress.begun
     }
@@ -264,7 +266,7 @@ struct Answered<'a>(&'a Exchange);
 
 impl Drop for Answered<'_> {
     fn drop(&mut self) {
-        let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.0.progress.lock();
         progress.answered += 1;
     }
 }

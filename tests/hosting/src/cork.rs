@@ -2,9 +2,11 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -101,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Corked<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,12 +1,11 @@
 //! Log of answered requests, which tests compare with the times at which the bodies were transferred
 //! elsewhere.
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
+
+use parking_lot::Mutex;
 
 /// Maximum number of stored exchanges: the largest pages make some hundreds, and a page that polls must not
 /// fill the memory.
@@ -47,7 +46,7 @@ impl ExchangeLog {
     }
 
     pub(crate) fn take(&self) -> Vec<Exchange> {
-        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.ended.lock())
     }
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct OpenExchange<'a> {
 
 impl OpenExchange<'_> {
     pub(crate) fn answered(&self, url: String, body_bytes: u64) {
-        let mut ended = self.log.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.log.ended.lock();
         if ended.len() < MAX_EXCHANGES {
             ended.push(Exchange {
                 url,

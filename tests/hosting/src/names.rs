@@ -3,9 +3,11 @@ use std::{
     collections::BTreeMap,
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use hickory_proto::{
     op::{Edns, Message, MessageType, Metadata, OpCode, ResponseCode},
@@ -144,7 +146,7 @@ impl NameServer {
 
     /// Numbers of queries so far.
     pub fn questions(&self) -> QuestionCounts {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.counts.lock()
     }
 }
 
@@ -278,7 +280,7 @@ impl Zone {
     }
 
     fn count(&self, change: impl FnOnce(&mut QuestionCounts)) {
-        change(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.counts.lock());
     }
 }
 

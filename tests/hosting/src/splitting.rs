@@ -1,11 +1,7 @@
 //! A proxy that splits TCP connections.
-use std::{
-    collections::BTreeSet,
-    fmt, io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -142,11 +138,11 @@ impl From<ListenError> for SplittingProxyError {
 
 impl Counters {
     fn change<T>(&self, change: impl FnOnce(&mut SplitStatistics) -> T) -> T {
-        change(&mut self.statistics.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.statistics.lock())
     }
 
     fn outgoing<T>(&self, change: impl FnOnce(&mut BTreeSet<SocketAddr>) -> T) -> T {
-        change(&mut self.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.outgoing.lock())
     }
 }
 

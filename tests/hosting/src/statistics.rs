@@ -1,8 +1,7 @@
 //! Counters of a server.
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
 
 /// Counters of a server since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +76,6 @@ impl Counters {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut HostingStatistics) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.0.lock())
     }
 }

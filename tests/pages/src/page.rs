@@ -2,8 +2,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use http::Method;
 use url::Url;
@@ -323,7 +325,7 @@ impl Page {
         url: &Url,
         measure: impl FnOnce() -> Option<ObjectSize>,
     ) -> Option<ObjectSize> {
-        let sizes = || self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        let sizes = || self.sizes.lock();
         if let Some(known) = sizes().get(url) {
             return *known;
         }

@@ -5,8 +5,10 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -107,7 +109,7 @@ impl Renames {
 
     /// Returns a response with the other names in its fields and its text, in its original coding.
     pub(crate) fn answer(&self, url: &Url, answer: Answer) -> Answer {
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.kept.lock();
         if let Some(kept) = kept().get(url) {
             return kept.clone();
         }

@@ -4,12 +4,14 @@ use std::{
     os::fd::AsFd as _,
     process::Command,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::SyncSender,
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_netem::{Count, DelayHistogram, Hop, Side};
 use longhaul_types::{ByteCount, Timestamp};
@@ -106,7 +108,7 @@ impl Shared {
 
     /// Locks the state. It has no invariant that a panic elsewhere could have violated.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Stops the driver at its next wake-up.

@@ -2,10 +2,12 @@
 use std::{
     fmt,
     io::{self, PipeWriter, Write as _},
-    sync::{Arc, Mutex, PoisonError, mpsc::sync_channel},
+    sync::{Arc, mpsc::sync_channel},
     thread::{self, JoinHandle},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use longhaul_netem::{AddressChanges, Count, DelayHistogram, Hop, HopConfig, LinkStats, Side};
 use longhaul_types::{ByteCount, Timestamp};
@@ -205,7 +207,7 @@ impl EmulatedLink {
 
     /// Wakes the driver, which then reads the state again.
     fn wake_driver(&self) {
-        let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wake = self.wake.lock();
         // It fails only if the driver has ended.
         let _ = wake.write_all(&[0]);
     }

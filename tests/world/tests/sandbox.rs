@@ -12,10 +12,12 @@ use std::{
     env, fs,
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use longhaul_netem::Profile;
 use longhaul_world::{CLIENT, DNS_SERVER, World, WorldConfig, sandbox};
@@ -351,7 +353,7 @@ fn names_are_resolved_by_the_server_of_the_world(world: &World) {
                 return;
             }
             let question = String::from_utf8_lossy(&query[12..len]).into_owned();
-            log.lock().unwrap().push(question);
+            log.lock().push(question);
             // A response with the code NXDOMAIN.
             query[2..4].copy_from_slice(&[0x81, 0x83]);
             socket.send_to(&query[..len], client).unwrap();
@@ -368,7 +370,7 @@ fn names_are_resolved_by_the_server_of_the_world(world: &World) {
         socket.send_to(&[], (DNS_SERVER, 53)).unwrap();
     });
     server.join().unwrap();
-    let asked = asked.lock().unwrap();
+    let asked = asked.lock();
     assert!(!asked.is_empty());
     for question in asked.iter() {
         assert!(question.starts_with("\u{7}example\0"), "{question:?}");

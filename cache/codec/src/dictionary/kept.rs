@@ -1,5 +1,5 @@
 //! Recently decompressed dictionaries.
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_types::ContentHash;
@@ -38,8 +38,7 @@ fn take(kept: &mut Vec<(ContentHash, Bytes)>, hash: ContentHash) -> Option<Bytes
 }
 
 fn with<R>(work: impl FnOnce(&mut Vec<(ContentHash, Bytes)>) -> R) -> R {
-    // The vector is consistent between any two statements, so a poisoned lock is usable.
-    work(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
+    work(&mut KEPT.lock())
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use std::{
     convert::Infallible,
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
@@ -104,8 +106,8 @@ impl DirectProxy {
 
     /// Closes all connections to origins and forgets their names, as if the browser had just been started.
     pub(crate) fn restart(&self) {
-        lock(&self.network.known).clear();
-        lock(&self.network.connections).abort_all();
+        self.network.known.lock().clear();
+        self.network.connections.lock().abort_all();
     }
 }
 
@@ -191,7 +193,7 @@ async fn forward(
         request.headers_mut().insert(header::HOST, host);
     }
     let key = format!("{host}:{port}");
-    let kept = lock(origins).remove(&key).filter(Sender::is_ready);
+    let kept = origins.lock().remove(&key).filter(Sender::is_ready);
     let mut sender = match kept {
         Some(sender) => sender,
         None => open(network, host, port)
@@ -204,7 +206,7 @@ async fn forward(
         .map_err(|error| unreachable(host, &error))?;
     let (mut head, body) = response.into_parts();
     remove_hop_by_hop(&mut head.headers);
-    lock(origins).insert(key, sender);
+    origins.lock().insert(key, sender);
     Ok(Response::from_parts(head, Either::Left(body)))
 }
 
@@ -241,7 +243,7 @@ impl Network {
         let origin = TcpStream::connect(address).await?;
         let _ = origin.set_nodelay(true);
         let (near, far) = duplex(BUFFER);
-        let mut connections = lock(&self.connections);
+        let mut connections = self.connections.lock();
         while connections.try_join_next().is_some() {}
         let carried = self.hop.carry(far, origin);
         connections.spawn(async move {
@@ -257,7 +259,7 @@ impl Network {
             return Ok(());
         }
         let cell = {
-            let mut known = lock(&self.known);
+            let mut known = self.known.lock();
             if known.len() >= MAX_NAMES {
                 known.clear();
             }
@@ -267,10 +269,6 @@ impl Network {
             .await
             .copied()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,12 +1,8 @@
 //! An HTTP/1.1 client with a browser's connection limits: direct or through an HTTP proxy, https through
 //! CONNECT.
-use std::{
-    collections::BTreeMap,
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -169,7 +165,7 @@ impl Client {
                 Ok(response) => {
                     let response = read_body(response).await?;
                     if sender.ready().await.is_ok() {
-                        lock(&pool.idle).push(sender);
+                        pool.idle.lock().push(sender);
                     }
                     return Ok(response);
                 }
@@ -243,7 +239,7 @@ impl Client {
 
     fn pool(&self, url: &Url) -> Arc<HostPool> {
         let key = format!("{}://{}", url.scheme(), authority(url));
-        let mut hosts = lock(&self.hosts);
+        let mut hosts = self.hosts.lock();
         let pool = hosts.entry(key).or_insert_with(|| {
             Arc::new(HostPool {
                 free: Semaphore::new(PER_HOST),
@@ -256,7 +252,7 @@ impl Client {
 
 impl HostPool {
     fn take_idle(&self) -> Option<Sender> {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         while let Some(sender) = idle.pop() {
             if sender.is_ready() {
                 return Some(sender);
@@ -353,8 +349,4 @@ fn describe(error: &hyper::Error) -> String {
     } else {
         what.to_owned()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,9 +2,10 @@
 //! fresh browser.
 use std::{
     net::IpAddr,
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use http::{HeaderMap, header};
 use url::Url;
@@ -36,7 +37,7 @@ struct Cookie {
 impl CookieJar {
     /// Stores the `Set-Cookie` fields of a response from `url`.
     pub fn store(&self, url: &Url, headers: &HeaderMap) {
-        let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cookies = self.cookies.lock();
         for field in headers.get_all(header::SET_COOKIE) {
             let text = String::from_utf8_lossy(field.as_bytes());
             let Some((cookie, lives)) = parse(&text, url) else {
@@ -55,7 +56,7 @@ impl CookieJar {
     pub fn field(&self, url: &Url, page: &Url) -> Option<String> {
         let host = url.host_str()?;
         let same_site = site(host) == site(page.host_str()?);
-        let cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
+        let cookies = self.cookies.lock();
         let mut fitting: Vec<&Cookie> = cookies
             .iter()
             .filter(|cookie| same_site || cookie.embedded)

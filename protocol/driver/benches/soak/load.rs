@@ -3,10 +3,12 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session, StreamError};
@@ -98,7 +100,7 @@ impl Load {
     }
 
     fn draw(&self) -> Exchange {
-        let mut random = self.random.lock().unwrap();
+        let mut random = self.random.lock();
         let large = random.happens(50);
         let size = if large {
             random.scaled(64 * 1024, 4)
@@ -141,14 +143,14 @@ impl Load {
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();
             // No response of this session will arrive any more.
-            waiting.lock().unwrap().clear();
+            waiting.lock().clear();
         }
     }
 
     /// One exchange; `None` if the session ended before its end.
     async fn exchange(&self, session: &Session, waiting: &Waiting, exchange: Exchange) -> Option<()> {
         let (answer, answered) = oneshot::channel();
-        waiting.lock().unwrap().insert(exchange.key, answer);
+        waiting.lock().insert(exchange.key, answer);
         send(session, exchange, exchange.key, exchange.request).await?;
         let (mut stream, mut bytes) = answered.await.ok()?;
         if exchange.give_up && exchange.response > PIECE {
@@ -235,7 +237,7 @@ async fn sort(session: Session, waiting: Waiting) {
         let waiting = Arc::clone(&waiting);
         heads.spawn(async move {
             if let Some((exchange, bytes)) = read_head(&mut stream).await {
-                let answer = waiting.lock().unwrap().remove(&exchange.key);
+                let answer = waiting.lock().remove(&exchange.key);
                 // The requester may be gone with its session.
                 if let Some(answer) = answer {
                     let _gone = answer.send((stream, bytes));

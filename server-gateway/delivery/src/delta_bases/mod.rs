@@ -9,10 +9,9 @@
 mod delta_key;
 mod held_bodies;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
@@ -89,7 +88,7 @@ impl DeltaBases {
         };
         let origin_key = origin_key(delta_key);
         self.load(cache, &origin_key).await;
-        let likely = lock(&self.by_origin).get(&origin_key).map(|held| {
+        let likely = self.by_origin.lock().get(&origin_key).map(|held| {
             held.likely(delta_key, |held| {
                 (SMALLEST..=LARGEST).contains(&held.length)
                     && mirror.holds(Some(&delta_key.partition), &held.hash)
@@ -127,7 +126,7 @@ impl DeltaBases {
         let origin_key = origin_key(delta_key);
         self.load(cache, &origin_key).await;
         let record = {
-            let mut by_origin = lock(&self.by_origin);
+            let mut by_origin = self.by_origin.lock();
             let held = by_origin.get_mut(&origin_key);
             held.and_then(|held| {
                 held.add(HeldBody::of(delta_key, hash, length))
@@ -143,19 +142,19 @@ impl DeltaBases {
 
     /// Discards the records in memory, after data was deleted from the cache.
     pub fn reload(&self) {
-        lock(&self.by_origin).clear();
+        self.by_origin.lock().clear();
     }
 
     /// Loads the record of an origin into memory.
     async fn load(&self, cache: &Cache, origin_key: &OriginKey) {
-        if lock(&self.by_origin).contains_key(origin_key) {
+        if self.by_origin.lock().contains_key(origin_key) {
             return;
         }
         let record = cache.record(RecordKind::Bases, &key(origin_key)).await;
         let held = record
             .and_then(|record| HeldBodies::decode(&record))
             .unwrap_or_default();
-        let mut by_origin = lock(&self.by_origin);
+        let mut by_origin = self.by_origin.lock();
         if by_origin.len() >= MAX_ORIGINS && !by_origin.contains_key(origin_key) {
             by_origin.pop_first();
         }
@@ -170,11 +169,6 @@ fn origin_key(delta_key: &DeltaKey) -> OriginKey {
 /// The key depends on the partition, because the records reveal what a user loaded.
 fn key((partition, origin): &OriginKey) -> RecordKey {
     RecordKey::new(partition, Some(origin), b"")
-}
-
-/// Locks a mutex. No code can panic while the guarded data is inconsistent, so poisoning is ignored.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

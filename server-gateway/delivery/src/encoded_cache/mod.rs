@@ -12,10 +12,9 @@ mod recode;
 mod recording;
 mod stored_record;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Cost, RecordKind};
@@ -273,7 +272,7 @@ impl EncodedCache {
 
     fn popular(&self) -> MutexGuard<'_, PopularBodies> {
         // No code can panic while the guarded data is inconsistent.
-        self.popular.lock().unwrap_or_else(PoisonError::into_inner)
+        self.popular.lock()
     }
 }
 

@@ -11,11 +11,13 @@ use std::{
     future::Future,
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -168,8 +170,8 @@ impl NameServer {
             let mut packet = [0; 1500];
             while let Ok((length, from)) = socket.recv_from(&mut packet).await {
                 let (name, kind, end) = question(&packet[..length]);
-                asked.lock().unwrap().push((name, kind));
-                let answer = current.lock().unwrap().clone();
+                asked.lock().push((name, kind));
+                let answer = current.lock().clone();
                 if let Some(reply) = reply(&packet[..end], kind, &answer) {
                     let _ = socket.send_to(&reply, from).await;
                 }
@@ -184,12 +186,12 @@ impl NameServer {
     }
 
     pub fn set(&self, answer: DnsAnswer) {
-        *self.answer.lock().unwrap() = answer;
+        *self.answer.lock() = answer;
     }
 
     /// Number of queries for the IPv4 address of a name.
     pub fn questions(&self, name: &str) -> usize {
-        let questions = self.questions.lock().unwrap();
+        let questions = self.questions.lock();
         questions
             .iter()
             .filter(|(asked, kind)| asked.eq_ignore_ascii_case(name) && *kind == 1)
@@ -197,7 +199,7 @@ impl NameServer {
     }
 
     pub fn all_questions(&self) -> usize {
-        self.questions.lock().unwrap().len()
+        self.questions.lock().len()
     }
 }
 

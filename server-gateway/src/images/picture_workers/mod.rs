@@ -18,9 +18,11 @@ mod worker;
 mod worker_slots;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use longhaul_transcode::{
@@ -211,8 +213,7 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code can panic while the guarded state is inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Runs one image on a worker; releases its resources at the end.

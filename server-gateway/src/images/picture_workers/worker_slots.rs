@@ -1,9 +1,7 @@
 //! Slots for workers: waiting is bounded, and dropping the future gives up the wait.
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::{sync::oneshot, time::timeout};
 
@@ -80,8 +78,7 @@ impl<K: Copy + Ord> Drop for Waiter<'_, K> {
 
 impl<K: Copy + Ord> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // No code can panic while the guarded state is inconsistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Assigns free slots to the next images.

@@ -7,12 +7,11 @@ mod speed;
 
 use std::{
     path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
+
+use parking_lot::Mutex;
 
 use indicatif::ProgressBar;
 use longhaul_transcode as transcode;
@@ -109,15 +108,13 @@ fn on_all_cores<I: Sync, R: Send>(items: &[I], work: impl Fn(&I) -> R + Sync) ->
                     let Some(item) = items.get(index) else { return };
                     let result = work(item);
                     bar.inc(1);
-                    done.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((index, result));
+                    done.lock().push((index, result));
                 }
             });
         }
     });
     bar.finish_and_clear();
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut done = done.into_inner();
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, result)| result).collect()
 }

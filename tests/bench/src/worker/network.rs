@@ -4,9 +4,11 @@ use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE, request};
@@ -116,7 +118,7 @@ pub(super) struct Site {
 
 impl Site {
     fn page(&self) -> Page {
-        self.page.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.page.lock().clone()
     }
 
     /// Returns the hosts to which the page refers and that do not exist here.
@@ -127,7 +129,7 @@ impl Site {
     /// Replaces the current edition.
     pub(super) fn show(&self, page: Page) {
         page.prepare();
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+        *self.page.lock() = page;
     }
 }
 

@@ -1,10 +1,7 @@
 //! Client of Longhaul's session.
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Instant};
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_driver::{
@@ -98,17 +95,14 @@ impl LonghaulClient {
     fn start_tasks(&self, session: &Session) {
         let accept = tokio::spawn(accept_responses(session.clone(), self.waiting.clone()));
         let stalls = tokio::spawn(note_stalls(session.clone(), self.stalls.clone()));
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         tasks.push(accept);
         tasks.push(stalls);
     }
 
     pub(crate) async fn fetch(&self, request: Request, progress: &Progress) -> Result<(), TransferError> {
         let (sender, begun) = oneshot::channel();
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(request.tag, sender);
+        self.waiting.lock().insert(request.tag, sender);
         let (session, _sending) = self.ask(request).await?;
         let begun = tokio::select! {
             begun = begun => begun,
@@ -158,7 +152,7 @@ impl LonghaulClient {
 
 impl Drop for LonghaulClient {
     fn drop(&mut self) {
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let tasks = self.tasks.get_mut();
         for task in tasks.drain(..) {
             task.abort();
         }
@@ -172,7 +166,7 @@ async fn accept_responses(session: Session, waiting: Waiting) {
         while tasks.try_join_next().is_some() {}
     }
     // Waiting fetches detect the end by the closed channel.
-    waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    waiting.lock().clear();
 }
 
 /// Reads the tag of a response and passes it to its fetch.
@@ -190,10 +184,7 @@ async fn begin(mut stream: RecvStream, waiting: Waiting) {
         return;
     };
     let tag = u64::from_be_bytes(*tag);
-    let fetch = waiting
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .remove(&tag);
+    let fetch = waiting.lock().remove(&tag);
     if let Some(fetch) = fetch {
         let first = first.into();
         // A fetch that was stopped drops the stream, which stops it.

@@ -1,11 +1,7 @@
 //! A small site on loopback: two hosts, cacheable, compressed, redirected, missing, broken and endless objects.
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    io::Write,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, convert::Infallible, io::Write, net::SocketAddr, sync::Arc};
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -49,7 +45,7 @@ impl Site {
                         let host = host.and_then(Result::ok).unwrap_or_default();
                         let path = request.uri().path_and_query().map_or("", |path| path.as_str());
                         let asked = format!("{host}{path}");
-                        log.lock().expect("no panic before").push((asked, peer));
+                        log.lock().push((asked, peer));
                         async move { Ok::<_, Infallible>(answer(&request).await) }
                     });
                     // The browser may close the connection at any time.
@@ -68,7 +64,7 @@ impl Site {
 
     /// Returns all requested URLs, host first, with the client's address.
     pub(crate) fn seen(&self) -> Vec<(String, SocketAddr)> {
-        self.seen.lock().expect("no panic before").clone()
+        self.seen.lock().clone()
     }
 
     /// Returns the number of connections by host.

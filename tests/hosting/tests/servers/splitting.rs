@@ -21,10 +21,10 @@ async fn proxy_to(origin: SocketAddr) -> Result<SplittingProxy> {
 async fn the_proxy_connects_to_the_dialled_address() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let origin = server.hosting.plain()[0];
-    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let map = Arc::new(move |dialled: SocketAddr| {
-        log.lock().unwrap().push(dialled);
+        log.lock().push(dialled);
         origin
     });
     let proxy = SplittingProxy::start(&["0.0.0.0:0".parse()?], Destination::Mapped(map)).await?;
@@ -35,7 +35,7 @@ async fn the_proxy_connects_to_the_dialled_address() -> Result<()> {
         for length in [10, 1_000_000] {
             assert_eq!(client.get(&format!("/{length}")).await?.body.len(), length);
         }
-        assert_eq!(seen.lock().unwrap().pop(), Some(dialled));
+        assert_eq!(seen.lock().pop(), Some(dialled));
     }
     let statistics = proxy.statistics();
     assert_eq!((statistics.connections, statistics.refused), (2, 0));

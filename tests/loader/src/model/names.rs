@@ -3,11 +3,13 @@ use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use hickory_proto::{
     op::{Message, MessageType, OpCode, Query, ResponseCode},
@@ -74,7 +76,7 @@ impl Names {
     /// Returns the addresses of `name`, never an empty list. Concurrent calls for the name share one query.
     pub(super) async fn lookup(&self, name: &str) -> Answer {
         let known = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             Arc::clone(known.entry(name.to_owned()).or_default())
         };
         known.get_or_init(|| self.ask(name)).await.clone()

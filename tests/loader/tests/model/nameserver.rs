@@ -1,8 +1,10 @@
 //! A DNS server for names in `.test`.
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use hickory_proto::{
     op::{Message, OpCode, ResponseCode},
@@ -28,7 +30,7 @@ impl NameServer {
                 let question = Message::from_vec(&buffer[..length]).unwrap();
                 let name = question.queries[0].name().clone();
                 let text = name.to_string().trim_end_matches('.').to_owned();
-                log.lock().unwrap().push(text.clone());
+                log.lock().push(text.clone());
                 let mut answer = Message::response(question.metadata.id, OpCode::Query);
                 answer.add_query(question.queries[0].clone());
                 if text.starts_with("gone") {
@@ -48,6 +50,6 @@ impl NameServer {
 
     /// The queries so far.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }

@@ -1,10 +1,7 @@
 //! Origins: a real HTTP server, and a server that runs a script on each connection.
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    pin::Pin,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, net::SocketAddr, pin::Pin, sync::Arc};
+
+use parking_lot::Mutex;
 
 use http::{HeaderMap, Request, Response, Version, header};
 use http_body_util::Full;
@@ -117,7 +114,7 @@ impl Origin {
 
     /// The requests so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     /// The requested paths so far.
@@ -172,7 +169,7 @@ async fn talk(
             });
             Response::default()
         } else {
-            log.lock().unwrap().push(Seen {
+            log.lock().push(Seen {
                 connection,
                 version: request.version(),
                 path: request.uri().to_string(),

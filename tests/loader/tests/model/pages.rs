@@ -243,10 +243,10 @@ async fn https_uses_the_given_trust() {
 #[tokio::test]
 async fn references_at_the_start_are_requested_before_the_end_of_the_page() {
     let (asked, mut wait) = tokio::sync::mpsc::channel::<()>(1);
-    let wait = std::sync::Mutex::new(Some(async move { wait.recv().await }));
+    let wait = parking_lot::Mutex::new(Some(async move { wait.recv().await }));
     let address = scripted(move |_, mut peer| {
         let asked = asked.clone();
-        let wait = std::mem::take(&mut *wait.lock().unwrap());
+        let wait = std::mem::take(&mut *wait.lock());
         async move {
             while let Some(path) = peer.request().await {
                 if path == "/page" {

@@ -1,5 +1,7 @@
 //! Loads through an HTTP proxy.
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use longhaul_loader::{
     Outcome,
@@ -25,7 +27,7 @@ async fn a_proxied_load_shares_connections_and_resolves_no_names() {
         let log = Arc::clone(&log);
         async move {
             while let Some(target) = peer.request().await {
-                log.lock().unwrap().push((connection, target.clone()));
+                log.lock().push((connection, target.clone()));
                 if target == "http://a.test/" {
                     // One after the other, so that one connection is sufficient.
                     peer.answer("<link rel=stylesheet href=http://b.test/s.css>")
@@ -51,7 +53,7 @@ async fn a_proxied_load_shares_connections_and_resolves_no_names() {
     let origin = Origin::start(|_| status(404)).await;
     let url: Url = "http://a.test/".parse().unwrap();
     let load = load(&url, &options(proxy, &origin), None).await.unwrap();
-    let targets = targets.lock().unwrap().clone();
+    let targets = targets.lock().clone();
     let expected = ["http://a.test/", "http://b.test/s.css", "http://gone.test/i.png"];
     assert_eq!(targets, expected.map(|target| (0, target.to_owned())));
     assert_eq!((load.connections, load.dns_lookups), (1, Some(0)));

@@ -3,9 +3,10 @@ use std::{
     io::{self, IoSliceMut},
     net::{Ipv4Addr, SocketAddr},
     os::fd::{AsFd, AsRawFd as _, RawFd},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_netem::{Capacity, HopConfig, LinkConfig, Outage, OutageSchedule, Profile, WhileOut};
 use longhaul_types::{BitRate, ByteCount, Timestamp};
@@ -37,7 +38,7 @@ pub(crate) const PING_BYTES: u64 = 84;
 pub(crate) fn machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     // A failed test does not invalidate it.
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+    MACHINE.lock()
 }
 
 pub(crate) fn ms(millis: u64) -> Duration {
