@@ -9,7 +9,6 @@ demo: tools-build
 	target/demo/longhaul demo --link umts-384
 
 test: tools check
-	$(CARGO) build --locked --workspace --bins
 	LONGHAUL_SIM_SEEDS=$(SEEDS) $(CARGO) test --locked --workspace --all-targets
 	$(CARGO) test --locked --workspace --doc
 
