@@ -86,13 +86,13 @@ fn https(status: &HttpsStatus) -> String {
             escape(fingerprint)
         );
     }
-    if !status.spared.is_empty() {
+    if !status.bypassed.is_empty() {
         html.push_str("<p>Temporarily not accelerated:</p><ul>");
-        for spared in &status.spared {
-            let _infallible = write!(html, "<li>{}: {}", escape(&spared.host), escape(&spared.why));
-            match &spared.program {
+        for host in &status.bypassed {
+            let _infallible = write!(html, "<li>{}: {}", escape(&host.host), escape(&host.why));
+            match &host.program {
                 Some(name) => _ = write!(html, " (only for {})", escape(name)),
-                None if spared.one_program => html.push_str(" (only for this program)"),
+                None if host.one_program => html.push_str(" (only for this program)"),
                 None => {}
             }
             html.push_str("</li>");

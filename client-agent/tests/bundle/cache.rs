@@ -58,8 +58,8 @@ async fn fresh_responses_are_served_without_the_gateway() {
     world.no_fetch();
     assert_eq!(
         (
-            world.agent.exits("looking.fresh"),
-            world.agent.exits("looking.not-modified")
+            world.agent.exits("lookup.fresh"),
+            world.agent.exits("lookup.not-modified")
         ),
         (1, 1)
     );
