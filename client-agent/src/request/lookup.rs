@@ -2,7 +2,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::header;
-use longhaul_session::{FetchKind, MirrorState, ShortHash, short_hash};
+use longhaul_session::{FetchKind, MirrorState, ShortHash};
 use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 
@@ -295,7 +295,7 @@ async fn held_bodies_of(store: &crate::store::Store, kept: &KeptManifest) -> Vec
     hashes.dedup();
     for chk in hashes {
         if holding.len() < MAX_HOLDING && store.has(chk).await {
-            holding.push(short_hash(&chk));
+            holding.push(ShortHash::of(&chk));
         }
     }
     holding

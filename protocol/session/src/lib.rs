@@ -8,6 +8,7 @@ mod bundle;
 pub mod class;
 mod dictionary;
 mod envelope;
+mod hash_prefix;
 mod headers;
 mod id;
 mod keys;
@@ -18,10 +19,11 @@ mod reader;
 mod wire;
 
 pub use bundle::{
-    AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, ManifestId, Promised,
-    Push, ShortHash, Used, Want, short_hash,
+    AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push, Used,
+    Want,
 };
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
+pub use hash_prefix::{ManifestId, ShortHash};
 pub use headers::{
     CodedRequest, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
     decode_url, encode_header_set, encode_request,

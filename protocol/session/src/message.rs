@@ -5,9 +5,10 @@ use longhaul_types::{ClientId, ContentHash};
 
 use super::{
     bundle::{
-        AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, ManifestId,
-        Promised, Push, ShortHash, Used, Want,
+        AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push,
+        Used, Want,
     },
+    hash_prefix::{ManifestId, ShortHash},
     headers::HeaderSet,
     id::{BoundConnectionId, CacheStateId, FetchId, PageId},
     origin_report::OriginReport,

@@ -422,7 +422,7 @@ impl Answer {
         response.announced = Some(body.clone());
         let base = body
             .base
-            .map(|name| dictionary::find(&name).expect("a dictionary"));
+            .map(|name| dictionary::find(name.as_bytes()).expect("a dictionary"));
         let mut decoder = BodyDecoder::with_base(
             window_key(session),
             coding(body.coding),

@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use longhaul_session::{
-    Ask, Cancel, EntryBody, EntryId, FetchId, Message, Method, PageId, Scope, Used, Want, Withdrawal,
+    Ask, Cancel, EntryBody, EntryId, FetchId, Message, Method, PageId, Scope, ShortHash, Used, Want,
+    Withdrawal,
 };
 use longhaul_types::ContentHash;
 use tokio::sync::Notify;
@@ -334,11 +335,7 @@ async fn held_bodies_are_not_pushed() {
     let mut agent = Agent::connect_with(&gateway, &device, 78).await;
     assert_eq!(agent.mirror, longhaul_session::MirrorState::Unknown);
     let mut fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
-    fetch.holding = vec![
-        ContentHash::of(&rich_page()[3].1.body).as_bytes()[..6]
-            .try_into()
-            .unwrap(),
-    ];
+    fetch.holding = vec![ShortHash::of(&ContentHash::of(&rich_page()[3].1.body))];
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader.until(Load::is_complete).await;
     assert_eq!(reader.load.head_of("/app.js").body, EntryBody::Held { hash });

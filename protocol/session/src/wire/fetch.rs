@@ -5,7 +5,7 @@ use longhaul_types::{ClientId, ContentHash};
 
 use super::OptionalFetchId;
 use crate::{
-    bundle::{ManifestId, ShortHash},
+    hash_prefix::{ManifestId, ShortHash},
     headers::HeaderSet,
     id::{BoundConnectionId, FetchId, PageId},
     message::{Delivery, Fetch, FetchKind, Method, Resume, Validator},
