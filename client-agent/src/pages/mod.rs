@@ -1,8 +1,11 @@
 //! Error pages: what happened in plain words, who is responsible, what to do, and the technical detail.
+mod bad_request;
 mod failure;
 mod frame;
+mod gateway_reason;
 mod hop;
 mod registered;
+mod responsible;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +15,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use longhaul_session::FailureReason;
 
-pub use failure::{BadRequest, Failure, Lost};
+pub use bad_request::BadRequest;
+pub use failure::{Failure, Lost};
 pub(crate) use frame::{document, escape};
 
 use crate::proxy_body::ProxyBody;
