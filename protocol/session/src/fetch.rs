@@ -79,6 +79,32 @@ pub struct Fetch {
     pub resume: Option<Resume>,
 }
 
+impl Fetch {
+    /// A fetch of an object, without body, that belongs to no page load and may be answered in any way. `url` is
+    /// absolute.
+    pub const fn new(id: FetchId, method: Method, url: String, headers: HeaderSet) -> Self {
+        Self {
+            id,
+            method,
+            url_shared: 0,
+            url,
+            headers,
+            kind: FetchKind::Object,
+            has_body: false,
+            page: None,
+            held: None,
+            manifest: None,
+            holding: Vec::new(),
+            delivery: Delivery::Any,
+            connection: None,
+            client: ClientId::OWNER,
+            unpartitioned: false,
+            seen: None,
+            resume: None,
+        }
+    }
+}
+
 /// Permitted ways of the answer to a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Delivery {

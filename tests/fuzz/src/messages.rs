@@ -1,7 +1,7 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_session::{
-    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, EntryId, Evicted,
-    Failed, FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId, Forgotten, Head, HeaderField,
+    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Dictionaries, EntryId, Evicted, Failed,
+    FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId, Forgotten, Head, HeaderField,
     HeaderSets, Hello, Holding, KeyWanted, Manifest, ManifestId, Message, MessageReader, Method, NewKey,
     Notice, OriginReport, PageId, Preferences, Promised, Push, ReadEvent, ShortHash, TunnelOpen,
     TunnelSecurity, UnchangedEntry, Used, VersionRange, Want, decode_header_set, decode_url, encode,
@@ -57,23 +57,13 @@ fn messages() -> Vec<Message> {
             preferences: Preferences::default(),
         }),
         Message::Fetch(Fetch {
-            id: FIRST,
-            method: Method::Get,
-            url_shared: 0,
-            url: "http://site.test/".to_owned(),
-            headers: headers.clone(),
             kind: FetchKind::Page,
-            has_body: false,
-            held: None,
-            page: None,
-            manifest: None,
-            holding: Vec::new(),
-            delivery: Delivery::Any,
-            connection: None,
-            client: longhaul_types::ClientId::OWNER,
-            unpartitioned: false,
-            seen: None,
-            resume: None,
+            ..Fetch::new(
+                FIRST,
+                Method::Get,
+                "http://site.test/".to_owned(),
+                headers.clone(),
+            )
         }),
         Message::Head(Head {
             fetch: FIRST,
