@@ -3,7 +3,7 @@ mod status;
 mod status_page;
 
 pub use status::{BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, Status, TroubleStatus};
-pub(crate) use status_page::{POLICY, html};
+pub(crate) use status_page::{POLICY, status_page};
 
 /// Path for changes of the image level.
 pub(crate) const PICTURES: &str = "/pictures";
