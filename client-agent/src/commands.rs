@@ -128,7 +128,7 @@ pub(crate) async fn bypasses(command: &HttpsCommand, environment: &Environment) 
     let state = state_dir(flag, environment)?;
     let running = RunningAgent::find(&state).await?;
     match (command, running) {
-        (HttpsCommand::List(_), Some(agent)) => say(&list(&agent.status().await?.https.spared)),
+        (HttpsCommand::List(_), Some(agent)) => say(&list(&agent.status().await?.https.bypassed)),
         (HttpsCommand::List(_), None) => {
             let stored = https::stored_bypasses(&state).into_iter().map(BypassedHost::from);
             say(&list(&stored.collect::<Vec<_>>()))

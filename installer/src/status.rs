@@ -142,7 +142,7 @@ fn https(https: &Value) -> String {
         Some("list") => format!("accelerated for {}", names("hosts")),
         _ => return "not accelerated".to_owned(),
     };
-    let bypassed = https["spared"].as_array().map_or(0, Vec::len);
+    let bypassed = https["bypassed"].as_array().map_or(0, Vec::len);
     match bypassed {
         0 => accelerated,
         _ => format!("{accelerated}; {bypassed} hosts bypassed (`longhaul doctor` lists them)"),

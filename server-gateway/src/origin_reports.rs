@@ -193,7 +193,7 @@ impl ResponseCount {
     pub(crate) fn body(&mut self, base: Option<&ShortHash>, hop: usize, decoded: u64) {
         self.cause = match (self.replaced, base) {
             (Replaced::Yes, _) => BodyCause::Pictures,
-            (Replaced::No, Some(base)) if !dictionary::knows(base) => BodyCause::Base,
+            (Replaced::No, Some(base)) if !dictionary::knows(base.as_bytes()) => BodyCause::Base,
             (Replaced::No, Some(_) | None) => BodyCause::Coding,
         };
         let hop = hop as u64;
@@ -249,7 +249,6 @@ impl ResponseCount {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use longhaul_session::short_hash;
 
     use super::*;
 
@@ -289,7 +288,8 @@ mod tests {
     #[test]
     fn each_cause_has_its_own_flow() {
         let reports = Arc::new(OriginReports::default());
-        let (dictionary, held) = (short_hash(&dictionary::all().next().unwrap()), [7; 6]);
+        let dictionary = ShortHash::of(&dictionary::all().next().unwrap());
+        let held = ShortHash::from_bytes([7; 6]);
         reports
             .response(OriginSize::none(), Replaced::No)
             .body(Some(&dictionary), 1, 1);

@@ -5,6 +5,7 @@ use std::{os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 use anyhow::{Context, Result, ensure};
 use longhaul_tests::process::{Running, command, run};
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::time::{interval, timeout};
 
 use crate::pair::{COMMAND_LIMIT, LIMIT, control, folder, start_agent, start_gateway, status_until};
@@ -53,6 +54,47 @@ fn agent_folder(folder: &Path, name: &str) -> Result<std::path::PathBuf> {
     let folder = folder.join(name);
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
+}
+
+/// A running gateway, in a folder of its own.
+struct Operated {
+    folder: TempDir,
+    gateway: Running,
+    address: String,
+}
+
+impl Operated {
+    async fn start() -> Result<Self> {
+        let folder = folder()?;
+        std::fs::write(folder.path().join("gateway.toml"), "")?;
+        let gateway = start_gateway(folder.path(), "127.0.0.1:0").await?;
+        let address = gateway.address().to_string();
+        Ok(Self {
+            folder,
+            gateway,
+            address,
+        })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes an invite for a device; returns its line.
+    async fn invite(&self, words: &[&str]) -> Result<String> {
+        let words = [&["invite"], words, &["--address", &self.address]].concat();
+        operate(self.path(), &words).await
+    }
+}
+
+/// Waits until an agent has no session and says why, with these words.
+async fn assert_down(folder: &Path, words: &[&str]) -> Result<()> {
+    let down = until_state(folder, "down").await?;
+    let reason = down["reason"].as_str().unwrap_or_default();
+    for word in words {
+        assert!(reason.contains(word), "no `{word}` in `{reason}`");
+    }
+    Ok(())
 }
 
 async fn agent(folder: &Path, line: &str) -> Result<Running> {
@@ -110,9 +152,7 @@ async fn root_invites_and_removes_a_device_of_a_running_gateway_of_another_user(
     operate(folder.path(), &["device", "rename", "laptop", "old laptop"]).await?;
     until_state(folder.path(), "open").await?;
     operate(folder.path(), &["device", "remove", "old laptop"]).await?;
-    let down = until_state(folder.path(), "down").await?;
-    let reason = down["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("revoked"), "{reason}");
+    assert_down(folder.path(), &["revoked"]).await?;
     gateway.log().contains("the device was removed", LIMIT).await?;
     let known = devices(folder.path()).await?;
     assert_eq!(known[0]["status"], "revoked");
@@ -122,38 +162,19 @@ async fn root_invites_and_removes_a_device_of_a_running_gateway_of_another_user(
 
 #[tokio::test]
 async fn an_invite_that_is_not_used_in_time_is_refused() -> Result<()> {
-    let folder = folder()?;
-    std::fs::write(folder.path().join("gateway.toml"), "")?;
-    let gateway = start_gateway(folder.path(), "127.0.0.1:0").await?;
-    let address = gateway.address().to_string();
-    let line = operate(
-        folder.path(),
-        &["invite", "late", "--expires", "1s", "--address", &address],
-    )
-    .await?;
-    gateway
-        .log()
-        .contains("was not used in time and has expired", LIMIT)
+    let operated = Operated::start().await?;
+    let log = operated.gateway.log();
+    let line = operated.invite(&["late", "--expires", "1s"]).await?;
+    log.contains("was not used in time and has expired", LIMIT)
         .await?;
-    let _agent = agent(folder.path(), &line).await?;
-    let down = until_state(folder.path(), "down").await?;
-    let reason = down["reason"].as_str().unwrap_or_default();
-    assert!(
-        reason.contains("expired") && reason.contains("new invite"),
-        "{reason}"
-    );
-    gateway
-        .log()
-        .contains("refused: the invite was not used in time", LIMIT)
+    let _agent = agent(operated.path(), &line).await?;
+    assert_down(operated.path(), &["expired", "new invite"]).await?;
+    log.contains("refused: the invite was not used in time", LIMIT)
         .await?;
-    let expired = devices(folder.path()).await?;
+    let expired = devices(operated.path()).await?;
     assert_eq!(expired[0]["status"], "expired");
-    let again = operate(
-        folder.path(),
-        &["invite", "late", "--replace", "--address", &address],
-    )
-    .await?;
-    let other = agent_folder(folder.path(), "again")?;
+    let again = operated.invite(&["late", "--replace"]).await?;
+    let other = agent_folder(operated.path(), "again")?;
     let _other = agent(&other, &again).await?;
     until_state(&other, "open").await?;
     Ok(())
@@ -161,22 +182,16 @@ async fn an_invite_that_is_not_used_in_time_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn a_one_time_invite_admits_the_first_agent_only() -> Result<()> {
-    let folder = folder()?;
-    std::fs::write(folder.path().join("gateway.toml"), "")?;
-    let gateway = start_gateway(folder.path(), "127.0.0.1:0").await?;
-    let address = gateway.address().to_string();
-    let line = operate(
-        folder.path(),
-        &["invite", "phone", "--once", "--address", &address],
-    )
-    .await?;
-    let first = agent(folder.path(), &line).await?;
+    let operated = Operated::start().await?;
+    let folder = operated.path();
+    let line = operated.invite(&["phone", "--once"]).await?;
+    let first = agent(folder, &line).await?;
     let exchanged = |devices: &[Value]| {
         devices
             .iter()
             .any(|device| device["session_since"].is_string() && device["status"] == "admitted")
     };
-    let known = devices_until(folder.path(), exchanged).await?;
+    let known = devices_until(folder, exchanged).await?;
     let states: Vec<_> = known
         .iter()
         .map(|device| (device["name"].as_str(), device["status"].as_str()))
@@ -188,22 +203,24 @@ async fn a_one_time_invite_admits_the_first_agent_only() -> Result<()> {
             (Some("phone"), Some("admitted"))
         ]
     );
-    until_state(folder.path(), "open").await?;
-    let key = folder.path().join("agent/device-key");
+    until_state(folder, "open").await?;
+    let key = folder.join("agent/device-key");
     assert_eq!(std::fs::metadata(&key)?.permissions().mode() & 0o777, 0o600);
 
-    let thief = agent_folder(folder.path(), "thief")?;
+    let thief = agent_folder(folder, "thief")?;
     let _thief = agent(&thief, &line).await?;
-    let down = until_state(&thief, "down").await?;
-    let reason = down["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("revoked"), "{reason}");
+    assert_down(&thief, &["revoked"]).await?;
 
     // The agent finds its own key after a restart, and the gateway has it on disk.
     first.kill().await?;
+    let Operated {
+        folder,
+        gateway,
+        address,
+    } = operated;
     gateway.kill().await?;
-    let gateway = start_gateway(folder.path(), &address).await?;
+    let _gateway = start_gateway(folder.path(), &address).await?;
     let _first = agent(folder.path(), &line).await?;
     until_state(folder.path(), "open").await?;
-    drop(gateway);
     Ok(())
 }

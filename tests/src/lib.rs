@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod authority;
 pub mod client;
 pub mod origin;
 pub mod process;
 pub mod raw_origin;
 pub mod relay;
 pub mod sockets;
+
+pub use longhaul_hosting::authority;

@@ -33,7 +33,6 @@ pub(crate) async fn flush_until(cache: &Cache, what: &str, condition: impl Async
     let waiting = timeout(PATIENCE, async {
         while !condition().await {
             cache.flush().await;
-            tokio::task::yield_now().await;
         }
     });
     assert!(waiting.await.is_ok(), "{what} does not come true");

@@ -4,32 +4,12 @@
 //! TLS. A client that opens many silent connections must not exclude others. If all permits are taken, the
 //! owner with most permits loses the connection that has waited longest without a complete request; if there
 //! is none, a connection whose client has not read for a long time. Connections in use stay.
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::Waker,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, task::Waker};
 
 use parking_lot::Mutex;
-
 use tokio::time::Instant;
 
-use crate::access::UserId;
-
-/// Timeout of the head of a request, or of a ClientHello in a tunnel, from its first byte: peers are on this
-/// machine or near, and send heads at once.
-pub(super) const HEAD_TIME: Duration = Duration::from_secs(30);
-/// Maximum time of any connection without a request. Browsers close idle connections after about this time;
-/// plain HTTP/1.1 connections end sooner.
-const IDLE_TIME: Duration = Duration::from_secs(300);
-/// Time without reading after which a client counts as stuck, if a permit is needed. No program
-/// nearby reads this slowly; a paused download is lost only if all permits are taken.
-const STUCK_TIME: Duration = Duration::from_secs(30);
+use super::connection_slot::{ConnectionSlot, InUse, Owner};
 
 /// Limits of the number of connections.
 #[derive(Clone, Copy, Debug)]
@@ -40,19 +20,6 @@ pub(crate) struct ConnectionLimits {
     pub(crate) per_owner: usize,
     /// Connections that are being refused.
     pub(crate) refused: usize,
-}
-
-/// Owner of a connection, for fair shares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Owner {
-    /// Not known yet.
-    Unknown,
-    /// A peer that is not served.
-    Refused,
-    /// A user of this machine.
-    User(UserId),
-    /// Another machine.
-    Machine(IpAddr),
 }
 
 /// All permits of a port.
@@ -74,45 +41,6 @@ pub(crate) struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
     number: u64,
     slot: Arc<ConnectionSlot>,
-}
-
-/// Guard of a request or other use of a connection.
-#[derive(Debug)]
-pub(crate) struct InUse(Arc<ConnectionSlot>);
-
-#[derive(Debug)]
-struct ConnectionSlot {
-    evicted: AtomicBool,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    owner: Owner,
-    /// Number of requests and other uses in progress.
-    uses: usize,
-    /// True if bytes have arrived that are not a complete request yet. Meaningless while the connection is in
-    /// use.
-    begun: bool,
-    /// Start of the incomplete request, or of the idle time.
-    since: Instant,
-    /// Meaning of arriving bytes while the connection is not in use.
-    bytes: InputMeaning,
-    /// Time since which the client has not read pending output.
-    stuck_since: Option<Instant>,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-}
-
-/// Meaning of arriving bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InputMeaning {
-    /// A request begins.
-    Request,
-    /// No meaning: HTTP/2 frames arrive at any time.
-    Nothing,
-    /// A tunnel is in use from the first byte in either direction to its end.
-    Tunnel,
 }
 
 impl ConnectionLimiter {
@@ -148,7 +76,7 @@ impl ConnectionLimiter {
         let late: Vec<u64> = taken
             .slots
             .iter()
-            .filter(|(_, slot)| slot.state.lock().is_late(now))
+            .filter(|(_, slot)| slot.is_late(now))
             .map(|(number, _)| *number)
             .collect();
         for number in late {
@@ -162,7 +90,7 @@ impl Taken {
     fn make_room(&mut self) -> bool {
         let mut counts = BTreeMap::<Owner, usize>::new();
         for slot in self.slots.values() {
-            *counts.entry(slot.state.lock().owner).or_default() += 1;
+            *counts.entry(slot.owner()).or_default() += 1;
         }
         let mut owners: Vec<(usize, Owner)> =
             counts.into_iter().map(|(owner, count)| (count, owner)).collect();
@@ -181,9 +109,8 @@ impl Taken {
             .iter()
             .filter(|(number, _)| Some(**number) != kept)
             .filter_map(|(number, slot)| {
-                let state = slot.state.lock();
-                let eviction_order = (state.owner == owner)
-                    .then(|| state.eviction_order(now))
+                let eviction_order = (slot.owner() == owner)
+                    .then(|| slot.eviction_order(now))
                     .flatten()?;
                 Some((eviction_order, *number))
             })
@@ -212,78 +139,49 @@ impl ConnectionPermit {
             limits.per_owner
         };
         let mut taken = self.limiter.taken.lock();
-        self.slot.state.lock().owner = owner;
-        let count = taken
-            .slots
-            .values()
-            .filter(|slot| slot.state.lock().owner == owner)
-            .count();
+        self.slot.set_owner(owner);
+        let count = taken.slots.values().filter(|slot| slot.owner() == owner).count();
         count <= limit || taken.make_room_of(owner, Some(self.number))
     }
 
     /// Marks the beginning of a request or of another use.
     pub(crate) fn begin(&self) -> InUse {
-        self.slot.state.lock().uses += 1;
-        InUse(Arc::clone(&self.slot))
+        self.slot.begin()
     }
 
     /// Starts the timeout for bytes that are not a request yet, such as a ClientHello.
     pub(super) fn expect_first_bytes(&self) {
-        let mut state = self.slot.state.lock();
-        (state.begun, state.since) = (true, Instant::now());
+        self.slot.expect_first_bytes();
     }
 
     /// Marks that requests follow; `begun` if the first one has begun.
     pub(super) fn expect_requests(&self, multiplexed: bool, begun: bool) {
-        let mut state = self.slot.state.lock();
-        (state.begun, state.since) = (begun && !multiplexed, Instant::now());
-        state.bytes = if multiplexed {
-            InputMeaning::Nothing
-        } else {
-            InputMeaning::Request
-        };
+        self.slot.expect_requests(multiplexed, begun);
     }
 
     /// Marks the connection as a tunnel; `is_used` if the tunnel has carried bytes.
     pub(super) fn become_tunnel(&self, is_used: bool) {
-        let mut state = self.slot.state.lock();
-        (state.begun, state.since) = (false, Instant::now());
-        state.bytes = InputMeaning::Tunnel;
-        if is_used {
-            state.handle_bytes();
-        }
+        self.slot.become_tunnel(is_used);
     }
 
     /// True if the connection must end.
     pub(super) fn is_evicted(&self) -> bool {
-        self.slot.evicted.load(Ordering::Acquire)
+        self.slot.is_evicted()
     }
 
     /// Records that bytes have arrived.
     pub(super) fn record_input(&self) {
-        self.slot.state.lock().handle_bytes();
+        self.slot.record_input();
     }
 
     /// Records whether the client reads the output.
     pub(super) fn record_output(&self, is_stuck: bool, waker: &Waker) {
-        let mut state = self.slot.state.lock();
-        if is_stuck {
-            state.stuck_since.get_or_insert_with(Instant::now);
-            state.writer = Some(waker.clone());
-        } else {
-            state.stuck_since = None;
-            if state.bytes == InputMeaning::Tunnel {
-                state.handle_bytes();
-            }
-        }
+        self.slot.record_output(is_stuck, waker);
     }
 
     /// Registers the waker of a reader, which is woken when the connection is evicted.
     pub(super) fn wake_reader(&self, waker: &Waker) {
-        let mut state = self.slot.state.lock();
-        if !state.reader.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            state.reader = Some(waker.clone());
-        }
+        self.slot.wake_reader(waker);
     }
 }
 
@@ -293,74 +191,15 @@ impl Drop for ConnectionPermit {
     }
 }
 
-impl Drop for InUse {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.uses = state.uses.saturating_sub(1);
-        if state.uses == 0 {
-            (state.begun, state.since) = (false, Instant::now());
-        }
-    }
-}
-
-impl ConnectionSlot {
-    fn new() -> Self {
-        Self {
-            evicted: AtomicBool::new(false),
-            state: Mutex::new(State {
-                owner: Owner::Unknown,
-                uses: 0,
-                begun: false,
-                since: Instant::now(),
-                bytes: InputMeaning::Request,
-                stuck_since: None,
-                reader: None,
-                writer: None,
-            }),
-        }
-    }
-
-    fn evict(&self) {
-        self.evicted.store(true, Ordering::Release);
-        let wakers = {
-            let mut state = self.state.lock();
-            [state.reader.take(), state.writer.take()]
-        };
-        wakers.into_iter().flatten().for_each(Waker::wake);
-    }
-}
-
-impl State {
-    /// Updates the state after bytes have arrived.
-    fn handle_bytes(&mut self) {
-        match self.bytes {
-            InputMeaning::Request if self.uses == 0 && !self.begun => {
-                (self.begun, self.since) = (true, Instant::now());
-            }
-            // A tunnel remains in use until the connection ends.
-            InputMeaning::Tunnel if self.uses == 0 => self.uses = 1,
-            InputMeaning::Request | InputMeaning::Tunnel | InputMeaning::Nothing => {}
-        }
-    }
-
-    /// Returns the order of eviction, lowest first; `None` if the connection must stay.
-    fn eviction_order(&self, now: Instant) -> Option<(u8, Instant)> {
-        if self.uses == 0 {
-            return Some((0, self.since));
-        }
-        let stuck = self.stuck_since.filter(|since| now - *since >= STUCK_TIME);
-        stuck.map(|since| (1, since))
-    }
-
-    fn is_late(&self, now: Instant) -> bool {
-        let time = if self.begun { HEAD_TIME } else { IDLE_TIME };
-        self.uses == 0 && now - self.since >= time
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::{
+        access::UserId,
+        connection::connection_slot::{HEAD_TIME, IDLE_TIME, STUCK_TIME},
+    };
 
     const LIMITS: ConnectionLimits = ConnectionLimits {
         total: 6,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection_limit::{ConnectionPermit, InUse};
+use super::{connection_limit::ConnectionPermit, connection_slot::InUse};
 use crate::proxy_body::{BodyBroken, ProxyBody};
 
 /// A stream with a permit.

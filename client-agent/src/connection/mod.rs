@@ -2,6 +2,7 @@
 //! connection ([`ConnectionScope`]).
 mod accept;
 mod connection_limit;
+mod connection_slot;
 mod declared_body;
 mod error_page_stream;
 mod evictable_stream;
@@ -10,7 +11,8 @@ mod scope;
 
 pub(crate) use accept::{Accepted, accept};
 pub use accept::{BindError, bind};
-pub(crate) use connection_limit::{ConnectionLimits, ConnectionPermit, InUse, Owner};
+pub(crate) use connection_limit::{ConnectionLimits, ConnectionPermit};
+pub(crate) use connection_slot::{InUse, Owner};
 pub(crate) use declared_body::has_body;
 pub(crate) use evictable_stream::{EvictableStream, InUseBody};
 pub(crate) use http1::{serve_http, serve_http1};

@@ -9,7 +9,7 @@ use longhaul_http::credentials;
 use longhaul_origin::OriginClient;
 use longhaul_session::BoundConnectionId;
 
-use super::connection_limit::{ConnectionPermit, InUse};
+use super::{connection_limit::ConnectionPermit, connection_slot::InUse};
 use crate::access::{Client, UserId};
 
 /// Number of the next connection; 0 means none.

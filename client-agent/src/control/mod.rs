@@ -147,7 +147,7 @@ impl Control {
             }
             "/" => (
                 "text/html; charset=utf-8",
-                dashboard::html(&self.status(), rights == Rights::Change),
+                dashboard::status_page(&self.status(), rights == Rights::Change).into_string(),
             ),
             "/status.json" => match serde_json::to_string(&self.status()) {
                 Ok(json) => ("application/json", json),

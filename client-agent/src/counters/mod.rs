@@ -95,7 +95,7 @@ pub struct Counters {
 impl Counters {
     /// Counts a body that is encoded against the base of this name.
     pub(crate) fn base_used(&self, name: &ShortHash) {
-        if dictionary::knows(name) {
+        if dictionary::knows(name.as_bytes()) {
             self.dictionaries_used.increment();
         } else {
             self.bases_used.increment();

@@ -1,9 +1,9 @@
 //! The status of the agent: for tools as `/status.json` ([`Status`]), for people as the status page.
-mod html;
 mod status;
+mod status_page;
 
-pub(crate) use html::{POLICY, html};
 pub use status::{BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, Status, TroubleStatus};
+pub(crate) use status_page::{POLICY, status_page};
 
 /// Path for changes of the image level.
 pub(crate) const PICTURES: &str = "/pictures";

@@ -1,4 +1,4 @@
-//! The status for tools: `/status.json`. Keys are only added, never removed.
+//! The status for tools: `/status.json`. The changelog lists each key that gets another name.
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
@@ -158,8 +158,9 @@ pub struct HttpsStatus {
     pub authority_removed: bool,
     /// Connections accelerated so far.
     pub connections: u64,
-    /// Bypassed hosts with their reasons.
-    pub spared: Vec<BypassedHost>,
+    /// Bypassed hosts with their reasons. Agents before version 0.3 call them `spared`.
+    #[serde(alias = "spared")]
+    pub bypassed: Vec<BypassedHost>,
 }
 
 /// A bypassed host.
@@ -291,7 +292,7 @@ impl HttpsStatus {
             Accelerate::Only(hosts) => ("list", hosts.clone()),
             Accelerate::All => ("all", Vec::new()),
         };
-        let spared = https.bypassed_hosts();
+        let bypassed = https.bypassed_hosts();
         Self {
             accelerate: accelerate.to_owned(),
             hosts,
@@ -299,7 +300,7 @@ impl HttpsStatus {
             fingerprint: https.fingerprint(),
             authority_removed: https.is_authority_removed(),
             connections,
-            spared: spared.into_iter().map(BypassedHost::from).collect(),
+            bypassed: bypassed.into_iter().map(BypassedHost::from).collect(),
         }
     }
 }

@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use longhaul_driver::LinkState;
-use longhaul_session::{Evicted, Message, short_hash};
+use longhaul_session::{Evicted, Message, ShortHash};
 use tokio::{sync::watch, time::timeout};
 
 use super::state::SessionSnapshot;
@@ -34,7 +34,7 @@ pub(super) async fn send(mut reports: EvictionReports, mut view: watch::Receiver
             return;
         };
         for part in hashes.chunks(MAX_HASHES_PER_MESSAGE) {
-            let hashes = part.iter().map(short_hash).collect();
+            let hashes = part.iter().map(ShortHash::of).collect();
             session.send_control(Message::Evicted(Evicted { hashes }));
         }
     }

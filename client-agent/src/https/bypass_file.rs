@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
 use super::{
-    bypasses::{BypassReason, BypassedHost, MAX_BYPASSES},
+    bypass_reason::BypassReason,
+    bypasses::{BypassedHost, MAX_BYPASSES},
     program::ProgramId,
 };
 use crate::state_dir::{StateDir, StateError};

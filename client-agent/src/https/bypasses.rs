@@ -8,20 +8,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use longhaul_http::acceleration::is_listed;
 use longhaul_types::UnixTime;
-use serde::{Deserialize, Serialize};
 
-use super::program::ProgramId;
+use super::{
+    bypass_reason::{BypassReason, DAY, HOUR, MINUTE},
+    program::ProgramId,
+};
 
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-
-/// Bypass times after the first, second, and each later rejection by a program.
-const REFUSED: [Duration; 3] = [
-    Duration::from_secs(5 * MINUTE),
-    Duration::from_secs(HOUR),
-    Duration::from_secs(DAY),
-];
 /// Bypass time for a program of which another instance has accepted the host's certificate recently, such as
 /// another profile of the same browser.
 const CONTRADICTED: Duration = Duration::from_secs(MINUTE);
@@ -33,68 +25,6 @@ const MEMORY: Duration = Duration::from_secs(7 * DAY);
 pub(super) const MAX_BYPASSES: usize = 512;
 /// Maximum number of programs and hosts whose acceptance is remembered; the oldest is removed.
 const MAX_ACCEPTED: usize = 1024;
-
-/// Reason why a host is bypassed although the settings would accelerate it (docs/https.md section 3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum BypassReason {
-    /// The host requests a client certificate.
-    RequestsClientCertificate,
-    /// A program did not accept the agent's certificate.
-    RefusedByClient,
-    /// A program closed the connection without an alert as soon as it had received the agent's certificate.
-    LeftByClient,
-    /// The user opened the host unaccelerated after its certificate had failed verification.
-    UsersChoice,
-    /// The program's bytes were not HTTP over TLS.
-    NotHttp,
-}
-
-impl BypassReason {
-    /// Explanation for users.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::RequestsClientCertificate => "it requests a client certificate",
-            Self::LeftByClient => {
-                "a program closes its connections when it receives this device's certificates"
-            }
-            Self::RefusedByClient => "a program does not accept this device's certificates",
-            Self::UsersChoice => "you chose to open it without acceleration",
-            Self::NotHttp => "its protocol is not HTTP",
-        }
-    }
-
-    /// True if the reason lies in a program, so that other programs are not affected.
-    pub(super) const fn is_of_program(self) -> bool {
-        match self {
-            Self::RefusedByClient | Self::LeftByClient | Self::NotHttp => true,
-            Self::RequestsClientCertificate | Self::UsersChoice => false,
-        }
-    }
-
-    /// True if the program does not accept the agent's certificates.
-    const fn is_rejection(self) -> bool {
-        matches!(self, Self::RefusedByClient | Self::LeftByClient)
-    }
-
-    /// Duration of the bypass after so many events, from 1.
-    fn time(self, count: u32) -> Duration {
-        match self {
-            // The reason lies in the host's configuration.
-            Self::RequestsClientCertificate => Duration::from_secs(7 * DAY),
-            Self::RefusedByClient => {
-                let at = usize::try_from(count.saturating_sub(1)).unwrap_or(usize::MAX);
-                REFUSED.get(at).copied().unwrap_or(REFUSED[REFUSED.len() - 1])
-            }
-            // Less certain than an alert.
-            Self::LeftByClient => REFUSED[usize::from(count > 1)],
-            // Until the end of a working day, like certificate exceptions in browsers.
-            Self::UsersChoice => Duration::from_secs(8 * HOUR),
-            Self::NotHttp => Duration::from_secs(HOUR),
-        }
-    }
-}
 
 /// A bypassed host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -324,7 +254,7 @@ mod tests {
     use longhaul_types::ClientId;
 
     use super::*;
-    use crate::https::program::Program;
+    use crate::https::{bypass_reason::REFUSED, program::Program};
 
     const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
 

@@ -9,7 +9,8 @@ use longhaul_types::UnixTime;
 use tokio::sync::watch;
 
 use super::{
-    bypasses::{BypassReason, BypassedHost, Bypasses},
+    bypass_reason::BypassReason,
+    bypasses::{BypassedHost, Bypasses},
     program::ProgramId,
 };
 

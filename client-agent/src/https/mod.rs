@@ -1,12 +1,13 @@
 //! State of accelerated HTTPS, if the user enables it: the agent terminates the browser's TLS, so that the
 //! gateway can plan, push and encode the objects as for plain HTTP (docs/https.md).
 //!
-//! `hosts` decides for which hosts; `bypasses` holds the hosts and programs that are bypassed, and `bypass_file`
-//! keeps them. `program` tells the programs of clients apart. The certificates that browsers get
+//! `hosts` decides for which hosts; `bypasses` holds the hosts and programs that are bypassed, with their
+//! `bypass_reason`, and `bypass_file` keeps them. `program` tells the programs of clients apart. The certificates that browsers get
 //! (`host_certificates`) are signed by the device's `authority`. `rejection_detection` finds the programs that do
 //! not accept them. The connections are served by `https_server`.
 mod authority;
 mod bypass_file;
+mod bypass_reason;
 mod bypasses;
 mod host_certificates;
 mod hosts;
@@ -24,7 +25,8 @@ use tokio::sync::watch;
 use tracing::{debug, info};
 
 pub use authority::{Authority, AuthorityError};
-pub use bypasses::{BypassReason, BypassedHost};
+pub use bypass_reason::BypassReason;
+pub use bypasses::BypassedHost;
 pub use hosts::{Accelerate, HostName, HttpsSettings, InvalidHost};
 pub use program::ProgramId;
 pub(crate) use program::{HelloShape, Program};

@@ -3,6 +3,7 @@
 //! Longhaul.
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use longhaul_session::FailureReason;
+use maud::html;
 use tracing::debug;
 
 use crate::{
@@ -26,11 +27,12 @@ pub(super) fn offer(
     }
     debug!(reason = ?page.reason, "the TLS of an accelerated host failed verification");
     // The secret prevents other sites from triggering the button.
-    let offer = format!(
-        "<form method=post action=\"{PATH}{}\"><p><button>Open this website unaccelerated</button></p>\
-         <p>The connection is then not accelerated, and this browser itself verifies the website's certificate.</p></form>",
-        https.secret_of(host)
-    );
+    let offer = html! {
+        form method="post" action={ (PATH) (https.secret_of(host)) } {
+            p { button { "Open this website unaccelerated" } }
+            p { "The connection is then not accelerated, and this browser itself verifies the website's certificate." }
+        }
+    };
     Some(page.to_response_with(&offer).map(ProxyBody::full))
 }
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header, uri::Authority};
 use longhaul_http::pac;
+use maud::{Markup, html};
 
 use crate::{
     pages::{BadRequest, document, page_response},
@@ -26,7 +27,7 @@ pub(super) fn is_own(authority: &Authority, proxy: SocketAddr) -> bool {
 pub(super) fn answer<B>(proxy: SocketAddr, request: &Request<B>) -> Response<ProxyBody> {
     match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/proxy.pac") => script(proxy),
-        (&Method::GET | &Method::HEAD, "/") => html(help(proxy)),
+        (&Method::GET | &Method::HEAD, "/") => page(help(proxy)),
         _ => page_response(&BadRequest::NoSuchPage.page()),
     }
 }
@@ -40,8 +41,8 @@ pub(crate) fn script(proxy: SocketAddr) -> Response<ProxyBody> {
     response
 }
 
-fn html(text: String) -> Response<ProxyBody> {
-    let mut response = Response::new(ProxyBody::full(Bytes::from(text)));
+fn page(page: Markup) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(Bytes::from(page.into_string())));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/html; charset=utf-8"),
@@ -49,15 +50,19 @@ fn html(text: String) -> Response<ProxyBody> {
     response
 }
 
-fn help(proxy: SocketAddr) -> String {
-    let main = format!(
-        "<h1>This is the Longhaul agent's proxy</h1>\
-         <p>It is not a website: browsers load other websites through it. Set one of these in the browser:</p><dl>\
-         <dt>Automatic proxy configuration URL (recommended)</dt><dd><code>http://{proxy}/proxy.pac</code></dd>\
-         <dt>HTTP proxy, also for HTTPS</dt><dd><code>{proxy}</code></dd></dl>\
-         <p>With the first one, local addresses stay local, and pages still load when the agent is stopped.</p>"
-    );
-    document("Longhaul agent", "", &main)
+fn help(proxy: SocketAddr) -> Markup {
+    let main = html! {
+        h1 { "This is the Longhaul agent's proxy" }
+        p { "It is not a website: browsers load other websites through it. Set one of these in the browser:" }
+        dl {
+            dt { "Automatic proxy configuration URL (recommended)" }
+            dd { code { "http://" (proxy) "/proxy.pac" } }
+            dt { "HTTP proxy, also for HTTPS" }
+            dd { code { (proxy) } }
+        }
+        p { "With the first one, local addresses stay local, and pages still load when the agent is stopped." }
+    };
+    document("Longhaul agent", &Markup::default(), &main)
 }
 
 #[cfg(test)]

@@ -21,14 +21,6 @@ pub(crate) struct KeptManifest {
     bodies: BTreeMap<String, ContentHash>,
 }
 
-/// Returns the id of a manifest with this CHK.
-pub(crate) fn id_of(chk: ContentHash) -> ManifestId {
-    let mut id = ManifestId::default();
-    let length = id.len();
-    id.copy_from_slice(&chk.as_bytes()[..length]);
-    id
-}
-
 impl KeptManifest {
     /// Creates a kept manifest with its entries' bodies; returns `None` if it is too large or malformed.
     pub(super) fn new(bytes: &[u8], mut chks: Vec<Option<ContentHash>>) -> Option<Self> {
@@ -51,7 +43,7 @@ impl KeptManifest {
             }
         }
         Some(Self {
-            id: id_of(ContentHash::of(&bytes)),
+            id: ManifestId::of(&bytes),
             bytes,
             chks,
             bodies,

@@ -1,4 +1,5 @@
 //! The common layout of all pages of the agent: one file, no external resources.
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Content security policy: the page contains only text and its own style, and may load and execute nothing.
 pub(crate) const POLICY: &str =
@@ -17,28 +18,24 @@ footer{color:#778;font-size:.8rem;margin-top:1.6rem}a{color:#1c6ea4}\
 .ok{color:#187a3c}.wait{color:#a86400}.bad{color:#b3261e}\
 @media(prefers-color-scheme:dark){body{color:#dde3ea;background:#14181d}main{background:#1e242b}code{color:#aab}}";
 
-/// Returns a document around `main`; `main` and `head` are HTML.
-pub(crate) fn document(title: &str, head: &str, main: &str) -> String {
-    format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">{head}\
-         <title>{}</title><style>{STYLE}</style><main>{main}<footer>Longhaul agent {}</footer></main></html>\n",
-        escape(title),
-        env!("CARGO_PKG_VERSION")
-    )
-}
-
-/// Escapes text for element contents and quoted attribute values.
-pub(crate) fn escape(text: &str) -> String {
-    let mut html = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        match character {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            other => html.push(other),
+/// Returns a document around `main`; `head` follows the declarations that each page has.
+pub(crate) fn document(title: &str, head: &Markup, main: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                (head)
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    (main)
+                    footer { "Longhaul agent " (env!("CARGO_PKG_VERSION")) }
+                }
+            }
         }
     }
-    html
 }

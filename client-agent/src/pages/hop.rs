@@ -4,7 +4,8 @@ use longhaul_origin::FetchError;
 
 use super::{
     Page,
-    failure::{AGENT, GATEWAY, LINK, page as error_page},
+    failure::page as error_page,
+    responsible::{AGENT, GATEWAY, LINK},
 };
 use crate::trouble::Trouble;
 

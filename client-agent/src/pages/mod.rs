@@ -1,19 +1,22 @@
 //! Error pages: what happened in plain words, who is responsible, what to do, and the technical detail.
+mod bad_request;
 mod failure;
 mod frame;
+mod gateway_reason;
 mod hop;
 mod registered;
+mod responsible;
 #[cfg(test)]
 mod tests;
-
-use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use longhaul_session::FailureReason;
+use maud::{Markup, html};
 
-pub use failure::{BadRequest, Failure, Lost};
-pub(crate) use frame::{document, escape};
+pub use bad_request::BadRequest;
+pub use failure::{Failure, Lost};
+pub(crate) use frame::document;
 
 use crate::proxy_body::ProxyBody;
 
@@ -43,41 +46,41 @@ const MAX_DETAIL: usize = 500;
 impl Page {
     /// The page as HTML.
     pub fn to_html(&self) -> String {
-        self.to_html_with("")
+        self.html_with(&Markup::default()).into_string()
     }
 
-    /// The page with `more`, which is HTML, at its end.
-    fn to_html_with(&self, more: &str) -> String {
-        let mut main = String::with_capacity(1024);
+    /// The page with `more` at its end.
+    fn html_with(&self, more: &Markup) -> Markup {
         let status = format!(
             "{} {}",
             self.status.as_u16(),
             self.status.canonical_reason().unwrap_or("")
         );
         let detail: String = self.detail.chars().take(MAX_DETAIL).collect();
-        let _infallible = write!(
-            main,
-            "<h1>{}</h1><p>{}</p><dl><dt>Whose fault?</dt><dd>{}</dd><dt>What to do</dt><dd>{}</dd>\
-             <dt>Detail</dt><dd><code>{} \u{b7} {}</code></dd></dl>",
-            escape(&self.title),
-            escape(&self.what),
-            escape(self.whose),
-            escape(&self.advice),
-            escape(status.trim_end()),
-            escape(&detail),
-        );
-        main.push_str(more);
-        document(&self.title, "", &main)
+        let main = html! {
+            h1 { (self.title) }
+            p { (self.what) }
+            dl {
+                dt { "Whose fault?" }
+                dd { (self.whose) }
+                dt { "What to do" }
+                dd { (self.advice) }
+                dt { "Detail" }
+                dd { code { (status.trim_end()) " \u{b7} " (detail) } }
+            }
+            (more)
+        };
+        document(&self.title, &Markup::default(), &main)
     }
 
     /// The page as a response that must not be stored.
     pub fn to_response(&self) -> Response<Bytes> {
-        self.to_response_with("")
+        self.to_response_with(&Markup::default())
     }
 
-    /// The page with `more`, which is HTML, at its end, as a response that must not be stored.
-    pub(crate) fn to_response_with(&self, more: &str) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::from(self.to_html_with(more)));
+    /// The page with `more` at its end, as a response that must not be stored.
+    pub(crate) fn to_response_with(&self, more: &Markup) -> Response<Bytes> {
+        let mut response = Response::new(Bytes::from(self.html_with(more).into_string()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(

@@ -12,7 +12,7 @@ fn details_from_others_are_escaped_in_pages() {
     let html = failure.page().to_html();
     assert!(!html.contains("<script"), "{html}");
     assert!(
-        html.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;&quot;"),
+        html.contains("&lt;script&gt;alert('x')&lt;/script&gt;&amp;&quot;"),
         "{html}"
     );
 }

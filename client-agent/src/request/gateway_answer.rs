@@ -4,7 +4,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidates};
 use longhaul_session::{
-    BodyPlace, Delivery, EntryId, Evicted, FailureReason, HeaderField, Message, PageId, ShortHash, short_hash,
+    BodyPlace, Delivery, EntryId, Evicted, FailureReason, HeaderField, Message, PageId, ShortHash,
 };
 use longhaul_types::ContentHash;
 
@@ -186,7 +186,7 @@ impl RequestTask {
     /// Handles a body that the gateway considers held but that the cache does not have (any more).
     fn held_is_missing(&mut self, chk: ContentHash, session: &GatewaySession) -> Phase {
         session.send_control(Message::Evicted(Evicted {
-            hashes: vec![short_hash(&chk)],
+            hashes: vec![ShortHash::of(&chk)],
         }));
         self.held_version = None;
         // The origin has received the request: only a safe request may be repeated.

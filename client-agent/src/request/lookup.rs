@@ -2,7 +2,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::header;
-use longhaul_session::{FetchKind, MirrorState, ShortHash, short_hash};
+use longhaul_session::{FetchKind, MirrorState, ShortHash};
 use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 
@@ -34,12 +34,12 @@ struct OwningLoad {
 impl RequestTask {
     pub(super) async fn look_up_locally(&mut self) -> Phase {
         if !self.request.may_be_answered_locally() {
-            return self.change_phase(PhaseExit::LookingUnfit, Phase::Waiting);
+            return self.change_phase(PhaseExit::LookupIneligible, Phase::Waiting);
         }
         let (pictures, upstream) = (&self.acceleration.images, &self.request);
         if let Some(replacement) = pictures.replacement(&upstream.fetch.url, &upstream.headers) {
             return self.change_phase(
-                PhaseExit::LookingHidden,
+                PhaseExit::LookupImageReplaced,
                 Phase::Over(RequestOutcome::Cached(replacement)),
             );
         }
@@ -82,22 +82,22 @@ impl RequestTask {
             return phase;
         }
         if let Some(promise) = found {
-            return self.change_phase(PhaseExit::LookingAnnounced, Phase::Promised(promise));
+            return self.change_phase(PhaseExit::LookupAnnounced, Phase::Promised(promise));
         }
         match (is_page, redirected, owner) {
             (true, Some(load), _) => {
-                self.change_phase(PhaseExit::LookingRedirected, Phase::WaitingForManifest(load))
+                self.change_phase(PhaseExit::LookupRedirected, Phase::WaitingForManifest(load))
             }
             (true, None, _) => {
                 self.prepare_page().await;
-                self.change_phase(PhaseExit::LookingPage, Phase::Waiting)
+                self.change_phase(PhaseExit::LookupNavigation, Phase::Waiting)
             }
             (false, _, Some(load)) if !load.is_over() => {
                 let next = Phase::WaitingForManifest(Arc::clone(&load));
                 self.join(load);
-                self.change_phase(PhaseExit::LookingOwned, next)
+                self.change_phase(PhaseExit::LookupPageLoad, next)
             }
-            (false, _, Some(_) | None) => self.change_phase(PhaseExit::LookingAlone, Phase::Waiting),
+            (false, _, Some(_) | None) => self.change_phase(PhaseExit::LookupNoPageLoad, Phase::Waiting),
         }
     }
 
@@ -159,14 +159,14 @@ impl RequestTask {
                 let source = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
                 let response = response::start(self.response_draft(status, fields, source));
                 Some(self.change_phase(
-                    PhaseExit::LookingFresh,
+                    PhaseExit::LookupFresh,
                     Phase::Over(RequestOutcome::Cached(response)),
                 ))
             }
             Lookup::NotModified(fields) => {
                 let response = response::not_modified(fields);
                 Some(self.change_phase(
-                    PhaseExit::LookingNotModified,
+                    PhaseExit::LookupNotModified,
                     Phase::Over(RequestOutcome::Cached(response)),
                 ))
             }
@@ -295,7 +295,7 @@ async fn held_bodies_of(store: &crate::store::Store, kept: &KeptManifest) -> Vec
     hashes.dedup();
     for chk in hashes {
         if holding.len() < MAX_HOLDING && store.has(chk).await {
-            holding.push(short_hash(&chk));
+            holding.push(ShortHash::of(&chk));
         }
     }
     holding

@@ -1,7 +1,7 @@
 //! Handling of a browser's request, from its arrival to its response.
 //!
 //! ```text
-//! Looking --fresh--> Cached          WaitingForManifest --announced--> Promised
+//! Lookup  --fresh--> Cached          WaitingForManifest --announced--> Promised
 //!    |  +--the page is known--> WaitingForManifest |                      ^ | |
 //!    |  +--announced-----------------------------> | -------- Promised ---+ | head fits
 //!    |                                             | not found, time        v

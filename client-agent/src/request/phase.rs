@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Phase {
     /// Looks up the agent's cache and the page loads.
-    Looking,
+    Lookup,
     /// Waits for the manifest of the request's page.
     WaitingForManifest(Arc<PageLoad>),
     /// Waits for the `Head` record of an entry.

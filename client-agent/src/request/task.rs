@@ -120,10 +120,10 @@ impl RequestTask {
     pub(super) async fn run(mut self) -> RequestOutcome {
         let gateway = self.upstream.gateway.clone();
         let _waiting = gateway.demand();
-        let mut phase = Phase::Looking;
+        let mut phase = Phase::Lookup;
         loop {
             phase = match phase {
-                Phase::Looking => self.look_up_locally().await,
+                Phase::Lookup => self.look_up_locally().await,
                 Phase::WaitingForManifest(load) => self.wait_for_manifest(load).await,
                 Phase::Promised(promise) => self.wait_for_head(promise).await,
                 Phase::Arriving(promise, head) => self.wait_for_body(promise, head).await,

@@ -139,6 +139,7 @@ impl CacheWriter {
 mod tests {
     use http::{HeaderValue, header};
     use longhaul_http::request_context::{CredentialsSecret, RequestContext};
+    use longhaul_session::ShortHash;
     use longhaul_types::{ByteCount, ClientId};
 
     use super::*;
@@ -167,7 +168,7 @@ mod tests {
         let mut cache_writer = store.cache_writer(query, StatusCode::OK, &fields).unwrap();
         cache_writer.write(body.clone()).await;
         let by_hash = async { store.body(chk).await.unwrap().length() };
-        let by_prefix = async { store.base(&chk.as_bytes()[..6].try_into().unwrap()).await };
+        let by_prefix = async { store.base(&ShortHash::of(&chk)).await };
         // The readers have looked up the body once, in vain, before it is complete.
         let (length, base, ()) = tokio::join!(biased; by_hash, by_prefix, cache_writer.finish(chk));
         assert_eq!((length, base), (4, Some(body)));

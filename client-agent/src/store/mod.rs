@@ -190,10 +190,10 @@ impl Store {
 
     /// Returns a base, named by the short hash of its CHK: a dictionary or a body of the cache.
     pub(crate) async fn base(&self, name: &ShortHash) -> Option<Bytes> {
-        if let Some(dictionary) = dictionary::find(name) {
+        if let Some(dictionary) = dictionary::find(name.as_bytes()) {
             return Some(dictionary);
         }
-        let body = self.body_of_prefix(name).await?;
+        let body = self.body_of_prefix(name.as_bytes()).await?;
         if body.length() > MAX_BASE_BODY {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Tests of bodies encoded against a base, held or missing.
 use longhaul_codec::dictionary;
-use longhaul_session::{Delivery, Dictionaries, EntryId, Message};
+use longhaul_session::{Delivery, Dictionaries, EntryId, Message, ShortHash};
 
 use crate::support::{
     gateway::noise,
@@ -10,7 +10,7 @@ use crate::support::{
 const OBJECT: &str = "http://site.test/a";
 const OLD: &str = "http://site.test/old";
 
-fn evicted(message: Message) -> Option<Vec<[u8; 6]>> {
+fn evicted(message: Message) -> Option<Vec<ShortHash>> {
     if let Message::Evicted(evicted) = message {
         Some(evicted.hashes)
     } else {

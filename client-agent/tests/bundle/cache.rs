@@ -1,5 +1,5 @@
 //! Tests of the agent's cache: stored responses, their contexts, and the messages to the gateway.
-use longhaul_session::{EntryBody, EntryId, Message, MirrorState, Record};
+use longhaul_session::{EntryBody, EntryId, ManifestId, Message, MirrorState, Record, ShortHash};
 use longhaul_types::{ByteCount, ContentHash};
 
 use crate::support::{
@@ -31,8 +31,8 @@ async fn answered_alone(world: &mut World, url: &str, request: &[(&str, &str)], 
 }
 
 /// Returns the short hash of a body.
-fn short(body: &[u8]) -> [u8; 6] {
-    ContentHash::of(body).as_bytes()[..6].try_into().unwrap()
+fn short(body: &[u8]) -> ShortHash {
+    ShortHash::of(&ContentHash::of(body))
 }
 
 /// Waits until the delivered bodies are stored in the cache.
@@ -58,8 +58,8 @@ async fn fresh_responses_are_served_without_the_gateway() {
     world.no_fetch();
     assert_eq!(
         (
-            world.agent.exits("looking.fresh"),
-            world.agent.exits("looking.not-modified")
+            world.agent.exits("lookup.fresh"),
+            world.agent.exits("lookup.not-modified")
         ),
         (1, 1)
     );
@@ -303,7 +303,7 @@ async fn an_unchanged_page_costs_its_hashes() {
     let page = world.fetch().await;
     let chk = ContentHash::of(b"<html>");
     assert_eq!(page.fetch.held, Some(chk));
-    let id: [u8; 8] = ContentHash::of(&before).as_bytes()[..8].try_into().unwrap();
+    let id = ManifestId::of(&before);
     assert_eq!(page.fetch.manifest, Some(id));
     assert!(page.fetch.holding.is_empty(), "both ends agree on the mirror");
     let mut manifest = page.manifest(Some((id, &before))).await;

@@ -152,7 +152,7 @@ async fn a_lost_session_loses_no_request() {
         .agent
         .until("all wait", |status| {
             let count = |exit: &str| status.exits.get(exit).copied().unwrap_or(0);
-            count("looking.announced") == 3 && count("promised.head") == 2 && count("arriving.pushed") == 1
+            count("lookup.announced") == 3 && count("promised.head") == 2 && count("arriving.pushed") == 1
         })
         .await;
     world

@@ -181,7 +181,7 @@ async fn a_complete_page_ends_by_itself() {
             .text(),
         "x"
     );
-    assert_eq!(world.agent.exits("looking.fresh"), 1);
+    assert_eq!(world.agent.exits("lookup.fresh"), 1);
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn cache_hits_count_as_taken_entries() {
         store.refresh_usage().await;
     }
     // The index entry is written just after the body.
-    while world.agent.exits("looking.fresh") == 0 {
+    while world.agent.exits("lookup.fresh") == 0 {
         assert!(
             world
                 .agent

@@ -39,7 +39,7 @@ async fn a_push_serves_the_browsers_request() {
     world
         .agent
         .until("it waits", |status| {
-            status.exits.get("looking.announced") == Some(&2)
+            status.exits.get("lookup.announced") == Some(&2)
         })
         .await;
     manifest
@@ -101,7 +101,7 @@ async fn a_request_waits_a_little_for_the_manifest() {
     world
         .agent
         .until("both wait", |status| {
-            status.exits.get("looking.owned") == Some(&2)
+            status.exits.get("lookup.page-load") == Some(&2)
         })
         .await;
     manifest.record(entry("/a.css")).await;
@@ -137,7 +137,7 @@ async fn requests_wait_for_the_target_of_a_redirected_page() {
     world
         .agent
         .until("it waits", |status| {
-            status.exits.contains_key("looking.redirected")
+            status.exits.contains_key("lookup.redirected")
         })
         .await;
     manifest.record(document("/next")).await;
@@ -165,7 +165,7 @@ async fn the_wait_for_a_manifest_without_records_is_bounded() {
     assert_eq!(asked.fetch.page, None);
     asked.answer(200, &[], b"own").await;
     foreign.await.unwrap();
-    assert_eq!(world.agent.exits("looking.alone"), 1);
+    assert_eq!(world.agent.exits("lookup.no-page-load"), 1);
 }
 
 #[tokio::test]
@@ -273,12 +273,12 @@ async fn a_request_that_differs_from_its_prediction_is_fetched() {
         );
     }
     // The cache may have answered the request with `de`, which then did not count as announced.
-    let announced = world.agent.exits("looking.announced") + 1;
+    let announced = world.agent.exits("lookup.announced") + 1;
     let waiting = world.agent.begin("http://site.test/withdrawn", &[OF_PAGE]);
     world
         .agent
         .until("it waits", |status| {
-            status.exits.get("looking.announced") == Some(&announced)
+            status.exits.get("lookup.announced") == Some(&announced)
         })
         .await;
     let reason = Withdrawal::Private;

@@ -34,9 +34,7 @@ async fn a_promise_without_a_head_is_fetched_directly_from_the_origin() {
     let browser = world.agent.begin(&object, &[OF_PAGE]);
     world
         .agent
-        .until("it waits", |status| {
-            status.exits.contains_key("looking.announced")
-        })
+        .until("it waits", |status| status.exits.contains_key("lookup.announced"))
         .await;
     hop.cut();
     let _unanswered = world.agent.begin(UNANSWERED, &[]);

@@ -364,9 +364,7 @@ impl BrowserRequest {
 
 /// Returns the short hash by which a base is named.
 pub(crate) fn short(body: &[u8]) -> ShortHash {
-    let mut short = ShortHash::default();
-    short.copy_from_slice(&ContentHash::of(body).as_bytes()[..6]);
-    short
+    ShortHash::of(&ContentHash::of(body))
 }
 
 fn announce(length: Option<u64>, offset: u64) -> Message {

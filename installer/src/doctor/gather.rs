@@ -298,7 +298,7 @@ fn has_policy(target: &Target, browser: &str) -> bool {
 /// The bypassed hosts: those of the running agent, else those of its file.
 fn bypassed(target: &Target, state: &AgentState) -> Vec<BypassedHost> {
     let listed = match state.running() {
-        Some(agent) => agent.status["https"]["spared"].clone(),
+        Some(agent) => agent.status["https"]["bypassed"].clone(),
         None => fs::read_to_string(target.state_dir.join("unaccelerated.json"))
             .ok()
             .and_then(|text| serde_json::from_str(&text).ok())

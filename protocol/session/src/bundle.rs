@@ -1,9 +1,12 @@
 //! Messages of page bundles (docs/protocol/session.md section 7): manifests, pushed bodies, and the agent's
 //! reports about them.
 use bincode::{Decode, Encode};
-use longhaul_types::{ClientId, ContentHash};
+use longhaul_types::ClientId;
 
-use super::id::{EntryId, FetchId, ForgetId, PageId};
+use super::{
+    hash_prefix::{ManifestId, ShortHash},
+    id::{EntryId, FetchId, ForgetId, PageId},
+};
 
 /// Begins the manifest of a page load; `Body` and windows follow, whose decoded bytes are records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -13,9 +16,6 @@ pub struct Manifest {
     /// Manifest against which the windows are encoded, if any: one that the agent named in its `Fetch`.
     pub base: Option<ManifestId>,
 }
-
-/// Id of a manifest: the first 8 bytes of the CHK of its kept form (docs/protocol/session.md section 7.1).
-pub type ManifestId = [u8; 8];
 
 /// Dictionaries of the agent: all sets up to `set`. Follows `Hello`; without this message the agent has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -35,16 +35,6 @@ pub enum AcceleratedHosts {
     Only(Vec<String>),
     /// All hosts except these names with their subdomains and the built-in exclusions.
     AllBut(Vec<String>),
-}
-
-/// First bytes of a CHK, used where a collision costs only a repeated transfer.
-pub type ShortHash = [u8; 6];
-
-/// Returns the short form of a content hash.
-pub fn short_hash(hash: &ContentHash) -> ShortHash {
-    let mut short = ShortHash::default();
-    short.copy_from_slice(&hash.as_bytes()[..size_of::<ShortHash>()]);
-    short
 }
 
 /// Begins a pushed body; `Body` and windows follow.
@@ -124,7 +114,7 @@ impl Used {
 /// Lists bodies that the agent no longer holds.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Evicted {
-    /// First bytes of their CHKs.
+    /// Their names.
     pub hashes: Vec<ShortHash>,
 }
 
@@ -133,7 +123,7 @@ pub struct Evicted {
 pub struct Holding {
     /// Page load.
     pub page: PageId,
-    /// First bytes of their CHKs.
+    /// Their names.
     pub hashes: Vec<ShortHash>,
 }
 

@@ -8,37 +8,48 @@ mod bundle;
 pub mod class;
 mod dictionary;
 mod envelope;
+mod failure;
+mod fetch;
+mod hash_prefix;
 mod headers;
+mod hello;
 mod id;
+mod key_replacement;
 mod keys;
 mod manifest;
 mod message;
 mod origin_report;
+mod preferences;
 mod reader;
+mod response;
+mod tunnel;
 mod wire;
 
 pub use bundle::{
-    AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, ManifestId, Promised,
-    Push, ShortHash, Used, Want, short_hash,
+    AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push, Used,
+    Want,
 };
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
+pub use failure::{Failed, FailureReason, Fault};
+pub use fetch::{Cancel, Delivery, Fetch, FetchKind, Method, Resume, Validator};
+pub use hash_prefix::{ManifestId, ShortHash};
 pub use headers::{
     CodedRequest, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
     decode_url, encode_header_set, encode_request,
 };
+pub use hello::{Hello, LinkHint, MirrorState, SESSION_VERSION, VersionRange, Welcome};
 pub use id::{BoundConnectionId, CacheStateId, EntryId, FetchId, ForgetId, PageId};
+pub use key_replacement::{KeyWanted, NewKey};
 pub use keys::window_key;
 pub use manifest::{
     Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record, keepable,
 };
-pub use message::{
-    Body, BodyCoding, BodyPlace, Cancel, Delivery, Failed, FailureReason, Fault, Fetch, FetchKind, Head,
-    Hello, ImageLevel, KeyWanted, LinkHint, Message, Method, MirrorState, Mixing, NewKey, Notice,
-    Preferences, Resume, SESSION_VERSION, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, Validator,
-    VersionRange, Welcome,
-};
+pub use message::{Message, Notice};
 pub use origin_report::{Flow, OriginReport, UnchangedEntry};
+pub use preferences::{ImageLevel, Mixing, Preferences};
 pub use reader::{MessageReader, ReadEvent};
+pub use response::{Body, BodyCoding, BodyPlace, Head};
+pub use tunnel::{TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity};
 
 #[cfg(test)]
 mod tests;

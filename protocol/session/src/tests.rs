@@ -289,19 +289,19 @@ proptest! {
         let messages = [
             Message::Fetch(Fetch {
                 id: fetch, method: Method::Other(url.clone()), url_shared: status, url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
-                has_body: true, page: Some(page), held: Some(ContentHash::from_bytes([3; 32])), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, connection: BoundConnectionId::new(number),
+                has_body: true, page: Some(page), held: Some(ContentHash::from_bytes([3; 32])), manifest: Some(ManifestId::from_bytes([4; 8])), holding: vec![ShortHash::from_bytes([5; 6])], delivery: Delivery::Any, connection: BoundConnectionId::new(number),
                 client: ClientId(number), unpartitioned: true, seen: (number > 1).then(|| id(number / 2)),
                 resume: Some(Resume { offset: number, validator: Validator::EntityTag(url.clone()) }),
             }),
             Message::Head(Head { fetch, status, headers: set, body: BodyPlace::Held, content_hash: None }),
-            Message::Manifest(Manifest { page, base: Some([1; 8]) }),
+            Message::Manifest(Manifest { page, base: Some(ManifestId::from_bytes([1; 8])) }),
             Message::Push(Push { page, entry }),
             Message::Promised(Promised { fetch, page, entry }),
             Message::Want(Want { page, entry }),
             Message::Ask(Ask { page, entries: vec![entry, EntryId::new(300)] }),
             Message::Used(Used::new(page, 9, |entry| entry.number() % 2 == 0)),
-            Message::Evicted(Evicted { hashes: vec![[6; 6]; 3] }),
-            Message::Holding(Holding { page, hashes: vec![[6; 6]; 3] }),
+            Message::Evicted(Evicted { hashes: vec![ShortHash::from_bytes([6; 6]); 3] }),
+            Message::Holding(Holding { page, hashes: vec![ShortHash::from_bytes([6; 6]); 3] }),
             Message::Preferences(Preferences { images: ImageLevel::Text, ..Preferences::default() }),
             Message::Dictionaries(Dictionaries { set: 300 }),
             Message::Forget(Forget {

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_cache::{Cache, MAX_HELD, Partition, PartitionLabel};
-use longhaul_session::{CacheStateId, MirrorState, ShortHash, short_hash};
+use longhaul_session::{CacheStateId, MirrorState, ShortHash};
 use longhaul_types::{ContentHash, PublicKey};
 use tokio::{sync::watch, time::timeout};
 
@@ -91,7 +91,10 @@ impl Mirror {
     /// unknown.
     pub fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
         let Some(partition) = partition else { return false };
-        let held = self.lock().get(&(short_hash(hash), partition.label())).copied();
+        let held = self
+            .lock()
+            .get(&(ShortHash::of(hash), partition.label()))
+            .copied();
         held.is_some_and(|known| known.is_none_or(|known| known == *hash))
     }
 
@@ -104,11 +107,11 @@ impl Mirror {
         let new: Vec<ContentHash> = {
             let mut held = self.lock();
             let new = hashes.into_iter().filter(|hash| {
-                let known = held.get(&(short_hash(hash), label));
+                let known = held.get(&(ShortHash::of(hash), label));
                 known != Some(&Some(*hash)) && (known.is_some() || held.len() < MAX_HELD)
             });
             let new: Vec<_> = new.collect();
-            held.extend(new.iter().map(|hash| ((short_hash(hash), label), Some(*hash))));
+            held.extend(new.iter().map(|hash| ((ShortHash::of(hash), label), Some(*hash))));
             new
         };
         if let Some(cache) = &self.cache
@@ -177,7 +180,7 @@ fn held(
 ) -> impl Iterator<Item = ((ShortHash, PartitionLabel), Option<ContentHash>)> {
     hashes
         .iter()
-        .map(|(hash, label)| ((short_hash(hash), *label), Some(*hash)))
+        .map(|(hash, label)| ((ShortHash::of(hash), *label), Some(*hash)))
 }
 
 #[cfg(test)]
@@ -222,13 +225,13 @@ mod tests {
         );
         first.add(site, vec![a, b]).await;
         first.add(Some(&others[0]), vec![b]).await;
-        first.named(site, &[short_hash(&c)]);
+        first.named(site, &[ShortHash::of(&c)]);
         assert!(first.holds(site, &a) && first.holds(site, &b) && first.holds(site, &c));
         for other in others.iter().map(Some).chain([None]) {
             assert!(!first.holds(other, &a) && !first.holds(other, &c), "{other:?}");
         }
         assert!(first.holds(Some(&others[0]), &b));
-        first.remove(&[short_hash(&b)]).await;
+        first.remove(&[ShortHash::of(&b)]).await;
         assert!(!first.holds(site, &b) && !first.holds(Some(&others[0]), &b));
 
         let second = mirror(&cache);

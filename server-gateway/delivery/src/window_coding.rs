@@ -1,6 +1,6 @@
 //! Coding of a body's windows, as in its `Body` message.
 use longhaul_codec::{Base, Coding};
-use longhaul_session::{BodyCoding, ShortHash, short_hash};
+use longhaul_session::{BodyCoding, ShortHash};
 use longhaul_types::ContentHash;
 
 /// Coding of a body's windows, as in its `Body` message.
@@ -21,8 +21,8 @@ impl WindowCoding {
     /// Resolves `base`; `offered` lists the hashes of the offered bases.
     pub(crate) fn new(coding: Coding, base: Option<Base>, offered: &[ContentHash]) -> Self {
         let base = match base {
-            Some(Base::Offered(place)) => offered.get(place).map(short_hash),
-            Some(Base::BuiltInDictionary(hash)) => Some(short_hash(&hash)),
+            Some(Base::Offered(place)) => offered.get(place).map(ShortHash::of),
+            Some(Base::BuiltInDictionary(hash)) => Some(ShortHash::of(&hash)),
             None => None,
         };
         Self {

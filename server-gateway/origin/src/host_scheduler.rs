@@ -1,18 +1,20 @@
 //! Limits of the concurrent requests to a host, each device's share of them, and a single first TLS handshake
 //! with a new host.
+mod device;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
 
-use tokio::sync::watch;
-
+pub(crate) use self::device::LiveH2;
+use self::device::{DeviceScheduler, Probe, Protocol};
 use crate::{
     config::{Limits, Timeouts},
     error::{FetchError, Limit},
@@ -39,19 +41,6 @@ pub(crate) struct HostSchedulers {
     hosts: Mutex<HashMap<Target, Arc<HostScheduler>>>,
 }
 
-/// Knowledge of a host's protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    /// No connection is open, and the protocol of the next one is unknown.
-    Unknown,
-    /// One request is opening the first connection; the device's other requests wait for its protocol.
-    Probing,
-    /// Each request needs a connection.
-    Http1,
-    /// A connection is open that all requests of the device share.
-    Http2,
-}
-
 struct HostScheduler {
     scheme: Scheme,
     /// True if the last connection of any device to this host spoke HTTP/1.1.
@@ -61,14 +50,6 @@ struct HostScheduler {
     devices: Mutex<BTreeMap<ConnectionOwner, Arc<DeviceScheduler>>>,
 }
 
-/// State of one device at a host.
-struct DeviceScheduler {
-    protocol: watch::Sender<Protocol>,
-    live_h2: AtomicUsize,
-    /// The reference prevents the host's removal.
-    host: Arc<HostScheduler>,
-}
-
 /// Permission of a request to run, until dropped.
 pub(crate) struct RequestPermit {
     scheduler: Arc<DeviceScheduler>,
@@ -76,9 +57,6 @@ pub(crate) struct RequestPermit {
     slot: Slot<ConnectionOwner>,
     long_lived: LongLivedSlots<ConnectionOwner>,
 }
-
-/// An open HTTP/2 connection that a device may use, until dropped.
-pub(crate) struct LiveH2(Arc<DeviceScheduler>);
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -145,9 +123,7 @@ impl HostSchedulers {
 
     /// Records that a device has an HTTP/2 connection to this target.
     pub(crate) fn h2_opened(&self, target: &Target, owner: ConnectionOwner) -> LiveH2 {
-        let scheduler = self.scheduler(target).device(owner);
-        scheduler.live_h2.fetch_add(1, Relaxed);
-        LiveH2(scheduler)
+        self.scheduler(target).device(owner).h2_opened()
     }
 
     fn scheduler(&self, target: &Target) -> Arc<HostScheduler> {
@@ -204,11 +180,7 @@ impl HostScheduler {
             Scheme::Https if self.is_http1.load(Relaxed) => Protocol::Http1,
             Scheme::Https => Protocol::Unknown,
         };
-        let scheduler = Arc::new(DeviceScheduler {
-            protocol: watch::Sender::new(protocol),
-            live_h2: AtomicUsize::new(0),
-            host: Arc::clone(self),
-        });
+        let scheduler = DeviceScheduler::new(Arc::clone(self), protocol);
         devices.insert(owner, Arc::clone(&scheduler));
         scheduler
     }
@@ -226,53 +198,11 @@ impl HostScheduler {
     }
 }
 
-impl DeviceScheduler {
-    /// Returns the protocol state for a new request; [`Protocol::Unknown`] makes the request the probe.
-    async fn admission(&self) -> Protocol {
-        let mut changes = self.protocol.subscribe();
-        loop {
-            let mut seen = Protocol::Probing;
-            self.protocol.send_if_modified(|protocol| {
-                seen = *protocol;
-                if seen == Protocol::Unknown {
-                    *protocol = Protocol::Probing;
-                }
-                seen == Protocol::Unknown
-            });
-            if seen != Protocol::Probing || changes.wait_for(|now| *now != Protocol::Probing).await.is_err() {
-                return seen;
-            }
-        }
-    }
-
-    /// Admits all waiting requests after a probe without result: if each of them became a probe in turn, an
-    /// unresponsive host would cost one timeout per request.
-    fn give_up_probe(&self) {
-        self.protocol.send_if_modified(|protocol| {
-            let was_probing = *protocol == Protocol::Probing;
-            if was_probing {
-                *protocol = Protocol::Http1;
-            }
-            was_probing
-        });
-    }
-}
-
 impl RequestPermit {
     /// Records the protocol of this request's connection.
     pub(crate) fn connected(&mut self, is_h2: bool) {
         self.is_probe = false;
-        self.scheduler.host.is_http1.store(!is_h2, Relaxed);
-        let found = if is_h2 && self.scheduler.live_h2.load(Relaxed) > 0 {
-            Protocol::Http2
-        } else {
-            Protocol::Http1
-        };
-        self.scheduler.protocol.send_if_modified(|protocol| {
-            let is_new = *protocol != found;
-            *protocol = found;
-            is_new
-        });
+        self.scheduler.connected(is_h2);
     }
 
     /// Marks the response as long-lived, so that it occupies no slot of the host.
@@ -284,33 +214,6 @@ impl RequestPermit {
 impl Drop for RequestPermit {
     fn drop(&mut self) {
         if self.is_probe {
-            self.scheduler.give_up_probe();
-        }
-    }
-}
-
-impl Drop for LiveH2 {
-    fn drop(&mut self) {
-        if self.0.live_h2.fetch_sub(1, Relaxed) == 1 {
-            self.0.protocol.send_if_modified(|protocol| {
-                let was_h2 = *protocol == Protocol::Http2;
-                if was_h2 {
-                    *protocol = Protocol::Unknown;
-                }
-                was_h2
-            });
-        }
-    }
-}
-
-struct Probe<'a> {
-    scheduler: &'a DeviceScheduler,
-    is_armed: bool,
-}
-
-impl Drop for Probe<'_> {
-    fn drop(&mut self) {
-        if self.is_armed {
             self.scheduler.give_up_probe();
         }
     }

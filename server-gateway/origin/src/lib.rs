@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod address_class;
 mod body;
 mod cidr;
 mod classify;
@@ -24,6 +25,7 @@ mod dial;
 mod dns;
 mod error;
 mod guard;
+mod host_connections;
 mod host_scheduler;
 mod owner;
 mod pool;
@@ -36,13 +38,14 @@ mod target;
 mod tls;
 mod upload;
 
+pub use address_class::AddressClass;
 pub use body::{BodyError, OriginBody};
 pub use cidr::{Cidr, CidrError};
 pub use client::{OriginClient, Tunnel};
 pub use config::{DnsServers, DnsServersError, Limits, OriginConfig, OriginConfigError, Timeouts};
 pub use deny::{DenyList, KeyHash, KeyHashError};
 pub use error::{BadUrl, DnsFailure, Fault, FetchError, Limit, TlsDefect};
-pub use guard::{AddressClass, Destination, Guard, GuardRefusal};
+pub use guard::{Destination, Guard, GuardRefusal};
 pub use owner::ConnectionOwner;
 pub use resolve::{Override, ResolveMap, ResolveMapError};
 pub use shares::{FairShares, LongLivedSlots, Shares, Slot, SlotUnavailable};

@@ -5,10 +5,10 @@
 //! one device, with and without credentials, therefore use the same connections, and devices share only
 //! connections without private data.
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -24,7 +24,8 @@ use tokio::{
 use crate::{
     connection::{Connection, Http1, Http2Stream, NewConnection, Opened},
     connector::Connector,
-    host_scheduler::{HostSchedulers, LiveH2, RequestPermit},
+    host_connections::{HostConnections, Http2, Waiting},
+    host_scheduler::{HostSchedulers, RequestPermit},
     owner::{ConnectionOwner, Multiplexing, Ownership, RequestProperties},
     shares::{FairShares, Slot},
     target::Target,
@@ -71,34 +72,6 @@ struct State {
     hosts: HashMap<Target, HostConnections>,
     next: u64,
     is_swept: bool,
-}
-
-#[derive(Default)]
-struct HostConnections {
-    /// Oldest first.
-    idle: VecDeque<(Instant, Http1)>,
-    http2: Vec<Http2>,
-    /// Requests that are opening connections and take a connection that becomes idle first.
-    waiting: Vec<Waiting>,
-}
-
-struct Waiting {
-    properties: RequestProperties,
-    found: oneshot::Sender<Connection>,
-}
-
-struct Http2 {
-    id: u64,
-    sender: http2::SendRequest<Upload>,
-    ownership: Ownership,
-    user: ConnectionOwner,
-    /// Tells the user's scheduler that its requests need no new connections.
-    live: LiveH2,
-    has_answered: Arc<AtomicBool>,
-    slot: Arc<Slot<ConnectionOwner>>,
-    generation: u64,
-    streams: usize,
-    idle_since: Instant,
 }
 
 /// Slot of a stream in its connection, until dropped.
@@ -250,14 +223,7 @@ impl Pool {
         let mut state = self.state();
         let mut oldest: Option<(Instant, &mut HostConnections)> = None;
         for host in state.hosts.values_mut() {
-            let http1 = host.idle.iter().filter(|(_, idle)| is_meant(idle.user));
-            let http1 = http1.map(|(since, _)| *since).min();
-            let http2 = host
-                .http2
-                .iter()
-                .filter(|entry| entry.streams == 0 && is_meant(entry.user));
-            let http2 = http2.map(|entry| entry.idle_since).min();
-            let Some(since) = http1.into_iter().chain(http2).min() else {
+            let Some(since) = host.idle_since(is_meant) else {
                 continue;
             };
             if oldest.as_ref().is_none_or(|(found, _)| since < *found) {
@@ -265,10 +231,7 @@ impl Pool {
             }
         }
         if let Some((since, host)) = oldest {
-            host.idle
-                .retain(|(found, idle)| *found != since || !is_meant(idle.user));
-            host.http2
-                .retain(|entry| entry.streams > 0 || entry.idle_since != since || !is_meant(entry.user));
+            host.close_idle_since(since, is_meant);
         }
     }
 
@@ -434,16 +397,10 @@ impl Pool {
 
     /// Closes expired connections; returns true if the pool is empty.
     fn close_old(&self) -> bool {
-        let now = Instant::now();
-        let is_young = |since: Instant| now.saturating_duration_since(since) < self.rules.idle;
         let mut state = self.state();
         state.hosts.retain(|_, host| {
-            host.idle
-                .retain(|(since, idle)| is_young(*since) && idle.sender.is_ready());
-            host.http2
-                .retain(|entry| entry.streams > 0 || is_young(entry.idle_since) && !entry.sender.is_closed());
-            host.waiting.retain(|waiting| !waiting.found.is_closed());
-            !(host.idle.is_empty() && host.http2.is_empty() && host.waiting.is_empty())
+            host.close_expired(self.rules.idle);
+            !host.is_empty()
         });
         state.is_swept = !state.hosts.is_empty();
         !state.is_swept

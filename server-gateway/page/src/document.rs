@@ -11,12 +11,11 @@ use crate::{
     csp::Inline,
     css::{self, Waiting},
     discovery::discover_nested,
-    link::{Link, Linked, ScriptKind, is_displayed, script_kind, with_priority},
+    image_selection::ImageSelection,
+    link::{Link, Linked, ScriptKind, script_kind, with_priority},
     media,
     reference::Base,
     references::{Added, MAX_REFERENCES, References},
-    srcset::{self, Candidate},
-    viewport_estimate::MAX_CHOICES,
     vocabulary::Name,
 };
 
@@ -44,25 +43,16 @@ pub(crate) struct Document {
     referrer_policy: Option<ReferrerPolicy>,
     all: References,
     found: Vec<Reference>,
-    choices: Vec<ImageChoice>,
+    images: ImageSelection,
     /// The last declared icon; a browser loads one.
     icon: Option<Reference>,
     icon_declared: bool,
-    /// For each open `picture`, the image that its sources selected.
-    pictures: Vec<Option<Image>>,
     templates: usize,
     vocabulary: Vocabulary,
     /// Images of inline styles that no element matches yet.
     waiting: Vec<Waiting>,
     style: String,
     style_applies: bool,
-}
-
-/// The candidates of an image, and its `sizes`.
-#[derive(Clone, Default)]
-struct Image {
-    candidates: Vec<Candidate<String>>,
-    sizes: String,
 }
 
 type Attribute<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -80,10 +70,9 @@ impl Document {
             referrer_policy: None,
             all: References::new(MAX_REFERENCES),
             found: Vec::new(),
-            choices: Vec::new(),
+            images: ImageSelection::default(),
             icon: None,
             icon_declared: false,
-            pictures: Vec::new(),
             templates: 0,
             vocabulary: Vocabulary::default(),
             waiting: Vec::new(),
@@ -120,7 +109,7 @@ impl Document {
         }
         match tag.as_str() {
             "picture" => {
-                self.pictures.push(None);
+                self.images.open_picture();
                 return Some(OpenElement::Picture);
             }
             "base" => self.set_base(attribute("href").as_deref()),
@@ -133,7 +122,7 @@ impl Document {
                 self.style_applies = media::applies(&attribute("media").unwrap_or_default(), self.viewport)
                     && self.initiator.allows_inline(Inline::Element(nonce.as_deref()));
             }
-            "source" => self.source(&attribute),
+            "source" => self.images.source(&attribute, self.viewport),
             "img" => self.image(&attribute),
             "iframe" | "frame" => self.frame(&attribute),
             _ => self.embedded(&tag, &attribute),
@@ -176,9 +165,7 @@ impl Document {
 
     pub(crate) fn close(&mut self, opened: OpenElement) {
         match opened {
-            OpenElement::Picture => {
-                self.pictures.pop();
-            }
+            OpenElement::Picture => self.images.close_picture(),
             OpenElement::Template => self.templates = self.templates.saturating_sub(1),
         }
     }
@@ -199,7 +186,7 @@ impl Document {
 
     /// Returns the images with several sizes since the last call.
     pub(crate) fn take_choices(&mut self) -> Vec<ImageChoice> {
-        std::mem::take(&mut self.choices)
+        self.images.take_choices()
     }
 
     /// Returns true if the document accepts no further reference.
@@ -323,51 +310,10 @@ impl Document {
         self.add_from(script, attribute);
     }
 
-    /// Reads a `source` of a `picture`; those of `video` and `audio` have no `srcset`.
-    fn source(&mut self, attribute: Attribute<'_>) {
-        let Some(picture @ None) = self.pictures.last_mut() else {
-            return;
-        };
-        let media = attribute("media").unwrap_or_default();
-        if is_displayed(&attribute("type").unwrap_or_default()) && media::applies(&media, self.viewport) {
-            let candidates = srcset::candidates(attribute("srcset").as_deref(), None);
-            let sizes = attribute("sizes").unwrap_or_default();
-            *picture = (!candidates.is_empty()).then_some(Image { candidates, sizes });
-        }
-    }
-
     fn image(&mut self, attribute: Attribute<'_>) {
-        let from_picture = self.pictures.last().cloned().flatten();
-        let image = from_picture.unwrap_or_else(|| Image {
-            candidates: srcset::candidates(attribute("srcset").as_deref(), attribute("src").as_deref()),
-            sizes: attribute("sizes").unwrap_or_default(),
-        });
-        let chosen = srcset::select(&image.candidates, &image.sizes, self.viewport)
-            .and_then(|index| image.candidates.get(index))
-            .and_then(|candidate| self.base.resolve(&candidate.target));
-        let Some(url) = chosen else {
-            return;
-        };
-        self.keep_choice(&image);
-        let mut reference = Reference::new(url, Destination::Image);
-        if image.candidates.len() > 1 && image.sizes.trim_start().starts_with("auto") {
-            reference = reference.with_certainty(Certainty::Likely);
+        if let Some(image) = self.images.select(attribute, &self.base, self.viewport) {
+            self.add_shown(image, attribute);
         }
-        self.add_shown(reference, attribute);
-    }
-
-    fn keep_choice(&mut self, image: &Image) {
-        if self.choices.len() >= MAX_CHOICES || image.candidates.len() < 2 {
-            return;
-        }
-        let resolved = image.candidates.iter().filter_map(|candidate| {
-            Some(Candidate {
-                target: self.base.resolve(&candidate.target)?,
-                descriptor: candidate.descriptor,
-            })
-        });
-        self.choices
-            .extend(ImageChoice::new(resolved.collect(), &image.sizes));
     }
 
     fn frame(&mut self, attribute: Attribute<'_>) {

@@ -17,6 +17,7 @@ mod css_length;
 mod destination;
 mod discovery;
 mod document;
+mod image_selection;
 mod initiator;
 pub mod jar;
 pub mod learn;

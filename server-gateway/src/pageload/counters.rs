@@ -1,4 +1,4 @@
-//! Metrics of page bundles.
+//! Metrics of page loads: manifests and pushes.
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
 /// Pushed bytes of a page load on the hop, used and unused by the browser.
@@ -9,7 +9,7 @@ pub(crate) struct Taken {
     pub(crate) wasted_bytes: u64,
 }
 
-/// Counters of all page bundles of a gateway.
+/// Counters of all page loads of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct PageLoadCounters {
     pages: Counter,
@@ -63,10 +63,9 @@ impl PageLoadCounters {
 
     /// Adds the metrics to a registry.
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix("bundle");
         for (name, help, counter) in [
-            ("pages", "Page loads whose pages were parsed", &self.pages),
-            ("entries", "Entries of manifests", &self.entries),
+            ("page_loads", "Page loads whose pages were parsed", &self.pages),
+            ("manifest_entries", "Entries of manifests", &self.entries),
             (
                 "manifest_bytes",
                 "Bytes of manifests on the hop",
@@ -83,7 +82,7 @@ impl PageLoadCounters {
                 &self.pushed_objects,
             ),
             (
-                "held_objects",
+                "push_held_objects",
                 "Entries whose bodies were not sent, because the agent stores them or another entry has the same body",
                 &self.held_objects,
             ),
@@ -103,12 +102,12 @@ impl PageLoadCounters {
                 &self.wasted_bytes,
             ),
             (
-                "wanted",
+                "push_wanted",
                 "Bodies that the agent requested although its mirror listed them, or that arrived damaged",
                 &self.wanted,
             ),
             (
-                "promised",
+                "manifest_promised_fetches",
                 "Fetches that a manifest entry answered",
                 &self.promised,
             ),
@@ -138,11 +137,11 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
-            "longhaul_bundle_pages_total 1",
-            "longhaul_bundle_entries_total 3",
-            "longhaul_bundle_manifest_bytes_total 100",
-            "longhaul_bundle_pushed_bytes_total 50",
-            "longhaul_bundle_push_wasted_bytes_total 30",
+            "longhaul_page_loads_total 1",
+            "longhaul_manifest_entries_total 3",
+            "longhaul_manifest_bytes_total 100",
+            "longhaul_pushed_bytes_total 50",
+            "longhaul_push_wasted_bytes_total 30",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use longhaul_page::{Initiator, Reference, Sandbox};
-use longhaul_session::{EntryId, PageId, Used, Withdrawal, short_hash};
+use longhaul_session::{EntryId, PageId, ShortHash, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::{BodyReader, RequesterIdentity};
 use tokio::{
@@ -176,7 +176,7 @@ impl PageLoad {
             let failed = ResponseEvent::Withdrawn(Withdrawal::Failed);
             return self.send_response(entry, failed).await;
         };
-        self.context.mirror.remove(&[short_hash(&hash)]).await;
+        self.context.mirror.remove(&[ShortHash::of(&hash)]).await;
         let body = match self.context.cache() {
             Some(cache) => cache.body(hash).await,
             None => None,

@@ -24,10 +24,7 @@ pub(crate) struct ManifestMemory {
 
 impl ManifestMemory {
     pub(crate) fn id(&self) -> ManifestId {
-        let hash = ContentHash::of(&self.bytes);
-        let mut id = ManifestId::default();
-        id.copy_from_slice(&hash.as_bytes()[..8]);
-        id
+        ManifestId::of(&self.bytes)
     }
 
     /// Loads the previous manifest of `page` in the requester's partition.
@@ -109,6 +106,7 @@ mod tests {
         let empty = ManifestMemory::default();
         assert_eq!(ManifestMemory::decode(&empty.encode()), Some(empty));
         assert_eq!(ManifestMemory::decode(&[9, 0]), None);
-        assert_eq!(memory.id()[..], ContentHash::of(&[7; 300]).as_bytes()[..8]);
+        let start = ContentHash::of(&[7; 300]).as_bytes()[..8].try_into().unwrap();
+        assert_eq!(memory.id(), ManifestId::from_bytes(start));
     }
 }

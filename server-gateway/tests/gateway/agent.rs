@@ -12,9 +12,9 @@ use longhaul_driver::{
     Session, StreamError, TransportConfig, dial,
 };
 use longhaul_session::{
-    Body, BodyCoding, BodyPlace, CacheStateId, Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind,
-    Head, HeaderField, HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences,
-    ReadEvent, SESSION_VERSION, VersionRange, decode_header_set, encode, encode_header_set,
+    Body, BodyCoding, BodyPlace, CacheStateId, Failed, FailureReason, Fetch, FetchId, FetchKind, Head,
+    HeaderField, HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences, ReadEvent,
+    SESSION_VERSION, VersionRange, decode_header_set, encode, encode_header_set,
 };
 use longhaul_types::{SecretKey, UnixTime};
 
@@ -98,23 +98,13 @@ pub(crate) fn fetch_of(id: FetchId, method: Method, url: &str, fields: &[(&str, 
         .chain(who_asks(url, fields))
         .collect();
     Fetch {
-        id,
-        method,
-        url_shared: 0,
-        url: url.to_owned(),
-        headers: encode_header_set(&fields, id, None, &HeaderSets::new()).unwrap(),
         kind: FetchKind::Page,
-        has_body: false,
-        held: None,
-        page: None,
-        manifest: None,
-        holding: Vec::new(),
-        delivery: Delivery::Any,
-        connection: None,
-        client: longhaul_types::ClientId::OWNER,
-        unpartitioned: false,
-        seen: None,
-        resume: None,
+        ..Fetch::new(
+            id,
+            method,
+            url.to_owned(),
+            encode_header_set(&fields, id, None, &HeaderSets::new()).unwrap(),
+        )
     }
 }
 
@@ -422,7 +412,7 @@ impl Answer {
         response.announced = Some(body.clone());
         let base = body
             .base
-            .map(|name| dictionary::find(&name).expect("a dictionary"));
+            .map(|name| dictionary::find(name.as_bytes()).expect("a dictionary"));
         let mut decoder = BodyDecoder::with_base(
             window_key(session),
             coding(body.coding),

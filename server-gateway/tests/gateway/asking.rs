@@ -1,5 +1,5 @@
 //! Isolation of sites, clients and credentials in the gateway's cache, the mirror and the learned plans.
-use longhaul_session::{EntryBody, Fetch, FetchKind, Message, Method};
+use longhaul_session::{EntryBody, Fetch, FetchKind, Message, Method, ShortHash};
 use longhaul_types::{ClientId, ContentHash};
 
 use crate::{
@@ -207,7 +207,7 @@ async fn hashes_reported_with_a_page_are_held_for_that_page() {
         ("/x.png", image.clone()),
     ])
     .await;
-    let short = ContentHash::of(&image.body).as_bytes()[..6].try_into().unwrap();
+    let short = ShortHash::of(&ContentHash::of(&image.body));
     for (host, holding) in [("a", vec![short]), ("b", Vec::new())] {
         let mut fetch = fetch_of(agent.id(), Method::Get, &site.url(host, "/"), &[]);
         let is_held = !holding.is_empty();

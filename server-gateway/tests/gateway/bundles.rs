@@ -1,15 +1,16 @@
 //! Page bundles: the objects of a page are announced before the page and pushed after it.
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use longhaul_session::{
-    Ask, Cancel, EntryBody, EntryId, FetchId, Message, Method, PageId, Scope, Used, Want, Withdrawal,
+    Ask, Cancel, EntryBody, EntryId, FetchId, Message, Method, PageId, Scope, ShortHash, Used, Want,
+    Withdrawal,
 };
 use longhaul_types::ContentHash;
-use tokio::sync::Notify;
+use tokio::{sync::watch, time::timeout};
 
 use crate::{
     agent::{Agent, fetch_of},
@@ -25,7 +26,7 @@ pub(crate) struct Resource {
     pub(crate) fields: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
     /// The response waits for this notification.
-    pub(crate) gate: Option<Arc<Notify>>,
+    pub(crate) gate: Option<Gate>,
 }
 
 pub(crate) fn resource(media: &str, body: impl Into<Vec<u8>>) -> Resource {
@@ -57,11 +58,31 @@ pub(crate) fn redirect(status: u16, location: &str) -> Resource {
 }
 
 /// Requests by path and query.
+/// Longer than any request of a test takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
 pub(crate) type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
+
+/// Holds responses back until it is opened.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(watch::Sender<bool>);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn passed(&self) {
+        let mut state = self.0.subscribe();
+        let _open = state.wait_for(|is_open| *is_open).await;
+    }
+}
 
 pub(crate) struct Site {
     pub(crate) port: u16,
     pub(crate) seen: Seen,
+    /// Number of requests.
+    arrived: watch::Sender<usize>,
     pub(crate) resources: Arc<Mutex<BTreeMap<String, Resource>>>,
 }
 
@@ -74,9 +95,12 @@ impl Site {
         let resources = Arc::new(Mutex::new(resources));
         let seen = Seen::default();
         let (log, served) = (Arc::clone(&seen), Arc::clone(&resources));
+        let arrived = watch::Sender::new(0);
+        let arrival = arrived.clone();
         let port = serve(move |request: Request<Incoming>| {
             let path = request.uri().path_and_query().unwrap().as_str().to_owned();
             log.lock().push((path.clone(), request.headers().clone()));
+            arrival.send_modify(|count| *count += 1);
             let found = served.lock().get(&path).cloned();
             async move {
                 let found = found.unwrap_or_else(|| Resource {
@@ -84,7 +108,7 @@ impl Site {
                     ..resource("text/plain", "nothing here")
                 });
                 if let Some(gate) = &found.gate {
-                    gate.notified().await;
+                    gate.passed().await;
                 }
                 let mut response = Response::builder().status(found.status);
                 for (name, value) in &found.fields {
@@ -97,6 +121,7 @@ impl Site {
         Self {
             port,
             seen,
+            arrived,
             resources,
         }
     }
@@ -115,6 +140,14 @@ impl Site {
             .filter(|(found, _)| found == path)
             .map(|(_, headers)| headers.clone())
             .collect()
+    }
+
+    /// Waits until this path was requested `count` times.
+    pub(crate) async fn requested(&self, path: &str, count: usize) {
+        let mut arrived = self.arrived.subscribe();
+        let waiting = arrived.wait_for(|_| self.requests(path).len() >= count);
+        let reached = timeout(LIMIT, waiting).await;
+        assert!(reached.is_ok(), "{path} was not requested {count} times");
     }
 
     pub(crate) fn clear(&self) {
@@ -334,11 +367,7 @@ async fn held_bodies_are_not_pushed() {
     let mut agent = Agent::connect_with(&gateway, &device, 78).await;
     assert_eq!(agent.mirror, longhaul_session::MirrorState::Unknown);
     let mut fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
-    fetch.holding = vec![
-        ContentHash::of(&rich_page()[3].1.body).as_bytes()[..6]
-            .try_into()
-            .unwrap(),
-    ];
+    fetch.holding = vec![ShortHash::of(&ContentHash::of(&rich_page()[3].1.body))];
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader.until(Load::is_complete).await;
     assert_eq!(reader.load.head_of("/app.js").body, EntryBody::Held { hash });
@@ -368,14 +397,14 @@ async fn a_page_with_thousands_of_images_is_bounded() {
 #[tokio::test]
 async fn a_cancelled_page_load_sends_nothing_more() {
     let (_gateway, mut agent) = setup().await;
-    let gate = Arc::new(Notify::new());
+    let gate = Gate::default();
     let site = Site::start([
         ("/", resource("text/html", "<img src=1.png><img src=2.png>")),
         ("/1.png", resource("image/png", vec![1; 1_000_000])),
         (
             "/2.png",
             Resource {
-                gate: Some(Arc::clone(&gate)),
+                gate: Some(gate.clone()),
                 ..resource("image/png", "two")
             },
         ),
@@ -389,7 +418,7 @@ async fn a_cancelled_page_load_sends_nothing_more() {
         .await;
     agent.say(Message::Cancel(Cancel { fetch: page.fetch() })).await;
     reader.until(|load| load.manifest_end == StreamEnd::Broken).await;
-    gate.notify_waiters();
+    gate.open();
     // Control messages are processed in order, so this fetch finds the page load cancelled.
     let mut fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/3.png"), &[]);
     fetch.page = Some(page);
@@ -416,14 +445,14 @@ async fn large_bodies_are_pushed_only_on_request() {
 #[tokio::test]
 async fn requested_objects_are_fetched_first() {
     let (_gateway, mut agent) = setup().await;
-    let gate = Arc::new(Notify::new());
+    let gate = Gate::default();
     let page: String = (0..60).map(|n| format!("<img src=/{n}.png>")).collect();
     let site = Site::start([("/", resource("text/html", page))]).await;
     for n in 0..60 {
         site.set(
             &format!("/{n}.png"),
             Resource {
-                gate: (![0, 59].contains(&n)).then(|| Arc::clone(&gate)),
+                gate: (![0, 59].contains(&n)).then(|| gate.clone()),
                 ..resource("image/png", format!("image {n}")).fresh()
             },
         );
@@ -453,15 +482,8 @@ async fn requested_objects_are_fetched_first() {
         }))
         .await;
     reader.until(|load| load.pushes[&EntryId::FIRST].times == 2).await;
-    let opened = Arc::clone(&gate);
-    let opener = tokio::spawn(async move {
-        loop {
-            opened.notify_waiters();
-            tokio::task::yield_now().await;
-        }
-    });
+    gate.open();
     reader.until(Load::is_complete).await;
-    opener.abort();
     let order: Vec<String> = site.seen.lock().iter().map(|(path, _)| path.clone()).collect();
     let place = order.iter().position(|path| path == "/59.png").unwrap();
     assert!(place < 58, "requested by the agent, but pushed at place {place}");

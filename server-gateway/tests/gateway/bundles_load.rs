@@ -7,7 +7,6 @@ use longhaul_session::{
     BodyPlace, Entry, EntryBody, EntryHead, EntryId, Fetch, Head, HeaderField, HeaderSets, Manifest,
     ManifestId, Message, PageId, Promised, Record, RecordReader, Withdrawal, decode_header_set,
 };
-use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
 
 use crate::agent::{Agent, Answer, coding, fetch_of, window_key};
@@ -136,9 +135,7 @@ impl Load {
 
     pub(crate) fn manifest_id(&self) -> ManifestId {
         assert_eq!(self.manifest_end, StreamEnd::Complete);
-        ContentHash::of(&self.manifest_bytes).as_bytes()[..8]
-            .try_into()
-            .unwrap()
+        ManifestId::of(&self.manifest_bytes)
     }
 
     /// Returns true if everything that the manifest announces has arrived.

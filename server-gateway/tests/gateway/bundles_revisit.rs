@@ -150,9 +150,7 @@ async fn a_requested_body_missing_in_the_cache_is_fetched_again() {
             entry: EntryId::FIRST,
         }))
         .await;
-    while site.requests("/1.png").len() < 3 {
-        tokio::task::yield_now().await;
-    }
+    site.requested("/1.png", 3).await;
     agent
         .say(Message::Want(Want {
             page,

@@ -251,24 +251,20 @@ mod tests {
         for _ in 0..6 {
             let (end, ended) = oneshot::channel::<()>();
             ends.push(end);
-            let cpu_pool = Arc::clone(&cpu_pool);
-            running.push(tokio::spawn(async move {
-                cpu_pool
-                    .run(None, move |load| {
-                        let _ended = ended.blocking_recv();
-                        load.permille()
-                    })
-                    .await
+            let mut job = Box::pin(cpu_pool.run(None, move |load| {
+                let _ended = ended.blocking_recv();
+                load.permille()
             }));
+            // A job is counted as soon as its caller waits for it.
+            assert!((&mut job).now_or_never().is_none());
+            running.push(job);
         }
-        while cpu_pool.jobs() < 6 {
-            tokio::task::yield_now().await;
-        }
+        assert_eq!(cpu_pool.jobs(), 6);
         assert!(cpu_pool.load() <= Load::of(6, 2));
         drop(ends);
         let mut loads = Vec::new();
         for job in running {
-            loads.push(job.await.unwrap().unwrap());
+            loads.push(job.await.unwrap());
         }
         assert!(loads.iter().all(|load| *load <= 3000), "{loads:?}");
         assert_eq!(cpu_pool.load(), Load::NONE);

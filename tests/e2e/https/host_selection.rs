@@ -101,7 +101,7 @@ async fn a_browser_loads_an_accelerated_host_as_a_page_load() -> Result<()> {
         assert!(words.contains("ERR_CERT_AUTHORITY_INVALID"), "{words}");
     }
     let status = pair.status().await?;
-    assert_eq!(status["https"]["spared"][0]["host"], "safe.test", "{status}");
+    assert_eq!(status["https"]["bypassed"][0]["host"], "safe.test", "{status}");
     assert!(
         status["tunnels"].as_u64() >= Some(1),
         "the second attempt reached the origin through a tunnel: {status}"
@@ -141,7 +141,7 @@ async fn only_listed_hosts_are_accelerated() -> Result<()> {
     // Connections of other protocols are tunnelled: the client receives the origin's certificate.
     assert!(site.connect("safe.test", &ours, &[b"imap"]).await.is_err());
     let status = site.pair.status().await?;
-    assert_eq!(status["https"]["spared"][0]["host"], "safe.test", "{status}");
+    assert_eq!(status["https"]["bypassed"][0]["host"], "safe.test", "{status}");
     Ok(())
 }
 

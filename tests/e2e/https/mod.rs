@@ -208,7 +208,7 @@ pub(crate) async fn exchange(mut stream: TlsStream<TcpStream>, text: &str) -> Re
 }
 
 fn bypassed_hosts(status: &Value) -> Result<Vec<(String, String)>> {
-    let hosts = status["https"]["spared"].as_array().context("a list")?;
+    let hosts = status["https"]["bypassed"].as_array().context("a list")?;
     let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
     let hosts = hosts
         .iter()

@@ -183,7 +183,7 @@ async fn users_of_one_gateway_receive_their_own_accounts() -> Result<()> {
 
 async fn fresh_response_count(site: &Accelerated) -> Result<u64> {
     let status = site.pair.status().await?;
-    Ok(status["exits"]["looking.fresh"].as_u64().unwrap_or_default())
+    Ok(status["exits"]["lookup.fresh"].as_u64().unwrap_or_default())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,7 +70,7 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
     assert_eq!(result, "hello true");
     let status = site.pair.status().await?;
     assert_eq!(
-        status["https"]["spared"].as_array().map(Vec::len),
+        status["https"]["bypassed"].as_array().map(Vec::len),
         Some(0),
         "{status}"
     );

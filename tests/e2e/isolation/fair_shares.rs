@@ -2,10 +2,7 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,7 +14,7 @@ use longhaul_tests::{
     process::Running,
     raw_origin::{Kept, RawOrigin},
 };
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::pair::{LIMIT, Pair, Setup};
 
@@ -280,11 +277,11 @@ async fn a_request_flood_of_one_device_does_not_delay_pages_of_another() -> Resu
     const FLOOD: usize = 10_000;
     const CONNECTIONS: usize = 40;
     const OBJECTS: usize = 24;
-    let flooded = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&flooded);
+    let flooded = watch::Sender::new(0_usize);
+    let count = flooded.clone();
     let site = Site::start("", move |request| {
         if request.path().starts_with("/flood") {
-            count.fetch_add(1, SeqCst);
+            count.send_modify(|count| *count += 1);
         }
         answer(request.path())
     })
@@ -312,15 +309,14 @@ async fn a_request_flood_of_one_device_does_not_delay_pages_of_another() -> Resu
             anyhow::Ok(())
         });
     }
-    let started = async {
-        while flooded.load(SeqCst) < 100 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LIMIT, started).await.context("the flood did not start")?;
-    let (begun, before) = (Instant::now(), flooded.load(SeqCst));
+    let mut floods = flooded.subscribe();
+    let started = floods.wait_for(|count| *count >= 100);
+    timeout(LIMIT, started)
+        .await
+        .context("the flood did not start")??;
+    let (begun, before) = (Instant::now(), *flooded.borrow());
     page(other, OBJECTS).await?;
-    let (beside, between) = (begun.elapsed(), flooded.load(SeqCst) - before);
+    let (beside, between) = (begun.elapsed(), *flooded.borrow() - before);
     println!(
         "a page of {OBJECTS} objects: {alone:?} alone, {beside:?} during a flood, {between} requests of which were served meanwhile"
     );
@@ -331,7 +327,7 @@ async fn a_request_flood_of_one_device_does_not_delay_pages_of_another() -> Resu
     while let Some(ended) = flood.join_next().await {
         ended??;
     }
-    assert_eq!(flooded.load(SeqCst), FLOOD);
+    assert_eq!(*flooded.borrow(), FLOOD);
     Ok(())
 }
 

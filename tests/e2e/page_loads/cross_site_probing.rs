@@ -15,7 +15,7 @@ const OTHER: &str = "http://other.test/";
 
 async fn fresh_response_count(pair: &Pair) -> Result<u64> {
     let status = pair.status().await?;
-    Ok(status["exits"]["looking.fresh"].as_u64().unwrap_or_default())
+    Ok(status["exits"]["lookup.fresh"].as_u64().unwrap_or_default())
 }
 
 /// A fresh response answers at once only requests from the site on which it was loaded.

@@ -189,7 +189,7 @@ async fn image_level_text_omits_images_until_they_are_requested() -> Result<()> 
         "level `text`: the gateway does not fetch the image in advance"
     );
     let status = pair.status().await?;
-    assert_eq!(status["exits"]["looking.hidden"], 1);
+    assert_eq!(status["exits"]["lookup.image-replaced"], 1);
     // A reload that bypasses caches gets the original images.
     let reload = [("Cache-Control", "no-cache"), ("Pragma", "no-cache")];
     let page = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8";

@@ -1,10 +1,11 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_session::{
-    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, EntryId, Evicted,
-    Failed, FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId, Forgotten, Head, HeaderField,
-    HeaderSets, Hello, Holding, KeyWanted, Manifest, Message, MessageReader, Method, NewKey, Notice,
-    OriginReport, PageId, Preferences, Promised, Push, ReadEvent, TunnelOpen, TunnelSecurity, UnchangedEntry,
-    Used, VersionRange, Want, decode_header_set, decode_url, encode, encode_header_set,
+    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Dictionaries, EntryId, Evicted, Failed,
+    FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId, Forgotten, Head, HeaderField,
+    HeaderSets, Hello, Holding, KeyWanted, Manifest, ManifestId, Message, MessageReader, Method, NewKey,
+    Notice, OriginReport, PageId, Preferences, Promised, Push, ReadEvent, ShortHash, TunnelOpen,
+    TunnelSecurity, UnchangedEntry, Used, VersionRange, Want, decode_header_set, decode_url, encode,
+    encode_header_set,
 };
 
 /// A stream of messages parses or fails, equally for any split; decoded messages survive a round trip.
@@ -56,23 +57,13 @@ fn messages() -> Vec<Message> {
             preferences: Preferences::default(),
         }),
         Message::Fetch(Fetch {
-            id: FIRST,
-            method: Method::Get,
-            url_shared: 0,
-            url: "http://site.test/".to_owned(),
-            headers: headers.clone(),
             kind: FetchKind::Page,
-            has_body: false,
-            held: None,
-            page: None,
-            manifest: None,
-            holding: Vec::new(),
-            delivery: Delivery::Any,
-            connection: None,
-            client: longhaul_types::ClientId::OWNER,
-            unpartitioned: false,
-            seen: None,
-            resume: None,
+            ..Fetch::new(
+                FIRST,
+                Method::Get,
+                "http://site.test/".to_owned(),
+                headers.clone(),
+            )
         }),
         Message::Head(Head {
             fetch: FIRST,
@@ -85,7 +76,7 @@ fn messages() -> Vec<Message> {
             coding: BodyCoding::Brotli,
             length: Some(10),
             offset: 0,
-            base: Some([7; 6]),
+            base: Some(ShortHash::from_bytes([7; 6])),
         }),
         Message::Failed(Failed {
             fetch: FIRST,
@@ -104,7 +95,7 @@ fn messages() -> Vec<Message> {
         }),
         Message::Manifest(Manifest {
             page: PAGE,
-            base: Some([4; 8]),
+            base: Some(ManifestId::from_bytes([4; 8])),
         }),
         Message::Push(Push {
             page: PAGE,
@@ -125,11 +116,11 @@ fn messages() -> Vec<Message> {
         }),
         Message::Used(Used::new(PAGE, 20, |entry| entry.number() % 3 == 0)),
         Message::Evicted(Evicted {
-            hashes: vec![[5; 6], [6; 6]],
+            hashes: vec![ShortHash::from_bytes([5; 6]), ShortHash::from_bytes([6; 6])],
         }),
         Message::Holding(Holding {
             page: PAGE,
-            hashes: vec![[7; 6]],
+            hashes: vec![ShortHash::from_bytes([7; 6])],
         }),
         Message::Dictionaries(Dictionaries { set: 1 }),
         Message::Forget(Forget {

@@ -1,4 +1,6 @@
 //! Certificate authority of one run.
+mod servers;
+
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
@@ -12,11 +14,12 @@ use rcgen::{
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
-    server::{ClientHello, ResolvesServerCert},
+    server::{ClientHello, ResolvesServerCert, VerifierBuilderError},
     sign::CertifiedKey,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
+pub use self::servers::{Clients, ServerIssuer, ServerOptions, Validity};
 use crate::Http2;
 
 /// Maximum number of stored leaf certificates; recorded pages have fewer than 100 hosts. Beyond it
@@ -49,6 +52,9 @@ pub enum AuthorityError {
     /// TLS could not be configured.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
+    /// The verification of clients could not be configured.
+    #[error("clients cannot be verified: {0}")]
+    Clients(#[from] VerifierBuilderError),
 }
 
 /// Returns the SHA-256 of the public half of a private key in PEM, in base64, as Chromium's
@@ -57,10 +63,11 @@ pub enum AuthorityError {
 /// # Errors
 /// The text is not a private key.
 pub fn key_pin(private_key: &str) -> Result<String, AuthorityError> {
-    Ok(pin_of(&KeyPair::from_pem(private_key)?))
+    Ok(pin(&KeyPair::from_pem(private_key)?))
 }
 
-fn pin_of(key: &KeyPair) -> String {
+/// Returns the SHA-256 of a public key in base64, as [`key_pin`] does.
+pub fn pin(key: &impl PublicKeyData) -> String {
     STANDARD.encode(digest(&SHA256, &key.subject_public_key_info()))
 }
 
@@ -80,7 +87,7 @@ impl TestAuthority {
         let certificate = params.self_signed(&key)?;
         Ok(Self {
             pem: certificate.pem(),
-            pin: pin_of(&key),
+            pin: pin(&key),
             leaves: Arc::new(Leaves {
                 certificate: certificate.der().clone(),
                 issuer: Issuer::new(params, key),
@@ -119,7 +126,7 @@ impl TestAuthority {
     ///
     /// # Errors
     /// TLS cannot be configured.
-    pub fn server(&self, http2: Http2) -> Result<Arc<ServerConfig>, AuthorityError> {
+    pub fn server_for_any_name(&self, http2: Http2) -> Result<Arc<ServerConfig>, AuthorityError> {
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<Leaves>::clone(&self.leaves);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?

@@ -105,7 +105,7 @@ impl Hosting {
         let turns = Arc::new(Semaphore::new(
             options.max_connections.clamp(1, Semaphore::MAX_PERMITS),
         ));
-        let acceptor = TlsAcceptor::from(authority.server(options.http2)?);
+        let acceptor = TlsAcceptor::from(authority.server_for_any_name(options.http2)?);
         let mut hosting = Self {
             plain: Vec::new(),
             tls: Vec::new(),

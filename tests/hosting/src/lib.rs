@@ -15,7 +15,7 @@
 #![warn(missing_docs)]
 
 mod address;
-mod authority;
+pub mod authority;
 mod connection;
 mod content;
 mod cork;

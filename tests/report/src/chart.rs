@@ -11,7 +11,9 @@ pub(crate) use bars::{Bar, BarGroup, bar_chart};
 pub(crate) use lines::{Join, Line, LineChart, values as series_values};
 pub(crate) use waterfall::waterfall;
 
-use crate::{markup::escape, quantity};
+use maud::{Markup, PreEscaped, html};
+
+use crate::{markup::Text, quantity};
 
 /// Number of colours in the style sheet; further systems repeat them with other dashes and markers.
 const COLOURS: usize = 8;
@@ -27,29 +29,25 @@ impl Look {
         format!("var(--s{})", self.0 % COLOURS)
     }
 
-    fn dash(self) -> String {
+    fn dash(self) -> Option<&'static str> {
         // The quotient is added so that a repeated colour does not repeat its dash.
         let dash = DASHES[(self.0 + self.0 / COLOURS) % DASHES.len()];
-        if dash.is_empty() {
-            String::new()
-        } else {
-            format!(" stroke-dasharray=\"{dash}\"")
-        }
+        (!dash.is_empty()).then_some(dash)
     }
 
     /// Returns a marker at a point; there are six shapes.
-    fn marker(self, x: f64, y: f64) -> String {
+    fn marker(self, x: f64, y: f64) -> Markup {
         let (x, y, colour) = (finite(x), finite(y), self.colour());
-        let path = |points: &str| format!("<path d=\"{points}\" fill=\"{colour}\"/>");
+        let path = |points: &str| html! { path d=(points) fill=(colour) {} };
         match (self.0 + self.0 / COLOURS) % 6 {
-            0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>"),
+            0 => html! { circle cx=(tenths(x)) cy=(tenths(y)) r="4" fill=(colour) {} },
             1 => path(&format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5)),
             2 => path(&format!("M{x:.1} {:.1}l4.5 8h-9z", y - 5.0)),
             3 => path(&format!("M{x:.1} {:.1}l5 5l-5 5l-5 -5z", y - 5.0)),
             4 => path(&format!("M{x:.1} {:.1}l4.5 -8h-9z", y + 5.0)),
-            _ => format!(
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"
-            ),
+            _ => html! {
+                circle cx=(tenths(x)) cy=(tenths(y)) r="3.5" fill="none" stroke=(colour) stroke-width="2" {}
+            },
         }
     }
 }
@@ -177,51 +175,89 @@ impl Drawing {
     }
 
     fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        self.body.push_str(&format!(
-            "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
-            finite(from.0),
-            finite(from.1),
-            finite(to.0),
-            finite(to.1)
-        ));
+        self.push(&html! {
+            line class=(class) x1=(tenths(from.0)) y1=(tenths(from.1)) x2=(tenths(to.0)) y2=(tenths(to.1)) {}
+        });
     }
 
-    fn rect(&mut self, attributes: &str, at: (f64, f64), size: (f64, f64)) {
-        self.body.push_str(&format!(
-            "<rect {attributes} x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
-            finite(at.0),
-            finite(at.1),
-            finite(size.0).max(0.0),
-            finite(size.1).max(0.0)
-        ));
+    /// Adds a rectangle with the style of a class.
+    fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) {
+        self.push(&html! {
+            rect class=(class) x=(tenths(at.0)) y=(tenths(at.1)) width=(length(size.0)) height=(length(size.1)) {}
+        });
+    }
+
+    /// Adds a rectangle in a colour; `is_pale` for figures that are not reliable.
+    fn bar(&mut self, colour: &str, is_pale: bool, at: (f64, f64), size: (f64, f64)) {
+        let (dashes, opacity) = if is_pale {
+            (Some("4 2"), Some("0.35"))
+        } else {
+            (None, None)
+        };
+        self.push(&html! {
+            rect fill=(colour) stroke=(colour) stroke-dasharray=[dashes] fill-opacity=[opacity]
+                x=(tenths(at.0)) y=(tenths(at.1)) width=(length(size.0)) height=(length(size.1)) {}
+        });
     }
 
     fn text(&mut self, class: &str, anchor: Anchor, at: (f64, f64), words: &str) {
         let anchor = match anchor {
-            Anchor::End => " text-anchor=\"end\"",
-            Anchor::Middle => " text-anchor=\"middle\"",
-            Anchor::Start => "",
+            Anchor::End => Some("end"),
+            Anchor::Middle => Some("middle"),
+            Anchor::Start => None,
         };
-        self.body.push_str(&format!(
-            "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\"{anchor}>{}</text>",
-            finite(at.0),
-            finite(at.1),
-            escape(words)
-        ));
+        self.push(&html! {
+            text class=(class) x=(tenths(at.0)) y=(tenths(at.1)) text-anchor=[anchor] { (Text(words)) }
+        });
     }
 
-    fn push(&mut self, svg: &str) {
-        self.body.push_str(svg);
+    /// Adds what `draw` draws as a group with a title.
+    fn group(&mut self, title: &str, draw: impl FnOnce(&mut Self)) {
+        let before = std::mem::take(&mut self.body);
+        draw(self);
+        let group = std::mem::replace(&mut self.body, before);
+        self.push(&html! {
+            g {
+                title { (Text(title)) }
+                (PreEscaped(group))
+            }
+        });
+    }
+
+    fn push(&mut self, svg: &Markup) {
+        self.body.push_str(&svg.0);
     }
 
     /// Returns the drawing; `title` is for screen readers.
-    fn finish(self, title: &str) -> String {
-        let title = escape(title);
-        format!(
-            "<svg class=\"chart\" role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {:.0} {:.0}\" width=\"{:.0}\">{}</svg>\n",
-            self.width, self.height, self.width, self.body
-        )
+    fn finish(self, title: &str) -> Markup {
+        self.finish_in(None, title)
     }
+
+    /// Returns the drawing as a file of its own.
+    fn finish_alone(self, title: &str) -> Markup {
+        self.finish_in(Some("http://www.w3.org/2000/svg"), title)
+    }
+
+    fn finish_in(self, namespace: Option<&str>, title: &str) -> Markup {
+        let (width, height) = (format!("{:.0}", self.width), format!("{:.0}", self.height));
+        html! {
+            svg xmlns=[namespace] class="chart" role="img" aria-label=(Text(title))
+                viewBox={ "0 0 " (width) " " (height) } width=(width) {
+                (PreEscaped(self.body))
+            }
+            "\n"
+        }
+    }
+}
+
+/// A coordinate, to a tenth of a pixel.
+fn tenths(value: f64) -> String {
+    format!("{:.1}", finite(value))
+}
+
+/// A length, to a tenth of a pixel.
+fn length(value: f64) -> String {
+    tenths(finite(value).max(0.0))
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
-//! HTML output: escaping and tables. All text from a results file passes through [`escape`].
+//! HTML output: text and tables. All text from a results file is rendered as [`Text`].
+use std::fmt::Write as _;
 
-/// Escapes text for element content and quoted attributes. Control characters, which HTML forbids, become the
-/// replacement character, as do bidirectional overrides, which can disguise a URL.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            '\n' | '\t' | '\r' => safe.push(' '),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('\u{fffd}'),
-            other if other.is_control() => safe.push('\u{fffd}'),
-            other => safe.push(other),
+use maud::{Escaper, Markup, Render, html};
+
+/// Text of a results file. Control characters, which HTML forbids, become the replacement character, as do
+/// bidirectional overrides, which can disguise a URL.
+pub(crate) struct Text<'a>(pub(crate) &'a str);
+
+impl Render for Text<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        let mut escaper = Escaper::new(buffer);
+        for character in self.0.chars() {
+            let shown = match character {
+                '\n' | '\t' | '\r' => ' ',
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+                other if other.is_control() => '\u{fffd}',
+                other => other,
+            };
+            let _infallible = escaper.write_char(shown);
         }
     }
-    safe
 }
 
 /// Shortens to at most `limit` characters by removing the middle: the end of a URL is as informative as its
@@ -45,10 +47,10 @@ pub(crate) enum Cell {
     Number(String),
     /// Words.
     Text(String),
-    /// HTML for text.
-    Markup(String),
-    /// HTML for numbers.
-    NumberMarkup(String),
+    /// Markup for text.
+    Markup(Markup),
+    /// Markup for numbers.
+    NumberMarkup(Markup),
 }
 
 /// Content of a column, which determines the alignment of its head.
@@ -75,67 +77,93 @@ pub(crate) enum Tone {
 #[derive(Debug)]
 pub(crate) struct Table {
     caption: String,
-    head: String,
-    body: String,
-    rows: usize,
+    columns: Vec<(String, Column)>,
+    rows: Vec<Markup>,
 }
 
 impl Table {
-    /// Creates a table without rows. The caption and the heads are text, not HTML.
+    /// Creates a table without rows.
     pub(crate) fn new(caption: &str, columns: &[(&str, Column)]) -> Self {
-        let mut head = String::new();
-        for (title, column) in columns {
-            let class = match column {
-                Column::Numbers => " class=\"n\"",
-                Column::Words => "",
-            };
-            head.push_str(&format!("<th scope=\"col\"{class}>{}</th>", escape(title)));
-        }
         Self {
-            caption: escape(caption),
-            head,
-            body: String::new(),
-            rows: 0,
+            caption: caption.to_owned(),
+            columns: columns
+                .iter()
+                .map(|(title, column)| ((*title).to_owned(), *column))
+                .collect(),
+            rows: Vec::new(),
         }
     }
 
     /// Adds a row.
     pub(crate) fn row(&mut self, tone: Tone, cells: &[Cell]) {
         let class = match tone {
-            Tone::Failed => " class=\"failed\"",
-            Tone::Group => " class=\"group\"",
-            Tone::Plain => "",
+            Tone::Failed => Some("failed"),
+            Tone::Group => Some("group"),
+            Tone::Plain => None,
         };
-        self.body.push_str(&format!("<tr{class}>"));
-        for cell in cells {
-            let text = match cell {
-                Cell::Head(words) => format!("<th scope=\"row\">{}</th>", escape(words)),
-                Cell::HeadOf(rows, words) => {
-                    format!("<th scope=\"rowgroup\" rowspan=\"{rows}\">{}</th>", escape(words))
+        self.rows.push(html! {
+            tr class=[class] {
+                @for cell in cells {
+                    (cell)
                 }
-                Cell::Number(figure) => format!("<td class=\"n\">{}</td>", escape(figure)),
-                Cell::Text(words) => format!("<td>{}</td>", escape(words)),
-                Cell::Markup(html) => format!("<td>{html}</td>"),
-                Cell::NumberMarkup(html) => format!("<td class=\"n\">{html}</td>"),
-            };
-            self.body.push_str(&text);
-        }
-        self.body.push_str("</tr>\n");
-        self.rows += 1;
+            }
+            "\n"
+        });
     }
 
     /// Returns true if there is no row.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows == 0
+        self.rows.is_empty()
     }
 
-    /// Returns the table as HTML, in a box with horizontal scrolling for narrow windows.
-    pub(crate) fn finish(self) -> String {
-        format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption>\
-             <thead><tr>{1}</tr></thead>\n<tbody>{2}</tbody></table></div>\n",
-            self.caption, self.head, self.body
-        )
+    /// Returns the table in a box with horizontal scrolling for narrow windows.
+    pub(crate) fn finish(self) -> Markup {
+        let caption = Text(&self.caption);
+        html! {
+            div class="scroll" tabindex="0" role="region" aria-label=(caption) {
+                table {
+                    caption { (caption) }
+                    thead {
+                        tr {
+                            @for (title, column) in &self.columns {
+                                th scope="col" class=[column.class()] { (Text(title)) }
+                            }
+                        }
+                    }
+                    "\n"
+                    tbody {
+                        @for row in &self.rows {
+                            (row)
+                        }
+                    }
+                }
+            }
+            "\n"
+        }
+    }
+}
+
+impl Column {
+    const fn class(self) -> Option<&'static str> {
+        match self {
+            Self::Numbers => Some("n"),
+            Self::Words => None,
+        }
+    }
+}
+
+impl Render for Cell {
+    fn render(&self) -> Markup {
+        html! {
+            @match self {
+                Self::Head(words) => { th scope="row" { (Text(words)) } }
+                Self::HeadOf(rows, words) => { th scope="rowgroup" rowspan=(rows) { (Text(words)) } }
+                Self::Number(figure) => { td class="n" { (Text(figure)) } }
+                Self::Text(words) => { td { (Text(words)) } }
+                Self::Markup(markup) => { td { (markup) } }
+                Self::NumberMarkup(markup) => { td class="n" { (markup) } }
+            }
+        }
     }
 }
 
@@ -145,11 +173,10 @@ mod tests {
 
     #[test]
     fn markup_in_text_is_escaped() {
-        let safe = escape("\"><script>alert('x')</script>&\u{0}\u{202e}");
-        assert!(
-            !safe.contains(['<', '>', '"', '\'', '\u{0}', '\u{202e}']),
-            "{safe}"
-        );
+        let safe = Text("\"><script>alert('x')</script>&\u{0}\u{202e}")
+            .render()
+            .into_string();
+        assert!(!safe.contains(['<', '>', '"', '\u{0}', '\u{202e}']), "{safe}");
         assert!(safe.starts_with("&quot;&gt;&lt;script"));
     }
 

@@ -1,7 +1,9 @@
 //! The report as one HTML file.
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
 use crate::{
     chart::Palette,
-    markup::{escape, shorten},
+    markup::{Text, shorten},
     measurements::Measurements,
     results::Results,
     section::{self, Context},
@@ -11,11 +13,6 @@ use crate::{
 const STYLE: &str = include_str!("page.css");
 /// Maximum number of programs at the head of the report; the section on the environment contains all.
 const MAX_PROGRAMS: usize = 12;
-/// Patterns to which charts refer.
-const PATTERNS: &str = "<svg width=\"0\" height=\"0\" aria-hidden=\"true\" style=\"position:absolute\"><defs><pattern id=\"hatch\" width=\"6\" \
-height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"var(--page)\"/><rect width=\"2.5\" \
-height=\"6\" fill=\"var(--bad)\"/></pattern></defs></svg>\n";
-
 /// Returns the report of these results files, each with its name, as one self-contained HTML page.
 ///
 /// The page needs neither network nor script, and is suitable for light and dark screens and for print. No
@@ -29,69 +26,105 @@ pub fn html(results: &[(String, Results)]) -> String {
         measurements: &measurements,
         palette,
     };
-    let mut body = String::new();
-    let mut contents = String::new();
-    for section in section::all(&context)
-        .into_iter()
-        .filter(|section| !section.body.is_empty())
-    {
-        contents.push_str(&format!(
-            "<li><a href=\"#{}\">{}</a></li>",
-            section.anchor,
-            escape(section.title)
-        ));
-        body.push_str(&format!(
-            "<section id=\"{0}\" aria-labelledby=\"{0}-title\"><h2 id=\"{0}-title\">{1}</h2>\n{2}</section>\n",
-            section.anchor,
-            escape(section.title),
-            section.body
-        ));
+    let sections = section::all(&context);
+    let sections: Vec<_> = sections.iter().filter(|section| !section.is_empty()).collect();
+    let page = html! {
+        (DOCTYPE) "\n"
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                meta name="color-scheme" content="light dark";
+                title { "Longhaul benchmark report" } "\n"
+                style { "\n" (PreEscaped(STYLE)) }
+            }
+            "\n"
+            body {
+                "\n" (patterns())
+                header {
+                    h1 { "Longhaul benchmark report" } "\n"
+                    p class="quiet" { (provenance(results)) } "\n"
+                    (section::introduction(&context))
+                }
+                "\n"
+                nav aria-label="Contents" {
+                    ul {
+                        @for section in &sections {
+                            li { a href={ "#" (section.anchor) } { (section.title) } }
+                        }
+                    }
+                }
+                "\n"
+                main {
+                    "\n"
+                    @for section in &sections {
+                        (section)
+                    }
+                }
+            }
+        }
+        "\n"
+    };
+    page.into_string()
+}
+
+/// Returns the patterns to which charts refer.
+fn patterns() -> Markup {
+    html! {
+        svg width="0" height="0" aria-hidden="true" style="position:absolute" {
+            defs {
+                pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
+                    rect width="6" height="6" fill="var(--page)" {}
+                    rect width="2.5" height="6" fill="var(--bad)" {}
+                }
+            }
+        }
+        "\n"
     }
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>Longhaul benchmark report</title>\n<style>\n{STYLE}</style></head>\n<body>\n{PATTERNS}\
-         <header><h1>Longhaul benchmark report</h1>\n<p class=\"quiet\">{}</p>\n{}</header>\n<nav aria-label=\"Contents\"><ul>{contents}</ul></nav>\n\
-         <main>\n{body}</main></body></html>\n",
-        provenance(results),
-        section::introduction(&context)
-    )
 }
 
 /// Returns the source of each file: its run in a line, then the machine and the programs with their versions.
-fn provenance(results: &[(String, Results)]) -> String {
-    let lines: Vec<String> = results
-        .iter()
-        .map(|(name, results)| {
-            let environment = &results.environment;
-            let commit: String = environment.commit.chars().take(12).collect();
-            let run = [
-                shorten(name, 120),
-                environment.date.clone(),
-                if commit.is_empty() {
-                    "commit unknown".to_owned()
-                } else {
-                    format!("commit {commit}")
-                },
-                format!("seed {}", environment.seed),
-            ];
-            let mut machine = vec![
-                shorten(&environment.cpu, 120),
-                format!("kernel {}", shorten(&environment.kernel, 60)),
-            ];
-            let programs = environment.versions.iter().take(MAX_PROGRAMS);
-            machine.extend(
-                programs
-                    .map(|(program, version)| format!("{} {}", shorten(program, 60), shorten(version, 60))),
-            );
-            format!("<b>{}</b><br>{}", joined(&run), joined(&machine))
-        })
-        .collect();
-    if lines.is_empty() {
-        "no files".to_owned()
-    } else {
-        lines.join("<br>")
+fn provenance(results: &[(String, Results)]) -> Markup {
+    html! {
+        @if results.is_empty() {
+            "no files"
+        }
+        @for (index, (name, results)) in results.iter().enumerate() {
+            @if index > 0 { br; }
+            b { (Text(&joined(&run(name, results)))) } br; (Text(&joined(&machine(results))))
+        }
     }
+}
+
+/// Returns the file, date, commit and seed of a run.
+fn run(name: &str, results: &Results) -> [String; 4] {
+    let environment = &results.environment;
+    let commit: String = environment.commit.chars().take(12).collect();
+    [
+        shorten(name, 120),
+        environment.date.clone(),
+        if commit.is_empty() {
+            "commit unknown".to_owned()
+        } else {
+            format!("commit {commit}")
+        },
+        format!("seed {}", environment.seed),
+    ]
+}
+
+/// Returns the processor, the kernel and the programs of a run.
+fn machine(results: &Results) -> Vec<String> {
+    let environment = &results.environment;
+    let mut machine = vec![
+        shorten(&environment.cpu, 120),
+        format!("kernel {}", shorten(&environment.kernel, 60)),
+    ];
+    let programs = environment.versions.iter().take(MAX_PROGRAMS);
+    machine.extend(
+        programs.map(|(program, version)| format!("{} {}", shorten(program, 60), shorten(version, 60))),
+    );
+    machine
 }
 
 fn joined(words: &[String]) -> String {
@@ -100,5 +133,5 @@ fn joined(words: &[String]) -> String {
         .map(String::as_str)
         .filter(|word| !word.is_empty())
         .collect();
-    escape(&words.join(" · "))
+    words.join(" · ")
 }

@@ -1,4 +1,4 @@
-//! Sections of the page, each a string of HTML, empty without content.
+//! Sections of the page, empty without content.
 mod current_systems;
 mod effects;
 mod factors;
@@ -12,7 +12,9 @@ mod target_table;
 mod transport;
 mod waterfalls;
 
-use crate::{chart::Palette, measurements::Measurements, results::Results};
+use maud::{Markup, Render, html};
+
+use crate::{chart::Palette, markup::Text, measurements::Measurements, results::Results};
 
 /// Data for all sections.
 pub(crate) struct Context<'a> {
@@ -21,14 +23,46 @@ pub(crate) struct Context<'a> {
     pub(crate) palette: Palette,
 }
 
-/// A section: its anchor, its heading and its HTML.
+/// A section: its anchor, its heading and its content.
 pub(crate) struct Section {
     pub(crate) anchor: &'static str,
     pub(crate) title: &'static str,
-    pub(crate) body: String,
+    body: Markup,
 }
 
-/// Returns all sections in order. An empty body means that the files contain no data for it.
+impl Section {
+    /// True if the files contain no data for the section.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.body.0.is_empty()
+    }
+}
+
+impl Render for Section {
+    fn render(&self) -> Markup {
+        html! {
+            section id=(self.anchor) aria-labelledby={ (self.anchor) "-title" } {
+                h2 id={ (self.anchor) "-title" } { (self.title) } "\n"
+                (self.body)
+            }
+            "\n"
+        }
+    }
+}
+
+/// Returns parts of a section, each with its heading, below the section's legend; nothing without parts.
+fn with_legend(legend: &Markup, parts: &[(String, Markup)]) -> Markup {
+    html! {
+        @if !parts.is_empty() {
+            (legend)
+        }
+        @for (title, part) in parts {
+            h3 { (Text(title)) } "\n"
+            (part)
+        }
+    }
+}
+
+/// Returns all sections in order.
 pub(crate) fn all(context: &Context<'_>) -> Vec<Section> {
     let section = |anchor, title, body| Section { anchor, title, body };
     vec![

@@ -72,6 +72,7 @@ pub fn trace_plot(results: &[(String, Results)]) -> String {
         &panels,
         &Palette::new(systems.into_iter().map(|system| system.text)),
     )
+    .into_string()
 }
 
 /// Returns a part's measurements by system. A repetition adds both figures, so that they are in the same

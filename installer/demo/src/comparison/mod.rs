@@ -2,6 +2,7 @@
 //!
 //! The visitor's browser needs no proxy settings: two small servers ([`view`]) pass its requests to one proxy each. The
 //! two have ports of their own, so that a browser opens its six connections to each.
+mod document;
 mod forget;
 mod page;
 mod view;
@@ -57,14 +58,6 @@ impl ComparisonPage {
     pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
-}
-
-/// Escapes text for HTML.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -9,12 +9,11 @@ use hyper_util::rt::TokioIo;
 use longhaul_replay::serve_connections;
 use tokio::net::TcpListener;
 
-use super::{ControlPort, escape, view};
+use super::{ControlPort, document::document, view};
 use crate::{emulation::DirectProxy, measurement::Comparison};
 
 /// Maximum number of browser connections.
 const MAX_CONNECTIONS: usize = 64;
-const HTML: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
@@ -49,36 +48,9 @@ impl Page {
         direct: Arc<DirectProxy>,
         control: ControlPort,
     ) -> Self {
-        let view = |at: usize| {
-            views
-                .get(at)
-                .map(|view| format!("http://{view}/"))
-                .unwrap_or_default()
-        };
-        let measured = contents.measured;
-        let html = [
-            ("link", contents.link.clone()),
-            ("page", measured.url.clone()),
-            ("direct-view", view(0)),
-            ("longhaul-view", view(1)),
-            ("direct-proxy", contents.direct_proxy.to_string()),
-            ("longhaul-proxy", contents.longhaul_proxy.to_string()),
-            ("direct-seconds", measured.direct.seconds().to_string()),
-            ("direct-time", measured.direct.time_text()),
-            ("longhaul-time", measured.longhaul.time_text()),
-            ("direct-share", measured.direct_share().to_string()),
-            ("longhaul-share", measured.longhaul_share().to_string()),
-            ("direct-bytes", measured.direct.bytes.to_string()),
-            ("longhaul-bytes", measured.longhaul.bytes.to_string()),
-            ("verdict", measured.verdict()),
-        ]
-        .into_iter()
-        .fold(HTML.to_owned(), |html, (name, value)| {
-            html.replace(&format!("{{{{{name}}}}}"), &escape(&value))
-        });
         let frames: Vec<_> = views.iter().map(|view| format!("http://{view}")).collect();
         Self {
-            html: Bytes::from(html),
+            html: Bytes::from(document(contents, views).into_string()),
             policy: format!(
                 "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src {}; \
                  frame-ancestors 'none'; base-uri 'none'; form-action 'none'",

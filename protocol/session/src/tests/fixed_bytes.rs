@@ -160,8 +160,8 @@ fn fetches_have_these_bytes() {
         has_body: true,
         page: Some(page(300)),
         held: Some(ContentHash::from_bytes([1; 32])),
-        manifest: Some([2; 8]),
-        holding: vec![[3; 6]; 2],
+        manifest: Some(ManifestId::from_bytes([2; 8])),
+        holding: vec![ShortHash::from_bytes([3; 6]); 2],
         delivery: Delivery::Plain,
         connection: BoundConnectionId::new(9),
         client: ClientId(1 << 40),
@@ -199,7 +199,7 @@ fn answers_have_these_bytes() {
             coding: BodyCoding::Brotli,
             length: Some(70_000),
             offset: 10,
-            base: Some([6; 6]),
+            base: Some(ShortHash::from_bytes([6; 6])),
         }),
         "050f0201fc701101000a01060606060606",
     );
@@ -237,7 +237,7 @@ fn messages_of_page_bundles_have_these_bytes() {
     assert_message(
         &Message::Manifest(Manifest {
             page: page(4),
-            base: Some([7; 8]),
+            base: Some(ManifestId::from_bytes([7; 8])),
         }),
         "0c0a04010707070707070707",
     );
@@ -273,13 +273,15 @@ fn messages_of_page_bundles_have_these_bytes() {
     let is_taken = |entry: EntryId| [0, 9].contains(&entry.number());
     assert_message(&Message::Used(Used::new(page(4), 20, is_taken)), "110404020102");
     assert_message(
-        &Message::Evicted(Evicted { hashes: vec![[8; 6]] }),
+        &Message::Evicted(Evicted {
+            hashes: vec![ShortHash::from_bytes([8; 6])],
+        }),
         "120701080808080808",
     );
     assert_message(
         &Message::Holding(Holding {
             page: page(4),
-            hashes: vec![[8; 6]],
+            hashes: vec![ShortHash::from_bytes([8; 6])],
         }),
         "13080401080808080808",
     );

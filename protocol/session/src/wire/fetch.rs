@@ -5,10 +5,10 @@ use longhaul_types::{ClientId, ContentHash};
 
 use super::OptionalFetchId;
 use crate::{
-    bundle::{ManifestId, ShortHash},
+    fetch::{Delivery, Fetch, FetchKind, Method, Resume, Validator},
+    hash_prefix::{ManifestId, ShortHash},
     headers::HeaderSet,
     id::{BoundConnectionId, FetchId, PageId},
-    message::{Delivery, Fetch, FetchKind, Method, Resume, Validator},
 };
 
 /// Payload of a `Fetch`.

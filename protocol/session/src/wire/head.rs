@@ -5,7 +5,7 @@ use longhaul_types::ContentHash;
 use crate::{
     headers::HeaderSet,
     id::FetchId,
-    message::{BodyPlace, Head},
+    response::{BodyPlace, Head},
 };
 
 /// Payload of a `Head`.

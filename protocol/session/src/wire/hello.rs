@@ -2,8 +2,9 @@
 use bincode::{Decode, Encode};
 
 use crate::{
+    hello::{Hello, LinkHint, MirrorState, VersionRange, Welcome},
     id::CacheStateId,
-    message::{Hello, LinkHint, MirrorState, Preferences, VersionRange, Welcome},
+    preferences::Preferences,
 };
 
 /// Payload of a `Hello`.

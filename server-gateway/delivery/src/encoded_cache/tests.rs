@@ -2,6 +2,7 @@ use longhaul_cache::CacheConfig;
 use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, MixMemory};
 use longhaul_session::BodyCoding;
 use longhaul_types::{BitRate, SecretKey};
+use tokio::time::timeout;
 
 use super::*;
 use crate::{
@@ -10,6 +11,8 @@ use crate::{
 };
 
 const KEY: [u8; 32] = [5; 32];
+/// Longer than the storing of a result takes.
+const LIMIT: Duration = Duration::from_secs(60);
 
 struct Home {
     _dir: tempfile::TempDir,
@@ -124,9 +127,12 @@ impl Home {
         let is_made = matches!(finished.outcome, recording::Outcome::New(Some(_)));
         self.coded.finished(&device(to), finished);
         // The result is stored by a spawned task.
-        while is_made && self.coded.counters.count_kept() == kept {
-            tokio::task::yield_now().await;
-        }
+        let stored = async {
+            while is_made && self.coded.counters.count_kept() == kept {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(timeout(LIMIT, stored).await.is_ok(), "the result is not stored");
         (wire.len(), was_kept)
     }
 

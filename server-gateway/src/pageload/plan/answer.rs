@@ -1,12 +1,15 @@
 //! Responses of entries: their heads and the placement of their bodies.
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use longhaul_cache::{Partition, PartitionLabel};
 use longhaul_delivery::DeltaKey;
-use longhaul_session::{EntryBody, EntryHead, EntryId, HeaderField, Record, Scope, Withdrawal};
+use longhaul_session::{EntryId, Scope, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::{Audience, OriginSize};
 
-use super::{Answered, BodyState, Plan, PlanEntry, Refetch, Stage, Usability};
+use super::{
+    Answered, BodyState, Plan, PlanEntry, Refetch, Stage, Usability,
+    manifest_change::{AnsweredEntry, BodyLocation, ManifestChange},
+};
 use crate::pageload::push_body::PushBody;
 
 /// The response of an entry.
@@ -100,25 +103,25 @@ impl Plan {
         if !self.reserve(entry, body) {
             return not_pushed;
         }
-        self.records.push(Record::Head(EntryHead {
+        self.changes.push(ManifestChange::Answered(AnsweredEntry {
             entry,
-            status: answer.status.as_u16(),
+            status: answer.status,
             scope: answer.scope,
             vary: answer.vary,
             cookie: answer.cookie,
             shape: answer.shape,
             body,
-            fields: fields(&answer.headers, body),
+            headers: answer.headers.clone(),
         }));
         let mut alias = None;
-        if let (EntryBody::Pushed { .. }, KnownBody::Complete { hash, .. }, Some(partition)) =
+        if let (BodyLocation::Pushed { .. }, KnownBody::Complete { hash, .. }, Some(partition)) =
             (body, known, partition)
         {
             let earlier = self.by_hash.insert((hash, partition), entry);
             alias = earlier.filter(|later| self.alias(*later, entry));
         }
         let state = match (body, source) {
-            (EntryBody::Pushed { .. }, Some(source)) => BodyState::Waiting(source),
+            (BodyLocation::Pushed { .. }, Some(source)) => BodyState::Waiting(source),
             _ => BodyState::NotPushed,
         };
         let is_waiting = matches!(state, BodyState::Waiting(_));
@@ -153,8 +156,8 @@ impl Plan {
 
     /// Counts the bytes of a body of known length; withdraws the entry and returns false if it exceeds a
     /// limit.
-    fn reserve(&mut self, entry: EntryId, body: EntryBody) -> bool {
-        let EntryBody::Pushed { length: Some(length) } = body else {
+    fn reserve(&mut self, entry: EntryId, body: BodyLocation) -> bool {
+        let BodyLocation::Pushed { length: Some(length) } = body else {
             return true;
         };
         let reason = if length > self.limits.body {
@@ -176,14 +179,14 @@ impl Plan {
             self.get(later).and_then(PlanEntry::body),
             Some(BodyState::Waiting(_))
         );
-        let head = self.records.iter_mut().find_map(|record| match record {
-            Record::Head(head) => (head.entry == later).then_some(head),
-            Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => None,
+        let answered = self.changes.iter_mut().find_map(|change| match change {
+            ManifestChange::Answered(answered) => (answered.entry == later).then_some(answered),
+            ManifestChange::Added { .. } | ManifestChange::Withdrawn { .. } | ManifestChange::Closed => None,
         });
-        let Some(head) = head.filter(|_| later > entry && is_waiting) else {
+        let Some(answered) = answered.filter(|_| later > entry && is_waiting) else {
             return false;
         };
-        head.body = EntryBody::SameAs { entry };
+        answered.body = BodyLocation::SameAs(entry);
         if let Some(found) = self.get_mut(later) {
             found.set_body(BodyState::NotPushed);
             let length = found.length.unwrap_or(0);
@@ -198,20 +201,18 @@ impl Plan {
         body: KnownBody,
         partition: Option<PartitionLabel>,
         holds: impl Fn(&ContentHash) -> bool,
-    ) -> EntryBody {
+    ) -> BodyLocation {
         let (hash, length) = match body {
-            KnownBody::None => return EntryBody::None,
-            KnownBody::Arriving { length } => return EntryBody::Pushed { length },
+            KnownBody::None => return BodyLocation::None,
+            KnownBody::Arriving { length } => return BodyLocation::Pushed { length },
             KnownBody::Complete { hash, length } => (hash, length),
         };
         if holds(&hash) {
             let url = self.get(entry).map(|entry| self.short(&entry.reference.url));
             if url.and_then(|url| self.previous_hashes.get(url)) == Some(&hash) {
-                return EntryBody::AsBefore;
+                return BodyLocation::AsBefore;
             }
-            let mut half = [0; 16];
-            half.copy_from_slice(&hash.as_bytes()[..16]);
-            return EntryBody::Held { hash: half };
+            return BodyLocation::Held(hash);
         }
         let same = partition.and_then(|partition| self.by_hash.get(&(hash, partition)).copied());
         let same = same.filter(|same| {
@@ -221,17 +222,8 @@ impl Plan {
             *same < entry && is_pushed
         });
         match same {
-            Some(entry) => EntryBody::SameAs { entry },
-            None => EntryBody::Pushed { length: Some(length) },
+            Some(entry) => BodyLocation::SameAs(entry),
+            None => BodyLocation::Pushed { length: Some(length) },
         }
     }
-}
-
-/// Fields for the manifest, without `Content-Length` if `body` contains the length or the body follows.
-fn fields(headers: &HeaderMap, body: EntryBody) -> Vec<HeaderField> {
-    headers
-        .iter()
-        .filter(|(name, _)| body == EntryBody::None || **name != header::CONTENT_LENGTH)
-        .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
-        .collect()
 }

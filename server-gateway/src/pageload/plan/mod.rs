@@ -2,6 +2,7 @@
 mod answer;
 mod body;
 mod entry;
+mod manifest_change;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -11,11 +12,10 @@ use std::collections::BTreeMap;
 use longhaul_cache::PartitionLabel;
 use longhaul_http::policy;
 use longhaul_page::{PendingImages, Reference, ReferrerPolicy, order::Position};
-use longhaul_session::{Entry, EntryId, Record, Withdrawal};
+use longhaul_session::{EntryId, Record, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
 
-use self::entry::Rank;
 pub(crate) use self::{
     answer::{Answer, AnswerBody, Placement},
     body::{BodyState, DeliveredBody, PushAttempt, PushProgress, PushedResponse},
@@ -25,6 +25,7 @@ pub(crate) use self::{
     },
     request::{ExpectedInitiator, Match},
 };
+use self::{entry::Rank, manifest_change::ManifestChange};
 
 /// Assumed length of a body of unknown length: the web's median object is smaller, its mean object larger.
 const USUAL_LENGTH: u64 = 32 * 1024;
@@ -74,8 +75,8 @@ pub(crate) struct Plan {
     by_hash: BTreeMap<(ContentHash, PartitionLabel), EntryId>,
     /// CHKs of the base manifest's entries, by the URL in the entry.
     previous_hashes: BTreeMap<String, ContentHash>,
-    /// Records that the manifest does not contain yet.
-    records: Vec<Record>,
+    /// Changes that the manifest does not contain yet.
+    changes: Vec<ManifestChange>,
     /// Number of documents and style sheets that may add further entries.
     searching: usize,
     entry_list: EntryList,
@@ -97,7 +98,7 @@ impl Plan {
             by_url: BTreeMap::new(),
             by_hash: BTreeMap::new(),
             previous_hashes,
-            records: Vec::new(),
+            changes: Vec::new(),
             searching: 1,
             entry_list: EntryList::Open,
             bytes: 0,
@@ -193,10 +194,10 @@ impl Plan {
                 return;
             };
             self.by_url.insert(url.to_owned(), number);
-            self.records.push(Record::Entry(Entry {
+            self.changes.push(ManifestChange::Added {
                 url: self.short(&reference.url).to_owned(),
-                destination: reference.destination.number(),
-            }));
+                destination: reference.destination,
+            });
             let position = self.next_position(referrer);
             let entry = PlanEntry::new(reference, referrer, arrival, position);
             self.searching += usize::from(entry.search == ReferenceSearch::Pending);
@@ -284,7 +285,7 @@ impl Plan {
     pub(crate) fn close(&mut self) {
         // A page without subresources has no manifest.
         if !self.is_closed() && !self.entries.is_empty() {
-            self.records.push(Record::Planned);
+            self.changes.push(ManifestChange::Closed);
         }
         self.entry_list = EntryList::Closed;
     }
@@ -315,26 +316,21 @@ impl Plan {
         let Some(found) = self.get_mut(entry) else { return };
         if !matches!(found.stage, Stage::Withdrawn) {
             found.stage = Stage::Withdrawn;
-            self.records.push(Record::Withdrawn { entry, reason });
+            self.changes.push(ManifestChange::Withdrawn { entry, reason });
             self.entry_searched(entry);
         }
     }
 
-    /// Removes and returns the pending records, in an order that does not depend on the order of the origins'
-    /// responses, so that the manifest resembles the previous one.
+    /// Removes the changes that the manifest does not contain yet; returns their records in the order of
+    /// [`ManifestChange::order`].
     pub(crate) fn take_records(&mut self) -> Vec<Record> {
-        let mut records = std::mem::take(&mut self.records);
-        records.sort_by_key(|record| match record {
-            Record::Entry(_) => (0, EntryId::FIRST),
-            Record::Head(head) => (1, head.entry),
-            Record::Withdrawn { entry, .. } => (2, *entry),
-            Record::Planned => (3, EntryId::FIRST),
-        });
-        records
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.sort_by_key(ManifestChange::order);
+        changes.into_iter().map(Record::from).collect()
     }
 
     pub(crate) fn has_records(&self) -> bool {
-        !self.records.is_empty()
+        !self.changes.is_empty()
     }
 
     /// CHKs of all entries whose bodies are known, by the URL in the manifest, for the next manifest.

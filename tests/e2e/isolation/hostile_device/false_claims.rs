@@ -4,7 +4,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use http::{Request, Response};
 use hyper::body::Incoming;
-use longhaul_session::{BodyPlace, Fetch, Head, Holding, Message, Used};
+use longhaul_session::{BodyPlace, Fetch, Head, Holding, Message, ShortHash, Used};
 use longhaul_tests::{
     client::{ask, get},
     origin::{AnswerBody, Origin},
@@ -92,12 +92,10 @@ async fn a_claimed_hash_does_not_reveal_bodies_of_other_devices() -> Result<()> 
     let head: Head = device.head(fetch(2, "http://evil.test/guess")).await?;
     assert_eq!(head.body, BodyPlace::Follows);
     // Only the device's own claim has an effect: it can deceive only itself.
-    let mut short = [0; 6];
-    short.copy_from_slice(&guess.as_bytes()[..6]);
     device
         .send_control(&Message::Holding(Holding {
             page: page_of(1),
-            hashes: vec![short],
+            hashes: vec![ShortHash::of(&guess)],
         }))
         .await;
     let head: Head = device.head(fetch(3, "http://site.test/account")).await?;

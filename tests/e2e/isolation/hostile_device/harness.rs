@@ -8,8 +8,8 @@ use longhaul_driver::{
     SendStream, Session, TransportConfig, dial,
 };
 use longhaul_session::{
-    CacheStateId, Delivery, Fetch, FetchId, FetchKind, Head, HeaderField, HeaderSets, Hello, Message,
-    MessageReader, Method, PageId, Preferences, ReadEvent, VersionRange, encode, encode_header_set,
+    CacheStateId, Fetch, FetchId, FetchKind, Head, HeaderField, HeaderSets, Hello, Message, MessageReader,
+    Method, PageId, Preferences, ReadEvent, VersionRange, encode, encode_header_set,
 };
 use longhaul_types::{ByteCount, Invite, UnixTime};
 use tokio::{sync::mpsc, time::timeout};
@@ -218,25 +218,12 @@ pub(super) fn fetch_with(
 ) -> Fetch {
     let id = FetchId::new(id);
     let base = base.map(FetchId::new);
-    Fetch {
+    Fetch::new(
         id,
-        method: Method::Get,
-        url_shared: 0,
-        url: url.to_owned(),
-        headers: encode_header_set(fields, id, base, sets).expect("the fields are encodable"),
-        kind: FetchKind::Object,
-        has_body: false,
-        held: None,
-        page: None,
-        manifest: None,
-        holding: Vec::new(),
-        delivery: Delivery::Any,
-        connection: None,
-        client: longhaul_types::ClientId::OWNER,
-        unpartitioned: false,
-        seen: None,
-        resume: None,
-    }
+        Method::Get,
+        url.to_owned(),
+        encode_header_set(fields, id, base, sets).expect("the fields are encodable"),
+    )
 }
 
 /// The page load of the fetch with this number.

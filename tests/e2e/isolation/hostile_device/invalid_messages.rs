@@ -4,7 +4,7 @@ use longhaul_driver::{CloseReason, End};
 use longhaul_session::{
     AcceleratedHosts, Ask, Body, BodyCoding, CacheStateId, Cancel, Dictionaries, EntryId, Evicted,
     FailureReason, Fetch, FetchId, HeaderSets, Hello, Holding, ImageLevel, Message, Method, Mixing, NewKey,
-    Preferences, Resume, TunnelOpen, TunnelSecurity, Used, Validator, VersionRange, Want,
+    Preferences, Resume, ShortHash, TunnelOpen, TunnelSecurity, Used, Validator, VersionRange, Want,
 };
 use longhaul_types::ContentHash;
 
@@ -46,10 +46,8 @@ async fn invalid_references_have_no_effect() -> Result<()> {
             .send_control(&Message::Cancel(Cancel { fetch: page.fetch() }))
             .await;
         let hashes = (0..40_000_u32).map(|number| {
-            [&number.to_be_bytes()[..], &[1, 2]]
-                .concat()
-                .try_into()
-                .expect("the hash has six bytes")
+            let [a, b, c, d] = number.to_be_bytes();
+            ShortHash::from_bytes([a, b, c, d, 1, 2])
         });
         let hashes: Vec<_> = hashes.collect();
         device

@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use longhaul_driver::{End, SendStream};
 use longhaul_session::{
     AcceleratedHosts, Ask, Body, BodyCoding, BoundConnectionId, Cancel, Delivery, Dictionaries, EntryId,
-    Evicted, Fetch, FetchId, FetchKind, Head, HeaderSets, Holding, Message, Method, PageId, Promised, Push,
-    Resume, TunnelOpen, TunnelSecurity, Used, Validator, Want, encode_header_set,
+    Evicted, Fetch, FetchId, FetchKind, Head, HeaderSets, Holding, ManifestId, Message, Method, PageId,
+    Promised, Push, Resume, ShortHash, TunnelOpen, TunnelSecurity, Used, Validator, Want, encode_header_set,
 };
 use longhaul_types::ContentHash;
 use rand_chacha::ChaCha20Rng;
@@ -93,8 +93,8 @@ fn any_fetch(rng: &mut ChaCha20Rng) -> Fetch {
         has_body: below(rng, 4) == 0,
         held: (below(rng, 4) == 0).then(hash),
         page: Some(PageId::of(any_fetch_id(rng))),
-        manifest: (below(rng, 4) == 0).then_some([3; 8]),
-        holding: vec![[1; 6]; usize::try_from(below(rng, 100)).unwrap_or(0)],
+        manifest: (below(rng, 4) == 0).then_some(ManifestId::from_bytes([3; 8])),
+        holding: vec![ShortHash::from_bytes([1; 6]); usize::try_from(below(rng, 100)).unwrap_or(0)],
         delivery: [Delivery::Any, Delivery::Own, Delivery::Plain]
             [usize::try_from(below(rng, 3)).unwrap_or(0)],
         connection: BoundConnectionId::new(number(rng)),
@@ -110,7 +110,7 @@ fn any_fetch(rng: &mut ChaCha20Rng) -> Fetch {
 fn any_message(rng: &mut ChaCha20Rng) -> Message {
     let fetch = any_fetch_id(rng);
     let page = PageId::of(fetch);
-    let hashes = vec![[9; 6]; usize::try_from(below(rng, 3000)).unwrap_or(0)];
+    let hashes = vec![ShortHash::from_bytes([9; 6]); usize::try_from(below(rng, 3000)).unwrap_or(0)];
     match below(rng, 17) {
         0..=4 => Message::Fetch(any_fetch(rng)),
         5 => Message::Cancel(Cancel { fetch }),
@@ -140,7 +140,7 @@ fn any_message(rng: &mut ChaCha20Rng) -> Message {
             coding: BodyCoding::Mix,
             length: Some(fetch.number()),
             offset: number(rng),
-            base: Some([1; 6]),
+            base: Some(ShortHash::from_bytes([1; 6])),
         }),
         15 => Message::Push(Push {
             page,

@@ -1,7 +1,9 @@
 //! Horizontal bars of load times divided by the ideal's.
+use maud::Markup;
+
 use super::{Anchor, Drawing, Look, Scale, tick_label, ticks};
 use crate::{
-    markup::{escape, shorten},
+    markup::shorten,
     quantity,
     statistics::{Spread, quantile},
 };
@@ -34,7 +36,7 @@ pub(crate) struct BarGroup {
 }
 
 /// Draws the groups on one scale, with the ideal as a line at 1.
-pub(crate) fn bar_chart(title: &str, groups: &[BarGroup]) -> String {
+pub(crate) fn bar_chart(title: &str, groups: &[BarGroup]) -> Markup {
     let count: usize = groups.iter().map(|group| group.bars.len()).sum();
     let height = TOP + quantity::length(groups.len()) * GAP + quantity::length(count) * ROW + 12.0;
     let scale = Scale::new(0.0, upper_end(groups), LEFT, WIDTH - RIGHT);
@@ -74,13 +76,8 @@ fn draw(drawing: &mut Drawing, scale: Scale, y: f64, bar: &Bar) {
     let mut end = LEFT;
     if let Some(ratio) = bar.ratio {
         end = scale.at(ratio.median);
-        let dashed = if bar.failed > 0 {
-            " stroke-dasharray=\"4 2\" fill-opacity=\"0.35\""
-        } else {
-            ""
-        };
-        let paint = format!("fill=\"{0}\" stroke=\"{0}\"{dashed}", bar.look.colour());
-        drawing.rect(&paint, (LEFT, y + 3.0), (end - LEFT, ROW - 6.0));
+        let (at, size) = ((LEFT, y + 3.0), (end - LEFT, ROW - 6.0));
+        drawing.bar(&bar.look.colour(), bar.failed > 0, at, size);
         if ratio.max > ratio.min {
             drawing.line(
                 "whisker",
@@ -106,11 +103,8 @@ fn draw(drawing: &mut Drawing, scale: Scale, y: f64, bar: &Bar) {
         &format!("{mark}{}", bar.note),
     );
     if bar.failed > 0 {
-        drawing.push(&format!(
-            "<text class=\"bad\" x=\"{WIDTH:.1}\" y=\"{:.1}\" text-anchor=\"end\">✗ {}</text>",
-            middle + 4.0,
-            escape(&format!("{} failed", bar.failed))
-        ));
+        let words = format!("✗ {} failed", bar.failed);
+        drawing.text("bad", Anchor::End, (WIDTH, middle + 4.0), &words);
     }
 }
 

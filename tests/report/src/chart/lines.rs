@@ -1,6 +1,8 @@
 //! Curves and scatter plots of several systems on common axes.
-use super::{Anchor, Drawing, Look, Scale, finite, tick_label, ticks};
-use crate::{markup::escape, results::SeriesPoint};
+use maud::{Markup, html};
+
+use super::{Anchor, Drawing, Look, Scale, finite, tenths, tick_label, ticks};
+use crate::{markup::Text, results::SeriesPoint};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
@@ -42,7 +44,7 @@ pub(crate) struct LineChart {
 
 impl LineChart {
     /// Returns the chart with its legend, as a figure; empty without finite points.
-    pub(crate) fn draw(&self) -> String {
+    pub(crate) fn draw(&self) -> Markup {
         let points: Vec<SeriesPoint> = self
             .lines
             .iter()
@@ -51,7 +53,7 @@ impl LineChart {
             .filter(is_finite)
             .collect();
         if points.is_empty() {
-            return String::new();
+            return html! {};
         }
         let right = points.iter().map(|point| point.at).fold(0.0, f64::max);
         let top = points.iter().map(|point| point.value).fold(0.0, f64::max);
@@ -64,12 +66,14 @@ impl LineChart {
         for line in &self.lines {
             self.line(&mut drawing, line, across, upward, divisor);
         }
-        let svg = drawing.finish(&self.title);
-        format!(
-            "<figure><figcaption>{}</figcaption>{}{svg}</figure>\n",
-            escape(&self.title),
-            self.legend()
-        )
+        html! {
+            figure {
+                figcaption { (Text(&self.title)) }
+                (self.legend())
+                (drawing.finish(&self.title))
+            }
+            "\n"
+        }
     }
 
     fn axes(&self, drawing: &mut Drawing, across: Scale, upward: Scale, unit: &str) {
@@ -93,10 +97,10 @@ impl LineChart {
         let middle = (LEFT + WIDTH - RIGHT) / 2.0;
         drawing.text("axis-text", Anchor::Middle, (middle, HEIGHT - 8.0), &self.x_axis);
         let centre = (TOP + HEIGHT - BOTTOM) / 2.0;
-        drawing.push(&format!(
-            "<text class=\"axis-text\" text-anchor=\"middle\" transform=\"translate(14 {centre:.1}) rotate(-90)\">{}</text>",
-            escape(unit)
-        ));
+        let transform = format!("translate(14 {}) rotate(-90)", tenths(centre));
+        drawing.push(&html! {
+            text class="axis-text" text-anchor="middle" transform=(transform) { (Text(unit)) }
+        });
     }
 
     fn line(&self, drawing: &mut Drawing, line: &Line, across: Scale, upward: Scale, divisor: f64) {
@@ -108,12 +112,10 @@ impl LineChart {
                 .map(place)
                 .map(|(x, y)| format!("{:.1},{:.1}", finite(x), finite(y)))
                 .collect();
-            drawing.push(&format!(
-                "<polyline class=\"curve\" stroke=\"{}\"{} points=\"{}\"/>",
-                line.look.colour(),
-                line.look.dash(),
-                path.join(" ")
-            ));
+            drawing.push(&html! {
+                polyline class="curve" stroke=(line.look.colour()) stroke-dasharray=[line.look.dash()]
+                    points=(path.join(" ")) {}
+            });
         }
         if self.join != Join::Curve {
             for point in &points {
@@ -133,33 +135,31 @@ impl LineChart {
         }
     }
 
-    fn legend(&self) -> String {
-        let mut seen: Vec<&str> = Vec::new();
-        let mut items = String::new();
+    fn legend(&self) -> Markup {
+        let mut lines: Vec<&Line> = Vec::new();
         for line in &self.lines {
-            if seen.contains(&line.label.as_str()) {
-                continue;
+            if lines.iter().all(|listed| listed.label != line.label) {
+                lines.push(line);
             }
-            seen.push(&line.label);
-            let stroke = match self.join {
-                Join::Scatter => String::new(),
-                Join::Curve | Join::Marked => format!(
-                    "<line class=\"curve\" stroke=\"{}\"{} x1=\"1\" y1=\"6\" x2=\"31\" y2=\"6\"/>",
-                    line.look.colour(),
-                    line.look.dash()
-                ),
-            };
-            let marker = if self.join == Join::Curve {
-                String::new()
-            } else {
-                line.look.marker(16.0, 6.0)
-            };
-            items.push_str(&format!(
-                "<li><svg aria-hidden=\"true\" width=\"32\" height=\"12\" viewBox=\"0 0 32 12\">{stroke}{marker}</svg> {}</li>",
-                escape(&line.label)
-            ));
         }
-        format!("<ul class=\"legend\">{items}</ul>")
+        html! {
+            ul class="legend" {
+                @for line in lines {
+                    li {
+                        svg aria-hidden="true" width="32" height="12" viewBox="0 0 32 12" {
+                            @if self.join != Join::Scatter {
+                                line class="curve" stroke=(line.look.colour()) stroke-dasharray=[line.look.dash()]
+                                    x1="1" y1="6" x2="31" y2="6" {}
+                            }
+                            @if self.join != Join::Curve {
+                                (line.look.marker(16.0, 6.0))
+                            }
+                        }
+                        " " (Text(&line.label))
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Throughput versus queueing delay on recorded traces: a separate drawing with its own style.
 use std::collections::BTreeMap;
 
-use super::{Anchor, Drawing, Palette, Scale};
+use maud::{Markup, PreEscaped, html};
+
+use super::{Anchor, Drawing, Look, Palette, Scale, tenths};
 use crate::statistics::quantile;
 
 const PANEL: (f64, f64) = (470.0, 330.0);
@@ -16,10 +18,10 @@ const DELAYS: [f64; 12] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
 /// Shares on the axis; the lowest may be omitted.
 const SHARES: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 /// Colours of the page in light and dark mode, because the drawing is a separate file.
-const STYLE: &str = "<style>svg{--page:#fff;--ink:#1a1d21;--quiet:#5b636d;--line:#d5d9de;--good:#0a6b3a;--s0:#0072b2;--s1:#c2500a;--s2:#007a5a;--s3:#a8488a;--s4:#7d6608;--s5:#4fa8dc;--s6:#5a5f66;--s7:#7a3b00;font-family:system-ui,sans-serif}\
+const STYLE: &str = "svg{--page:#fff;--ink:#1a1d21;--quiet:#5b636d;--line:#d5d9de;--good:#0a6b3a;--s0:#0072b2;--s1:#c2500a;--s2:#007a5a;--s3:#a8488a;--s4:#7d6608;--s5:#4fa8dc;--s6:#5a5f66;--s7:#7a3b00;font-family:system-ui,sans-serif}\
 @media(prefers-color-scheme:dark){svg{--page:#14171a;--ink:#e6e9ec;--quiet:#9aa4af;--line:#353b42;--good:#5fd08f;--s0:#56b4e9;--s1:#ff9a5c;--s2:#35c9a0;--s3:#e79ccb;--s4:#e3d35a;--s5:#9ecff0;--s6:#b4bac2;--s7:#d6a06a}}\
 text{font-size:12px;fill:var(--ink)}text.tick{font-size:11px;fill:var(--quiet)}text.axis-text{fill:var(--quiet)}text.group{font-weight:600;font-size:13px}text.label{font-size:11.5px;paint-order:stroke;stroke:var(--page);stroke-width:3px;stroke-linejoin:round}\
-.grid{stroke:var(--line)}.axis{stroke:var(--quiet)}.bar{fill:var(--good);fill-opacity:.10;stroke:var(--good);stroke-dasharray:5 3}.page{fill:var(--page)}</style>";
+.grid{stroke:var(--line)}.axis{stroke:var(--quiet)}.bar{fill:var(--good);fill-opacity:.10;stroke:var(--good);stroke-dasharray:5 3}.page{fill:var(--page)}";
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,17 +67,17 @@ pub(crate) struct Panel {
 }
 
 /// Returns all panels with equal axes, and the legend above them; empty without panels.
-pub(crate) fn draw(panels: &[Panel], palette: &Palette) -> String {
+pub(crate) fn draw(panels: &[Panel], palette: &Palette) -> Markup {
     if panels.is_empty() {
-        return String::new();
+        return html! {};
     }
     let columns = COLUMNS.min(panels.len());
     let rows = panels.len().div_ceil(columns);
     let size = |count: usize, of: f64| crate::quantity::length(count) * of;
     let (width, height) = (size(columns, PANEL.0), LEGEND + size(rows, PANEL.1));
     let mut drawing = Drawing::new(width, height);
-    drawing.push(STYLE);
-    drawing.rect("class=\"page\"", (0.0, 0.0), (width, height));
+    drawing.push(&html! { style { (PreEscaped(STYLE)) } });
+    drawing.rect("page", (0.0, 0.0), (width, height));
     legend(&mut drawing, panels, palette);
     let axes = Axes::of(panels);
     for (index, panel) in panels.iter().enumerate() {
@@ -85,9 +87,7 @@ pub(crate) fn draw(panels: &[Panel], palette: &Palette) -> String {
         );
         axes.panel(&mut drawing, panel, palette, corner);
     }
-    drawing
-        .finish("Share of the capacity versus the 95th percentile of the queueing delay")
-        .replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1)
+    drawing.finish_alone("Share of the capacity versus the 95th percentile of the queueing delay")
 }
 
 fn legend(drawing: &mut Drawing, panels: &[Panel], palette: &Palette) {
@@ -192,29 +192,18 @@ impl Axes {
         );
         if let Some(bar) = panel.bar {
             let (x, y) = (across.at(bar.delay.ln()), upward.at(bar.share));
-            drawing.rect("class=\"bar\"", (left, top), (x - left, y - top));
+            drawing.rect("bar", (left, top), (x - left, y - top));
         }
         for (system, cloud) in &panel.systems {
             let look = palette.look(system);
             let place = |point: &Point| (across.at(point.delay.ln()), upward.at(point.share));
             for (x, y) in cloud.elsewhere.iter().map(place) {
-                drawing.push(&format!(
-                    "<g opacity=\".55\" transform=\"translate({x:.1} {y:.1}) scale(.6)\">{}</g>",
-                    look.marker(0.0, 0.0)
-                ));
+                drawing.push(&html! {
+                    g opacity=".55" transform=(placed((x, y), ".6")) { (look.marker(0.0, 0.0)) }
+                });
             }
             let Some(centre) = cloud.centre() else { continue };
             let (x, y) = place(&centre);
-            let stroke = |from: (f64, f64), to: (f64, f64)| {
-                format!(
-                    "<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"{}\" stroke-width=\"1.6\"/>",
-                    from.0,
-                    from.1,
-                    to.0,
-                    to.1,
-                    look.colour()
-                )
-            };
             let ends = |value: fn((f64, f64)) -> f64| {
                 let places = cloud.repeated.iter().map(place).map(value);
                 places.fold((f64::MAX, f64::MIN), |(least, most), value| {
@@ -223,12 +212,22 @@ impl Axes {
             };
             let (from_x, to_x) = ends(|place| place.0);
             let (from_y, to_y) = ends(|place| place.1);
-            drawing.push(&stroke((from_x, y), (to_x, y)));
-            drawing.push(&stroke((x, from_y), (x, to_y)));
-            drawing.push(&format!(
-                "<g transform=\"translate({x:.1} {y:.1}) scale(1.35)\">{}</g>",
-                look.marker(0.0, 0.0)
-            ));
+            drawing.push(&range(look, (from_x, y), (to_x, y)));
+            drawing.push(&range(look, (x, from_y), (x, to_y)));
+            drawing.push(&html! {
+                g transform=(placed((x, y), "1.35")) { (look.marker(0.0, 0.0)) }
+            });
         }
     }
+}
+
+/// Returns the transformation that moves a marker to a place.
+fn placed(at: (f64, f64), scale: &str) -> String {
+    format!("translate({} {}) scale({scale})", tenths(at.0), tenths(at.1))
+}
+
+/// Returns the line of a range of measurements.
+fn range(look: Look, from: (f64, f64), to: (f64, f64)) -> Markup {
+    let line = format!("M{:.1} {:.1}L{:.1} {:.1}", from.0, from.1, to.0, to.1);
+    html! { path d=(line) stroke=(look.colour()) stroke-width="1.6" {} }
 }

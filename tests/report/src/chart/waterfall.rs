@@ -1,7 +1,9 @@
 //! Waterfall of one page load: objects above, the hop's rate and queue below, on one time axis.
-use super::{Anchor, Drawing, Scale, finite, tick_label, ticks};
+use maud::{Markup, html};
+
+use super::{Anchor, Drawing, Scale, finite, tenths, tick_label, ticks};
 use crate::{
-    markup::{escape, shorten},
+    markup::shorten,
     measurements::Ideal,
     quantity,
     results::{Detail, DetailObject, Row, Sample},
@@ -20,7 +22,7 @@ const MAX_OBJECTS: usize = 250;
 const MAX_SAMPLES: usize = 400;
 
 /// Draws a load. `until` is the end of the time axis, common to the compared loads.
-pub(crate) fn waterfall(title: &str, row: &Row, detail: &Detail, until: f64) -> String {
+pub(crate) fn waterfall(title: &str, row: &Row, detail: &Detail, until: f64) -> Markup {
     let shown = detail.objects.len().min(MAX_OBJECTS);
     let left_out = detail.objects.len() - shown;
     let bars_end = TOP + quantity::length(shown) * ROW + if left_out > 0 { ROW } else { 0.0 } + 4.0;
@@ -41,7 +43,10 @@ pub(crate) fn waterfall(title: &str, row: &Row, detail: &Detail, until: f64) -> 
     draw_ends(&mut drawing, time, row, bars_end + (curves - 20.0).max(0.0));
     let mut y = TOP;
     for object in detail.objects.iter().take(shown) {
-        draw_object(&mut drawing, time, y, object, row.time_s);
+        let title = description(object);
+        drawing.group(&title, |drawing| {
+            draw_object(drawing, time, y, object, row.time_s)
+        });
         y += ROW;
     }
     if left_out > 0 {
@@ -58,22 +63,8 @@ fn draw_object(drawing: &mut Drawing, time: Scale, y: f64, object: &DetailObject
     let class = class_of(&object.class);
     let middle = y + ROW / 2.0;
     let size = quantity::bytes(quantity::count(object.bytes));
-    drawing.push(&format!(
-        "<g><title>{}</title>",
-        escape(&format!(
-            "{} · {} · {} · {size} · {}",
-            object.url,
-            object.class,
-            object.outcome,
-            times_of(object)
-        ))
-    ));
-    drawing.push(&format!(
-        "<text class=\"code k-{}\" x=\"4\" y=\"{:.1}\">{}</text>",
-        class.0,
-        middle + 4.0,
-        class.1
-    ));
+    let code = format!("code k-{}", class.0);
+    drawing.text(&code, Anchor::Start, (4.0, middle + 4.0), class.1);
     drawing.text(
         "url",
         Anchor::Start,
@@ -95,24 +86,20 @@ fn draw_object(drawing: &mut Drawing, time: Scale, y: f64, object: &DetailObject
     drawing.line("wait", (time.at(discovered), middle), (time.at(sent), middle));
     let bar = |from: f64, to: f64| ((time.at(from), y + 3.0), (time.at(to) - time.at(from), ROW - 6.0));
     let (at, length) = bar(sent, first);
-    drawing.rect(&format!("class=\"ask k-{}\"", class.0), at, length);
+    drawing.rect(&format!("ask k-{}", class.0), at, length);
     let (at, length) = bar(first, end);
     match object.outcome.as_str() {
         "delivered" => {
             // A body that came with its head still needs a visible mark.
-            drawing.rect(
-                &format!("class=\"take k-{}\"", class.0),
-                at,
-                (length.0.max(1.5), length.1),
-            );
+            drawing.rect(&format!("take k-{}", class.0), at, (length.0.max(1.5), length.1));
         }
         "failed" => drawing.rect(
-            "class=\"broken\"",
+            "broken",
             (time.at(sent), y + 3.0),
             (time.at(end) - time.at(sent), ROW - 6.0),
         ),
         _ => drawing.rect(
-            "class=\"absent\"",
+            "absent",
             (time.at(sent), y + 3.0),
             (time.at(end) - time.at(sent), ROW - 6.0),
         ),
@@ -123,7 +110,18 @@ fn draw_object(drawing: &mut Drawing, time: Scale, y: f64, object: &DetailObject
         "failed" => drawing.text("bad", Anchor::Start, (after, middle + 4.0), "✗ failed"),
         other => drawing.text("size", Anchor::Start, (after, middle + 4.0), other),
     }
-    drawing.push("</g>");
+}
+
+/// Returns what a pointer over the object shows.
+fn description(object: &DetailObject) -> String {
+    format!(
+        "{} · {} · {} · {} · {}",
+        object.url,
+        object.class,
+        object.outcome,
+        quantity::bytes(quantity::count(object.bytes)),
+        times_of(object)
+    )
 }
 
 /// Returns the class name in the style sheet and the letter that identifies the class without colour.
@@ -168,14 +166,12 @@ fn draw_hop(drawing: &mut Drawing, time: Scale, top: f64, samples: &[Sample]) {
         (time.at(sample.at), upward.at(sample.down_bps))
     });
     if let (Some(first), Some(last)) = (samples.first(), samples.last()) {
-        drawing.push(&format!(
-            "<polygon class=\"down\" points=\"{:.1},{floor:.1} {down} {:.1},{floor:.1}\"/>",
-            time.at(first.at),
-            time.at(last.at)
-        ));
+        let (first, last) = (tenths(time.at(first.at)), tenths(time.at(last.at)));
+        let points = format!("{first},{floor:.1} {down} {last},{floor:.1}");
+        drawing.push(&html! { polygon class="down" points=(points) {} });
     }
     let up = steps(&samples, |sample| (time.at(sample.at), upward.at(sample.up_bps)));
-    drawing.push(&format!("<polyline class=\"up\" points=\"{up}\"/>"));
+    drawing.push(&html! { polyline class="up" points=(up) {} });
     let top = floor + 22.0;
     let floor = top + QUEUE_HEIGHT;
     let most = greatest(|sample| quantity::count(sample.queue_bytes)).max(1.0);
@@ -184,7 +180,7 @@ fn draw_hop(drawing: &mut Drawing, time: Scale, top: f64, samples: &[Sample]) {
     let queue = steps(&samples, |sample| {
         (time.at(sample.at), upward.at(quantity::count(sample.queue_bytes)))
     });
-    drawing.push(&format!("<polyline class=\"queue\" points=\"{queue}\"/>"));
+    drawing.push(&html! { polyline class="queue" points=(queue) {} });
     for tick in ticks(0.0, time.span, 10) {
         drawing.text(
             "tick",

@@ -1,6 +1,8 @@
 //! Results of current systems on page `static`, compared with the measurements.
 use std::collections::BTreeMap;
 
+use maud::{Markup, html};
+
 use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone},
@@ -17,7 +19,7 @@ struct Measured {
     kilobytes: String,
 }
 
-pub(super) fn render(context: &Context<'_>) -> String {
+pub(super) fn render(context: &Context<'_>) -> Markup {
     let links = papers::TODAY_LINKS.map(|link| format!("{link}, s (× ideal)"));
     let mut columns = vec![("system", Column::Words)];
     columns.extend(links.iter().map(|title| (title.as_str(), Column::Numbers)));
@@ -39,16 +41,22 @@ pub(super) fn render(context: &Context<'_>) -> String {
         table.row(Tone::Plain, &cells);
     }
     if table.is_empty() {
-        return String::new();
+        return html! {};
     }
     add_known(&mut table);
-    table.finish() + LEGEND
+    html! { (table.finish()) (legend()) }
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">The rows from elsewhere were measured with an independent \
-emulator and headless Chromium, a new profile for each load, median of 3 (lte and geo-sat: 2). Their ideal \
-is 88,268 bytes, the page with its HTML gzipped. “to theirs”: deviation of this command's own figure if both \
-ran the same system, that is, the similarity of the two test networks.</p>";
+fn legend() -> Markup {
+    html! {
+        p class="legend-text" {
+            "The rows from elsewhere were measured with an independent emulator and headless Chromium, a new profile for \
+             each load, median of 3 (lte and geo-sat: 2). Their ideal is 88,268 bytes, the page with its HTML gzipped. \
+             “to theirs”: deviation of this command's own figure if both ran the same system, that is, the similarity of \
+             the two test networks."
+        }
+    }
+}
 
 fn measured<'m>(context: &'m Context<'_>) -> BTreeMap<(&'m Variant, &'m str), Measured> {
     let mut found: BTreeMap<(&Variant, &str), Measured> = BTreeMap::new();
@@ -87,20 +95,17 @@ fn kilobytes(loads: &Loads<'_>, figure: fn(&Row) -> u64) -> String {
     kilobytes.map_or_else(|| NONE.to_owned(), |kilobytes| format!("{kilobytes:.0}"))
 }
 
-fn measured_cell(load: Option<TodayLoad>, theirs: Option<TodayLoad>) -> String {
-    let Some(load) = load else { return NONE.to_owned() };
-    let mut html = format!(
-        "<b>{}</b> ({})",
-        quantity::number(load.seconds),
-        quantity::ratio_or_none(load.ratio)
-    );
-    if let Some(theirs) = theirs {
-        let off = (load.seconds / theirs.seconds - 1.0) * 100.0;
-        if off.is_finite() {
-            html.push_str(&format!("<br><small>{off:+.0} % to theirs</small>"));
+fn measured_cell(load: Option<TodayLoad>, theirs: Option<TodayLoad>) -> Markup {
+    let Some(load) = load else {
+        return html! { (NONE) };
+    };
+    let off = theirs.map(|theirs| (load.seconds / theirs.seconds - 1.0) * 100.0);
+    html! {
+        b { (quantity::number(load.seconds)) } " (" (quantity::ratio_or_none(load.ratio)) ")"
+        @if let Some(off) = off.filter(|off| off.is_finite()) {
+            br; small { (format!("{off:+.0}")) " % to theirs" }
         }
     }
-    html
 }
 
 fn add_known(table: &mut Table) {

@@ -2,11 +2,13 @@
 //! Internet, and the results of current systems on the static page.
 use std::collections::{BTreeMap, BTreeSet};
 
+use maud::{Markup, html};
+
 use super::{Context, current_systems};
 use crate::{
     chart::{Join, Line, LineChart},
     comparison::{improvement, page_time},
-    markup::{Cell, Column, Table, Tone, escape},
+    markup::{Cell, Column, Table, Tone},
     measurements::{Pages, Setting, Systems, Variant, is_valid},
     papers::{self, StudySite},
     quantity::{self, NONE},
@@ -14,31 +16,32 @@ use crate::{
     statistics::{mean, median},
 };
 
-pub(super) fn render(context: &Context<'_>) -> String {
-    let connections = connections(context);
-    let loss = internet_loss(context);
-    let queue = bulk_queue(context);
-    let current = current_systems::render(context);
-    let mut html = String::new();
-    for (title, body) in [
+pub(super) fn render(context: &Context<'_>) -> Markup {
+    let effects = [
         (
             "Pipelining and six connections (WWAN-STUDY Tables 6 and 9)",
-            connections,
+            connections(context),
         ),
-        ("The queue that a download fills (GPRS-WWW)", queue),
-        ("Loss in the Internet (UMTS-PROXY)", loss),
-        ("Current systems on the static page", current),
-    ] {
-        if !body.is_empty() {
-            html.push_str(&format!("<h3>{}</h3>\n{body}", escape(title)));
+        ("The queue that a download fills (GPRS-WWW)", bulk_queue(context)),
+        ("Loss in the Internet (UMTS-PROXY)", internet_loss(context)),
+        (
+            "Current systems on the static page",
+            current_systems::render(context),
+        ),
+    ];
+    html! {
+        @for (title, body) in &effects {
+            @if !body.0.is_empty() {
+                h3 { (title) } "\n"
+                (body)
+            }
         }
     }
-    html
 }
 
 /// Returns the queueing delay during a download that fills the hop: the bars of the transport's bulk
 /// transfers.
-fn bulk_queue(context: &Context<'_>) -> String {
+fn bulk_queue(context: &Context<'_>) -> Markup {
     let mut delays: BTreeMap<(&str, &str), [Option<f64>; 2]> = BTreeMap::new();
     for bar in context.files.iter().flat_map(|(_, results)| &results.bars) {
         let column = match bar.id.as_str() {
@@ -49,7 +52,7 @@ fn bulk_queue(context: &Context<'_>) -> String {
         delays.entry((&bar.link, &bar.system)).or_default()[column] = Some(bar.value);
     }
     if delays.is_empty() {
-        return String::new();
+        return html! {};
     }
     let mut table = Table::new(
         "Queueing delay of packets towards the client in a bulk download",
@@ -66,9 +69,13 @@ fn bulk_queue(context: &Context<'_>) -> String {
         cells.extend(figures.map(Cell::Number));
         table.row(Tone::Plain, &cells);
     }
-    let paper = "<p class=\"legend-text\">GPRS-WWW found 15 to 30 s of queueing delay on GPRS behind one TCP download with a window of 64 KB, \
-                 so that a second connection timed out twice on its SYN.</p>";
-    table.finish() + paper
+    html! {
+        (table.finish())
+        p class="legend-text" {
+            "GPRS-WWW found 15 to 30 s of queueing delay on GPRS behind one TCP download with a window of 64 KB, so that a \
+             second connection timed out twice on its SYN."
+        }
+    }
 }
 
 fn pages_of<'m>(systems: &'m Systems<'m>, system: &str) -> Option<&'m Pages<'m>> {
@@ -78,8 +85,8 @@ fn pages_of<'m>(systems: &'m Systems<'m>, system: &str) -> Option<&'m Pages<'m>>
         .map(|(_, pages)| pages)
 }
 
-fn connections(context: &Context<'_>) -> String {
-    let mut html = String::new();
+fn connections(context: &Context<'_>) -> Markup {
+    let mut tables = Vec::new();
     for (setting, systems) in &context.measurements.settings {
         let variants = ["direct-pipelined", "direct-6", "longhaul"].map(|system| pages_of(systems, system));
         let Some(baseline) = pages_of(systems, "direct") else {
@@ -120,10 +127,12 @@ fn connections(context: &Context<'_>) -> String {
             table.row(Tone::Plain, &study_row(site, two, measured));
         }
         if !table.is_empty() {
-            html.push_str(&table.finish());
+            tables.push(table.finish());
         }
     }
-    html
+    html! {
+        @for table in &tables { (table) }
+    }
 }
 
 fn study_row(site: &StudySite, two: f64, measured: [Option<f64>; 3]) -> Vec<Cell> {
@@ -149,7 +158,7 @@ fn study_row(site: &StudySite, two: f64, measured: [Option<f64>; 3]) -> Vec<Cell
 /// Link, loader, state and unusual conditions: the properties that stay the same when the loss changes.
 type LossGroup = (String, String, String, String);
 
-fn internet_loss(context: &Context<'_>) -> String {
+fn internet_loss(context: &Context<'_>) -> Markup {
     let mut groups: BTreeMap<LossGroup, Vec<(&Setting, &Systems<'_>)>> = BTreeMap::new();
     for (setting, systems) in &context.measurements.settings {
         let key = (
@@ -160,7 +169,7 @@ fn internet_loss(context: &Context<'_>) -> String {
         );
         groups.entry(key).or_default().push((setting, systems));
     }
-    let mut html = String::new();
+    let mut charts = Vec::new();
     for ((link, loader, state, unusual), settings) in
         groups.into_iter().filter(|(_, settings)| settings.len() > 1)
     {
@@ -184,13 +193,18 @@ fn internet_loss(context: &Context<'_>) -> String {
                 join: Join::Marked,
                 lines: loss_lines(context, &settings, &pages, statistic),
             };
-            html.push_str(&chart.draw());
+            charts.push(chart.draw());
         }
     }
-    if !html.is_empty() {
-        html = format!("<div class=\"charts\">{html}</div>{}", umts_proxy_table());
+    charts.retain(|chart| !chart.0.is_empty());
+    html! {
+        @if !charts.is_empty() {
+            div class="charts" {
+                @for chart in &charts { (chart) }
+            }
+            (umts_proxy_table())
+        }
     }
-    html
 }
 
 /// Returns the systems that were measured at several loss ratios.
@@ -262,7 +276,7 @@ fn loss_lines(
         .collect()
 }
 
-fn umts_proxy_table() -> String {
+fn umts_proxy_table() -> Markup {
     let mut table = Table::new(
         "UMTS-PROXY Table 1: seconds, persistent connections, no loss in the Internet",
         &[
@@ -286,5 +300,8 @@ fn umts_proxy_table() -> String {
         );
         table.row(Tone::Plain, &cells);
     }
-    format!("<p>{}</p>{}", escape(papers::UMTS_PROXY_LOSS), table.finish())
+    html! {
+        p { (papers::UMTS_PROXY_LOSS) }
+        (table.finish())
+    }
 }

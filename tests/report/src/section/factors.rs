@@ -1,8 +1,10 @@
 //! The papers' factors relative to a browser with two connections, measured and published.
-use super::Context;
+use maud::{Markup, html};
+
+use super::{Context, with_legend};
 use crate::{
     comparison::MeasuredFactors,
-    markup::{Cell, Column, Table, Tone, escape},
+    markup::{Cell, Column, Table, Tone},
     measurements::Setting,
     papers, quantity,
 };
@@ -17,8 +19,8 @@ const COLUMNS: &[(&str, Column)] = &[
     ("perceived bandwidth", Column::Numbers),
 ];
 
-pub(super) fn render(context: &Context<'_>) -> String {
-    let mut html = String::new();
+pub(super) fn render(context: &Context<'_>) -> Markup {
+    let mut tables = Vec::new();
     let settings = context
         .measurements
         .settings
@@ -36,24 +38,25 @@ pub(super) fn render(context: &Context<'_>) -> String {
         if measured.is_empty() {
             continue;
         }
-        html.push_str(&format!("<h3>{}</h3>\n", escape(&setting.label())));
-        html.push_str(&table(setting, &measured));
+        tables.push((setting.label(), table(setting, &measured)));
     }
-    if !html.is_empty() {
-        html.insert_str(0, LEGEND);
-    }
-    html
+    with_legend(&legend(), &tables)
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">A factor of 4 means a quarter of the time or bytes of system \
-<code>direct</code> with loader <code>model</code> (HTTP/1.1, two persistent connections per host, no \
-pipelining, identity coding), over the pages that both loaded. Time, down and up: ratio of the sums over \
-pages. Perceived bandwidth: bytes of the page without optimisation, divided by the load time; ratio of the \
-means over pages. The papers' rows were measured in live networks of their time with other pages: they show \
-the size of the effect, and are not a direct comparison. C/S: agent and gateway; CLS: gateway alone. \
-NettGain ran at its low picture quality.</p>";
+fn legend() -> Markup {
+    html! {
+        p class="legend-text" {
+            "A factor of 4 means a quarter of the time or bytes of system " code { "direct" } " with loader "
+            code { "model" } " (HTTP/1.1, two persistent connections per host, no pipelining, identity coding), over the \
+            pages that both loaded. Time, down and up: ratio of the sums over pages. Perceived bandwidth: bytes of the page \
+            without optimisation, divided by the load time; ratio of the means over pages. The papers' rows were measured in \
+            live networks of their time with other pages: they show the size of the effect, and are not a direct comparison. \
+            C/S: agent and gateway; CLS: gateway alone. NettGain ran at its low picture quality."
+        }
+    }
+}
 
-fn table(setting: &Setting, measured: &[(String, MeasuredFactors)]) -> String {
+fn table(setting: &Setting, measured: &[(String, MeasuredFactors)]) -> Markup {
     let mut table = Table::new(
         &format!("{}: factors relative to direct", setting.label()),
         COLUMNS,

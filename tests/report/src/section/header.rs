@@ -1,9 +1,11 @@
 //! Introduction, failures and environment.
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
+
 use super::Context;
 use crate::{
-    markup::{Cell, Column, Table, Tone, escape, shorten},
+    markup::{Cell, Column, Table, Tone, shorten},
     measurements::is_valid,
     quantity,
     results::Row,
@@ -13,7 +15,7 @@ use crate::{
 const MAX_FAILURES: usize = 60;
 
 /// Returns the introduction: the measurements and their interpretation.
-pub(crate) fn introduction(context: &Context<'_>) -> String {
+pub(crate) fn introduction(context: &Context<'_>) -> Markup {
     let rows = || context.files.iter().flat_map(|(_, results)| &results.rows);
     let names = |of: fn(&Row) -> &str| rows().map(of).collect::<BTreeSet<_>>().len();
     let bars: usize = context.files.iter().map(|(_, results)| results.bars.len()).sum();
@@ -23,47 +25,56 @@ pub(crate) fn introduction(context: &Context<'_>) -> String {
         .map(|(_, results)| results.series.len())
         .sum();
     let failed = rows().filter(|row| !is_valid(row)).count();
-    let mut html = String::from("<div class=\"tiles\">");
-    let mut tile = |figure: String, words: &str| {
-        html.push_str(&format!(
-            "<div><b>{}</b><span>{}</span></div>",
-            escape(&figure),
-            escape(words)
-        ));
-    };
-    tile(context.measurements.rows.to_string(), "page loads");
-    tile(names(|row| &row.page).to_string(), "pages");
-    tile(names(|row| &row.link).to_string(), "links");
-    tile(names(|row| &row.system).to_string(), "systems");
-    tile(bars.to_string(), "transport bars");
-    tile(curves.to_string(), "transport curves");
-    tile(failed.to_string(), "loads that failed");
-    html.push_str("</div>");
-    if rows().next().is_none() {
-        html.push_str("<p class=\"notice\">No rows: these files contain no page loads.</p>");
+    let tiles = [
+        (context.measurements.rows, "page loads"),
+        (names(|row| &row.page), "pages"),
+        (names(|row| &row.link), "links"),
+        (names(|row| &row.system), "systems"),
+        (bars, "transport bars"),
+        (curves, "transport curves"),
+        (failed, "loads that failed"),
+    ];
+    html! {
+        div class="tiles" {
+            @for (figure, words) in tiles {
+                div { b { (figure) } span { (words) } }
+            }
+        }
+        @if rows().next().is_none() {
+            p class="notice" { "No rows: these files contain no page loads." }
+        }
+        (how_to_read())
     }
-    html.push_str(HOW_TO_READ);
-    html
 }
 
-const HOW_TO_READ: &str = "<p>The report shows how close page loads are to the ideal one-shot download, and \
-how they compare with loads without Longhaul. The <b>ideal</b> sends one request and receives the page as \
-one object, without handshakes, headers or congestion control:</p><p class=\"formula\">T<sub>ideal</sub> = \
-T<sub>DNS</sub> + RTT + 8 · S / R</p><p>RTT is the hop's and one of the Internet's; R is the link's raw \
-rate; T<sub>DNS</sub> is 0 if a proxy is configured. S has three sizes: <b>raw</b>, bodies as the origin \
-stores them; <b>gzip</b>, text by gzip&nbsp;-9 and images unchanged; <b>lossy</b>, text by gzip&nbsp;-9 and \
-images as delivered in this load, so that the picture quality has no effect. <b>1.00 is the ideal</b>, more \
-is slower; only better compression than that of S gives values below 1. The paper that defined the ideal \
-took R from the FTP goodput, 2.7&nbsp;% less than the raw rate: the column “FTP goodput” shows this \
-variant.</p><p>Bytes are those of IP packets on the hop, including headers and handshakes; kB is 1000 bytes. \
-A figure is the median over the repetitions of a load, a figure over pages is the median (or geometric mean) \
-of those medians. <b>A load with a failed object is not valid</b>: it is excluded from every median, and its \
-cell is marked ✗ with the number of such loads; a page whose loads all failed is struck through and listed. \
-Thereby no system appears fast because it omitted something. Objects that do not exist at all (missing) are \
-no failure.</p>";
+fn how_to_read() -> Markup {
+    html! {
+        p {
+            "The report shows how close page loads are to the ideal one-shot download, and how they compare with loads \
+             without Longhaul. The " b { "ideal" } " sends one request and receives the page as one object, without \
+             handshakes, headers or congestion control:"
+        }
+        p class="formula" { "T" sub { "ideal" } " = T" sub { "DNS" } " + RTT + 8 · S / R" }
+        p {
+            "RTT is the hop's and one of the Internet's; R is the link's raw rate; T" sub { "DNS" } " is 0 if a proxy is \
+             configured. S has three sizes: " b { "raw" } ", bodies as the origin stores them; " b { "gzip" } ", text by \
+             gzip\u{a0}-9 and images unchanged; " b { "lossy" } ", text by gzip\u{a0}-9 and images as delivered in this load, \
+             so that the picture quality has no effect. " b { "1.00 is the ideal" } ", more is slower; only better \
+             compression than that of S gives values below 1. The paper that defined the ideal took R from the FTP goodput, \
+             2.7\u{a0}% less than the raw rate: the column “FTP goodput” shows this variant."
+        }
+        p {
+            "Bytes are those of IP packets on the hop, including headers and handshakes; kB is 1000 bytes. A figure is the \
+             median over the repetitions of a load, a figure over pages is the median (or geometric mean) of those medians. "
+            b { "A load with a failed object is not valid" } ": it is excluded from every median, and its cell is marked ✗ \
+            with the number of such loads; a page whose loads all failed is struck through and listed. Thereby no system \
+            appears fast because it omitted something. Objects that do not exist at all (missing) are no failure."
+        }
+    }
+}
 
 /// Returns the list of failures, at the beginning of the report.
-pub(crate) fn failures(context: &Context<'_>) -> String {
+pub(crate) fn failures(context: &Context<'_>) -> Markup {
     let mut table = Table::new(
         "Loads that are excluded from the medians",
         &[
@@ -104,16 +115,14 @@ pub(crate) fn failures(context: &Context<'_>) -> String {
         }
     }
     if table.is_empty() {
-        return String::new();
+        return html! {};
     }
-    let mut html = table.finish();
-    if total > shown {
-        html.push_str(&format!(
-            "<p>{} further conditions with failed loads are not listed.</p>",
-            total - shown
-        ));
+    html! {
+        (table.finish())
+        @if total > shown {
+            p { (total - shown) " further conditions with failed loads are not listed." }
+        }
     }
-    html
 }
 
 /// Returns the first few different reasons.
@@ -147,8 +156,8 @@ fn bare_reason(row: &Row) -> String {
 }
 
 /// Returns the environment of each file.
-pub(crate) fn environment(context: &Context<'_>) -> String {
-    let mut html = String::new();
+pub(crate) fn environment(context: &Context<'_>) -> Markup {
+    let mut tables = Vec::new();
     for (name, results) in context.files {
         let environment = &results.environment;
         let mut table = Table::new(name, &[("what", Column::Words), ("value", Column::Words)]);
@@ -173,7 +182,9 @@ pub(crate) fn environment(context: &Context<'_>) -> String {
             "transport bars and curves",
             format!("{} and {}", results.bars.len(), results.series.len()),
         );
-        html.push_str(&table.finish());
+        tables.push(table.finish());
     }
-    html
+    html! {
+        @for table in &tables { (table) }
+    }
 }

@@ -1,45 +1,48 @@
 //! Causes of the hop's idle time between the first byte of a page and its last one.
-use super::Context;
+use maud::{Markup, html};
+
+use super::{Context, with_legend};
 use crate::{
-    markup::{Cell, Column, Table, Tone, escape},
+    markup::{Cell, Column, Table, Tone},
     measurements::{Pages, Setting, Systems},
     quantity,
     results::Row,
     statistics::median,
 };
 
-pub(super) fn render(context: &Context<'_>) -> String {
-    let mut html = String::new();
+pub(super) fn render(context: &Context<'_>) -> Markup {
+    let mut tables = Vec::new();
     for (link, settings) in context.measurements.by_link() {
         let with_data: Vec<_> = settings
             .into_iter()
             .filter(|(_, systems)| systems.values().any(has_idle_data))
             .collect();
         if !with_data.is_empty() {
-            html.push_str(&format!("<h3>{}</h3>\n", escape(&link.text)));
-            html.push_str(&table(&link.text, &with_data));
+            tables.push((link.text.clone(), table(&link.text, &with_data)));
         }
     }
-    if !html.is_empty() {
-        html.insert_str(0, LEGEND);
-    }
-    html
+    with_legend(&legend(), &tables)
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">Between the first and the last byte of the page on the hop, \
-medians over pages; shares are of that time. origin: data was in transit between gateway and origins, and \
-the gateway held no data that the browser had requested. gateway: the gateway held data that the browser had \
-requested, so its transport or the gateway itself left the hop idle. request: the browser had not requested \
-the missing data; this includes pushed objects that it has not requested yet. idle without origin: idle time \
-without the time in which the hop waited for origins, in numerator and denominator. The definition is in \
-BENCHMARKING.md.</p>";
+fn legend() -> Markup {
+    html! {
+        p class="legend-text" {
+            "Between the first and the last byte of the page on the hop, medians over pages; shares are of that time. \
+             origin: data was in transit between gateway and origins, and the gateway held no data that the browser had \
+             requested. gateway: the gateway held data that the browser had requested, so its transport or the gateway \
+             itself left the hop idle. request: the browser had not requested the missing data; this includes pushed \
+             objects that it has not requested yet. idle without origin: idle time without the time in which the hop waited \
+             for origins, in numerator and denominator. The definition is in BENCHMARKING.md."
+        }
+    }
+}
 
 fn has_idle_data(pages: &Pages<'_>) -> bool {
     let mut rows = pages.values().flat_map(|loads| loads.valid());
     rows.any(|row| row.hop_idle_after_first_byte.is_some())
 }
 
-fn table(link: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
+fn table(link: &str, settings: &[(&Setting, &Systems<'_>)]) -> Markup {
     let mut columns = vec![("condition", Column::Words), ("system", Column::Words)];
     columns.extend(
         [

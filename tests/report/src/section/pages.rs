@@ -1,52 +1,63 @@
 //! Results by page: bars relative to the ideal, a table of pages and systems, and all figures in collapsed
 //! tables.
+use maud::{Markup, html};
+
 use super::{Context, idle::of_window};
 use crate::{
     chart::{Bar, BarGroup, bar_chart},
-    markup::{Cell, Column, Table, Tone, escape, shorten},
+    markup::{Cell, Column, Table, Text, Tone, shorten},
     measurements::{Ideal, Loads, Setting, Systems, Variant},
     quantity::{self, NONE},
     results::Row,
     statistics::Spread,
 };
 
-pub(super) fn render(context: &Context<'_>) -> String {
-    let mut html = String::new();
-    for (setting, systems) in &context.measurements.settings {
-        let with_loss = setting.loss.share() > 0.0;
-        if with_loss {
-            html.push_str(&format!(
-                "<details><summary>{}</summary>\n",
-                escape(&setting.label())
-            ));
-        } else {
-            html.push_str(&format!("<h3>{}</h3>\n", escape(&setting.label())));
+pub(super) fn render(context: &Context<'_>) -> Markup {
+    let settings = &context.measurements.settings;
+    html! {
+        @if !settings.is_empty() {
+            (legend())
         }
-        html.push_str(&bar_chart(
-            &format!(
-                "{}: load time divided by the ideal's, by page and system",
-                setting.label()
-            ),
-            &groups(context, systems),
-        ));
-        html.push_str(&matrix(setting, systems));
-        html.push_str("<details><summary>All figures of these pages</summary>\n");
-        html.push_str(&every_figure(setting, systems));
-        html.push_str(if with_loss {
-            "</details></details>\n"
-        } else {
-            "</details>\n"
-        });
+        @for (setting, systems) in settings {
+            @if setting.loss.share() > 0.0 {
+                details {
+                    summary { (Text(&setting.label())) } "\n"
+                    (of_setting(context, setting, systems))
+                }
+                "\n"
+            } @else {
+                h3 { (Text(&setting.label())) } "\n"
+                (of_setting(context, setting, systems))
+            }
+        }
     }
-    if !html.is_empty() {
-        html.insert_str(0, LEGEND);
-    }
-    html
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">Bars: load time × ideal (gzip); the dashed line is the ideal. \
-Median over the repetitions, whiskers from the fastest to the slowest load, » beyond the scale. Tables: \
-median seconds, below it × ideal (gzip) and the minimum and maximum in seconds.</p>";
+fn of_setting(context: &Context<'_>, setting: &Setting, systems: &Systems<'_>) -> Markup {
+    let title = format!(
+        "{}: load time divided by the ideal's, by page and system",
+        setting.label()
+    );
+    html! {
+        (bar_chart(&title, &groups(context, systems)))
+        (matrix(setting, systems))
+        details {
+            summary { "All figures of these pages" } "\n"
+            (every_figure(setting, systems))
+        }
+        "\n"
+    }
+}
+
+fn legend() -> Markup {
+    html! {
+        p class="legend-text" {
+            "Bars: load time × ideal (gzip); the dashed line is the ideal. Median over the repetitions, whiskers from the \
+             fastest to the slowest load, » beyond the scale. Tables: median seconds, below it × ideal (gzip) and the minimum \
+             and maximum in seconds."
+        }
+    }
+}
 
 /// Returns the pages of a setting in order, each with its loads by system.
 fn by_page<'m>(
@@ -90,7 +101,7 @@ fn groups(context: &Context<'_>, systems: &Systems<'_>) -> Vec<BarGroup> {
         .collect()
 }
 
-fn matrix(setting: &Setting, systems: &Systems<'_>) -> String {
+fn matrix(setting: &Setting, systems: &Systems<'_>) -> Markup {
     let labels: Vec<String> = systems.keys().map(Variant::label).collect();
     let mut columns = vec![("page", Column::Words), ("ideal (gzip), s", Column::Numbers)];
     columns.extend(labels.iter().map(|label| (label.as_str(), Column::Numbers)));
@@ -106,7 +117,7 @@ fn matrix(setting: &Setting, systems: &Systems<'_>) -> String {
         for variant in systems.keys() {
             let found = loads.iter().find(|(candidate, _)| *candidate == variant);
             cells.push(Cell::NumberMarkup(
-                found.map_or_else(|| NONE.to_owned(), |(_, loads)| time_cell(loads)),
+                found.map_or_else(|| html! { (NONE) }, |(_, loads)| time_cell(loads)),
             ));
         }
         table.row(Tone::Plain, &cells);
@@ -114,33 +125,22 @@ fn matrix(setting: &Setting, systems: &Systems<'_>) -> String {
     table.finish()
 }
 
-fn time_cell(loads: &Loads<'_>) -> String {
-    let mut html = match (loads.time(), loads.ratio(Ideal::Gzip)) {
-        (Some(time), ratio) => {
-            let range = if time.count > 1 {
-                format!(" · {}", range(time))
-            } else {
-                String::new()
-            };
-            format!(
-                "<b>{}</b><br><small>{} ×{range}</small>",
-                quantity::number(time.median),
-                quantity::ratio_or_none(ratio.map(|ratio| ratio.median))
-            )
+fn time_cell(loads: &Loads<'_>) -> Markup {
+    html! {
+        @if let Some(time) = loads.time() {
+            @let ratio = loads.ratio(Ideal::Gzip).map(|ratio| ratio.median);
+            b { (quantity::number(time.median)) } br;
+            small {
+                (quantity::ratio_or_none(ratio)) " ×"
+                @if time.count > 1 { " · " (range(time)) }
+            }
+        } @else {
+            s { (quantity::number(loads.rows.first().map_or(f64::NAN, |row| row.time_s))) }
         }
-        (None, _) => {
-            let struck = loads.rows.first().map_or(f64::NAN, |row| row.time_s);
-            format!("<s>{}</s>", quantity::number(struck))
+        @if loads.failed() > 0 {
+            br; small class="bad" { "✗ " (loads.failed()) " of " (loads.rows.len()) " failed" }
         }
-    };
-    if loads.failed() > 0 {
-        html.push_str(&format!(
-            "<br><small class=\"bad\">✗ {} of {} failed</small>",
-            loads.failed(),
-            loads.rows.len()
-        ));
     }
-    html
 }
 
 fn range(spread: Spread) -> String {
@@ -151,7 +151,7 @@ fn range(spread: Spread) -> String {
     )
 }
 
-fn every_figure(setting: &Setting, systems: &Systems<'_>) -> String {
+fn every_figure(setting: &Setting, systems: &Systems<'_>) -> Markup {
     let number = |title| (title, Column::Numbers);
     let mut columns = vec![("page", Column::Words), ("system", Column::Words)];
     columns.extend(

@@ -1,4 +1,6 @@
 //! Screenshots of loaded pages compared with those of direct loads.
+use maud::{Markup, html};
+
 use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone, shorten},
@@ -6,16 +8,21 @@ use crate::{
     quantity,
 };
 
-const LEGEND: &str = "<p class=\"legend-text\">Share of the viewport's pixels of which a channel differs by \
-more than 16 of 255. direct, direct: maximum difference between two direct loads of the page. this, direct: \
-difference of the load that differs most, as the median over the direct loads. A page that differs by itself \
-is not the system's fault: <b>no worse</b> means at most that difference plus a thousandth of the \
-pixels.</p>";
+fn legend() -> Markup {
+    html! {
+        p class="legend-text" {
+            "Share of the viewport's pixels of which a channel differs by more than 16 of 255. direct, direct: maximum \
+             difference between two direct loads of the page. this, direct: difference of the load that differs most, as the \
+             median over the direct loads. A page that differs by itself is not the system's fault: " b { "no worse" }
+            " means at most that difference plus a thousandth of the pixels."
+        }
+    }
+}
 
-pub(super) fn render(context: &Context<'_>) -> String {
+pub(super) fn render(context: &Context<'_>) -> Markup {
     let pictures = compared(context.measurements);
     if pictures.is_empty() {
-        return String::new();
+        return html! {};
     }
     let mut table = Table::new(
         "pictures of loaded pages",
@@ -57,5 +64,5 @@ pub(super) fn render(context: &Context<'_>) -> String {
             ],
         );
     }
-    format!("{LEGEND}{}", table.finish())
+    html! { (legend()) (table.finish()) }
 }

@@ -2,13 +2,16 @@
 //! cache.
 use std::collections::BTreeMap;
 
+use maud::{Markup, html};
+
 use super::{
     Context,
     pages::{useful_bytes, useful_objects},
+    with_legend,
 };
 use crate::{
     aggregate::Aggregate,
-    markup::{Cell, Column, Table, Tone, escape},
+    markup::{Cell, Column, Table, Tone},
     measurements::{Loads, Pages, Setting, Systems},
     quantity,
     statistics::{geometric_mean, median},
@@ -19,7 +22,7 @@ const WITHOUT: (&str, &str) = ("warm", "direct");
 /// States that are not a second visit, in the table for comparison.
 const FIRST_VISITS: &[&str] = &["first", "cold"];
 
-pub(super) fn render(context: &Context<'_>) -> String {
+pub(super) fn render(context: &Context<'_>) -> Markup {
     let mut groups: BTreeMap<String, Vec<(&Setting, &Systems<'_>)>> = BTreeMap::new();
     for (_, settings) in context.measurements.by_link() {
         for (setting, systems) in settings {
@@ -27,29 +30,32 @@ pub(super) fn render(context: &Context<'_>) -> String {
             groups.entry(same).or_default().push((setting, systems));
         }
     }
-    let mut html = String::new();
+    let mut tables = Vec::new();
     for (title, settings) in groups {
         let is_return =
             |(setting, _): &(&Setting, &Systems<'_>)| !FIRST_VISITS.contains(&setting.state.text.as_str());
         if settings.iter().any(is_return) {
-            html.push_str(&format!("<h3>{}</h3>\n", escape(&title)));
-            html.push_str(&table(&title, &settings));
+            let table = table(&title, &settings);
+            tables.push((title, table));
         }
     }
-    if !html.is_empty() {
-        html.insert_str(0, LEGEND);
-    }
-    html
+    with_legend(&legend(), &tables)
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">revisit: the page was loaded before through the same system, \
-the browser's own cache is empty. warm: the browser's own cache is not empty. second-device: another device \
-loaded it through the same gateway. Medians over pages. Round trips: load time divided by one round trip of \
-hop and Internet. against direct: geometric mean, over the pages that both loaded, of the time of \
-<code>direct</code> with a warm browser divided by this one's. push taken: share of the pushed bytes, and of \
-the pushed objects, that the browser used before it navigated to another site.</p>";
+fn legend() -> Markup {
+    html! {
+        p class="legend-text" {
+            "revisit: the page was loaded before through the same system, the browser's own cache is empty. warm: the \
+             browser's own cache is not empty. second-device: another device loaded it through the same gateway. Medians over \
+             pages. Round trips: load time divided by one round trip of hop and Internet. against direct: geometric mean, over \
+             the pages that both loaded, of the time of " code { "direct" } " with a warm browser divided by this one's. push \
+             taken: share of the pushed bytes, and of the pushed objects, that the browser used before it navigated to another \
+             site."
+        }
+    }
+}
 
-fn table(title: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
+fn table(title: &str, settings: &[(&Setting, &Systems<'_>)]) -> Markup {
     let without = settings
         .iter()
         .filter(|(setting, _)| setting.state.text == WITHOUT.0)

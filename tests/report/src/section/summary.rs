@@ -1,19 +1,20 @@
 //! One table per link: every system relative to the ideal, over all pages.
-use super::{Context, pages::useful_bytes};
+use maud::{Markup, html};
+
+use super::{Context, pages::useful_bytes, with_legend};
 use crate::{
     aggregate::Aggregate,
-    markup::{Cell, Column, Table, Tone, escape, shorten},
+    markup::{Cell, Column, Table, Tone, shorten},
     measurements::{Setting, Systems},
     quantity::{self, NONE},
     results::Row,
     statistics::median as median_of,
 };
 
-pub(super) fn render(context: &Context<'_>) -> String {
-    let mut html = String::new();
+pub(super) fn render(context: &Context<'_>) -> Markup {
+    let mut links = Vec::new();
     for (link, settings) in context.measurements.by_link() {
-        html.push_str(&format!("<h3>{}</h3>\n", escape(&link.text)));
-        html.push_str(&link_line(&settings));
+        let line = link_line(&settings);
         let mut table = Table::new(
             &format!("{}: systems relative to the ideal, medians over pages", link.text),
             &[
@@ -40,36 +41,41 @@ pub(super) fn render(context: &Context<'_>) -> String {
         for (setting, systems) in settings {
             add_rows(context, &mut table, setting, systems);
         }
-        html.push_str(&table.finish());
+        let part = html! { (line) (table.finish()) };
+        links.push((link.text.clone(), part));
     }
-    if !html.is_empty() {
-        html.insert_str(0, LEGEND);
-    }
-    html
+    with_legend(&legend(), &links)
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">pages: pages with at least one valid load, of those that were \
-measured with any system in this condition; a system that lacks pages is marked, because its medians are \
-over fewer pages. × ideal (gzip): the median over pages; quartiles and geometric mean likewise. FTP goodput: \
-median × ideal (gzip) with R reduced by 2.7&nbsp;%. direct / this: geometric mean, over the pages that both \
-loaded, of the time of <code>direct</code> divided by this system's; above 1 is faster than direct. down × \
-ideal: bytes on the hop towards the client divided by the gzip ideal's. hop idle: share of the load in which \
-the hop was idle while data was missing. push taken: share of the pushed bytes that the browser used before \
-it left the page.</p>";
+fn legend() -> Markup {
+    html! {
+        p class="legend-text" {
+            "pages: pages with at least one valid load, of those that were measured with any system in this condition; a \
+             system that lacks pages is marked, because its medians are over fewer pages. × ideal (gzip): the median over \
+             pages; quartiles and geometric mean likewise. FTP goodput: median × ideal (gzip) with R reduced by 2.7\u{a0}%. \
+             direct / this: geometric mean, over the pages that both loaded, of the time of " code { "direct" } " divided by \
+             this system's; above 1 is faster than direct. down × ideal: bytes on the hop towards the client divided by the \
+             gzip ideal's. hop idle: share of the load in which the hop was idle while data was missing. push taken: share of \
+             the pushed bytes that the browser used before it left the page."
+        }
+    }
+}
 
-fn link_line(settings: &[(&Setting, &Systems<'_>)]) -> String {
+fn link_line(settings: &[(&Setting, &Systems<'_>)]) -> Markup {
     let row = settings
         .iter()
         .flat_map(|(_, systems)| systems.values())
         .flat_map(|pages| pages.values())
         .find_map(|loads| loads.rows.first());
-    row.map_or_else(String::new, |row| {
-        format!(
-            "<p>{} towards the client, idle round trip {} s.</p>\n",
-            quantity::bit_rate(quantity::count(row.link_down_bps)),
-            quantity::number(row.link_rtt_s)
-        )
-    })
+    html! {
+        @if let Some(row) = row {
+            p {
+                (quantity::bit_rate(quantity::count(row.link_down_bps))) " towards the client, idle round trip "
+                (quantity::number(row.link_rtt_s)) " s."
+            }
+            "\n"
+        }
+    }
 }
 
 fn add_rows(context: &Context<'_>, table: &mut Table, setting: &Setting, systems: &Systems<'_>) {
@@ -84,14 +90,12 @@ fn add_rows(context: &Context<'_>, table: &mut Table, setting: &Setting, systems
         cells.push(Cell::Head(variant.label()));
         cells.push(Cell::NumberMarkup(coverage(&aggregate, every_page.len())));
         cells.push(Cell::NumberMarkup(match aggregate.failed {
-            0 => "0".to_owned(),
-            failed => format!("<span class=\"bad\">✗ {failed} of {}</span>", aggregate.loads),
+            0 => html! { "0" },
+            failed => html! { span class="bad" { "✗ " (failed) " of " (aggregate.loads) } },
         }));
         let spread = aggregate.gzip;
-        cells.push(Cell::NumberMarkup(format!(
-            "<b>{}</b>",
-            quantity::ratio_or_none(spread.map(|spread| spread.median))
-        )));
+        let median = quantity::ratio_or_none(spread.map(|spread| spread.median));
+        cells.push(Cell::NumberMarkup(html! { b { (median) } }));
         let quartiles = spread.filter(|spread| spread.count > 1).map_or_else(
             || NONE.to_owned(),
             |spread| {
@@ -140,10 +144,11 @@ fn add_rows(context: &Context<'_>, table: &mut Table, setting: &Setting, systems
     }
 }
 
-fn coverage(aggregate: &Aggregate, every: usize) -> String {
-    let mut text = aggregate.pages.to_string();
-    if aggregate.pages < every {
-        text.push_str(&format!("<span class=\"warn\"> of {every}</span>"));
+fn coverage(aggregate: &Aggregate, every: usize) -> Markup {
+    html! {
+        (aggregate.pages)
+        @if aggregate.pages < every {
+            span class="warn" { " of " (every) }
+        }
     }
-    text
 }

@@ -1,11 +1,13 @@
 //! Table of the targets that the rows decide.
+use maud::{Markup, html};
+
 use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone},
     targets::{Target, Verdict, judge},
 };
 
-pub(super) fn render(context: &Context<'_>) -> String {
+pub(super) fn render(context: &Context<'_>) -> Markup {
     let targets = judge(context.measurements, context.files);
     let count = |verdict: Verdict| targets.iter().filter(|target| target.verdict == verdict).count();
     let mut table = Table::new(
@@ -21,30 +23,30 @@ pub(super) fn render(context: &Context<'_>) -> String {
     for target in &targets {
         table.row(Tone::Plain, &row(target));
     }
-    format!(
-        "<p><b>{} met, {} missed, {} not measured.</b> A target is decided only by rows that cover it: a \
-         target for each reference page stays not measured if some pages are not in these files, unless one \
-         of the others misses it. A failed load in the rows that decide a target makes it missed. The \
-         decisions are for system <code>longhaul</code>, without loss in the Internet unless the target \
-         states a loss.</p>{}",
-        count(Verdict::Met),
-        count(Verdict::Missed),
-        count(Verdict::NotMeasured),
-        table.finish()
-    )
+    let [met, missed, open] = [Verdict::Met, Verdict::Missed, Verdict::NotMeasured].map(count);
+    html! {
+        p {
+            b { (met) " met, " (missed) " missed, " (open) " not measured." }
+            " A target is decided only by rows that cover it: a target for each reference page stays not measured if some \
+             pages are not in these files, unless one of the others misses it. A failed load in the rows that decide a target \
+             makes it missed. The decisions are for system " code { "longhaul" } ", without loss in the Internet unless the \
+             target states a loss."
+        }
+        (table.finish())
+    }
 }
 
 fn row(target: &Target) -> Vec<Cell> {
     let verdict = match target.verdict {
-        Verdict::Met => "<span class=\"good\">✓ met</span>",
-        Verdict::Missed => "<span class=\"bad\">✗ missed</span>",
-        Verdict::NotMeasured => "<span class=\"open\">○ not measured</span>",
+        Verdict::Met => html! { span class="good" { "✓ met" } },
+        Verdict::Missed => html! { span class="bad" { "✗ missed" } },
+        Verdict::NotMeasured => html! { span class="open" { "○ not measured" } },
     };
     vec![
         Cell::Head(target.what.clone()),
         Cell::Text(target.goal.clone()),
         Cell::Text(target.to_beat.clone()),
         Cell::Text(target.measured.clone()),
-        Cell::Markup(verdict.to_owned()),
+        Cell::Markup(verdict),
     ]
 }

@@ -1,6 +1,8 @@
 //! The transport: its bars, its curves, and throughput versus delay.
 use std::collections::{BTreeMap, BTreeSet};
 
+use maud::{Markup, html};
+
 use super::Context;
 use crate::{
     bars::{self, BarGroup, Figures},
@@ -12,7 +14,7 @@ use crate::{
     statistics::{mean, quantile},
 };
 
-pub(super) fn render(context: &Context<'_>) -> String {
+pub(super) fn render(context: &Context<'_>) -> Markup {
     let bars: Vec<&Bar> = context
         .files
         .iter()
@@ -23,19 +25,24 @@ pub(super) fn render(context: &Context<'_>) -> String {
         .iter()
         .flat_map(|(_, results)| &results.series)
         .collect();
-    let mut html = bar_table(&bars);
     let systems: BTreeSet<Name> = series.iter().map(|curve| Name::system(&curve.system)).collect();
     let palette = Palette::new(systems.into_iter().map(|system| system.text));
-    let charts = scatters(&palette, &series) + &curves(&palette, &series);
-    if !charts.is_empty() {
-        html.push_str(&format!("<div class=\"charts\">{charts}</div>"));
+    let mut charts = scatters(&palette, &series);
+    charts.extend(curves(&palette, &series));
+    charts.retain(|chart| !chart.0.is_empty());
+    html! {
+        (bar_table(&bars))
+        @if !charts.is_empty() {
+            div class="charts" {
+                @for chart in &charts { (chart) }
+            }
+        }
     }
-    html
 }
 
-fn bar_table(bars: &[&Bar]) -> String {
+fn bar_table(bars: &[&Bar]) -> Markup {
     if bars.is_empty() {
-        return String::new();
+        return html! {};
     }
     let groups = bars::groups(bars.iter().copied());
     let systems = bars::systems(&groups);
@@ -70,19 +77,19 @@ fn bar_table(bars: &[&Bar]) -> String {
     let met = judged(|(met, of)| met == of);
     let missed = judged(|(met, of)| met < of);
     let open = groups.len() - met - missed;
-    format!(
-        "<p>{met} met, {missed} missed in at least one repetition, {open} without a limit.</p>{}",
-        table.finish()
-    )
+    html! {
+        p { (met) " met, " (missed) " missed in at least one repetition, " (open) " without a limit." }
+        (table.finish())
+    }
 }
 
-/// Returns the number of repetitions that met the limit, as text.
-fn verdict(group: &BarGroup) -> String {
+/// Returns the number of repetitions that met the limit, in words.
+fn verdict(group: &BarGroup) -> Markup {
     match group.met() {
-        None => "<span class=\"open\">no limit</span>".to_owned(),
-        Some((met, of)) if met == of => "<span class=\"good\">✓ met</span>".to_owned(),
-        Some((0, _)) => "<span class=\"bad\">✗ missed</span>".to_owned(),
-        Some((met, of)) => format!("<span class=\"bad\">✗ met {met} of {of}</span>"),
+        None => html! { span class="open" { "no limit" } },
+        Some((met, of)) if met == of => html! { span class="good" { "✓ met" } },
+        Some((0, _)) => html! { span class="bad" { "✗ missed" } },
+        Some((met, of)) => html! { span class="bad" { "✗ met " (met) " of " (of) } },
     }
 }
 
@@ -93,7 +100,7 @@ fn quantity_of(what: &str) -> &str {
         .trim()
 }
 
-fn curves(palette: &Palette, series: &[&Series]) -> String {
+fn curves(palette: &Palette, series: &[&Series]) -> Vec<Markup> {
     let mut charts: BTreeMap<(Name, &str), Vec<&Series>> = BTreeMap::new();
     for curve in series {
         charts
@@ -101,7 +108,7 @@ fn curves(palette: &Palette, series: &[&Series]) -> String {
             .or_default()
             .push(curve);
     }
-    let mut html = String::new();
+    let mut drawn = Vec::new();
     for ((link, what), mut members) in charts {
         members.sort_by_key(|curve| Name::system(&curve.system));
         let lines = members
@@ -119,9 +126,9 @@ fn curves(palette: &Palette, series: &[&Series]) -> String {
             join: Join::Curve,
             lines,
         };
-        html.push_str(&chart.draw());
+        drawn.push(chart.draw());
     }
-    html
+    drawn
 }
 
 /// Curves of one system on one link.
@@ -132,7 +139,7 @@ struct Flow {
 }
 
 /// Mean goodput versus the 95th percentile of the queueing delay: higher and further left is better.
-fn scatters(palette: &Palette, series: &[&Series]) -> String {
+fn scatters(palette: &Palette, series: &[&Series]) -> Vec<Markup> {
     let mut links: BTreeMap<Name, BTreeMap<Name, Flow>> = BTreeMap::new();
     for curve in series {
         let quantity = quantity_of(&curve.what).to_lowercase();
@@ -146,7 +153,7 @@ fn scatters(palette: &Palette, series: &[&Series]) -> String {
             flow.delay.extend(values);
         }
     }
-    let mut html = String::new();
+    let mut drawn = Vec::new();
     for (link, systems) in links {
         let lines: Vec<Line> = systems
             .into_iter()
@@ -172,9 +179,9 @@ fn scatters(palette: &Palette, series: &[&Series]) -> String {
             join: Join::Scatter,
             lines,
         };
-        html.push_str(&chart.draw());
+        drawn.push(chart.draw());
     }
-    html
+    drawn
 }
 
 #[cfg(test)]
@@ -189,6 +196,6 @@ mod tests {
 
     #[test]
     fn no_bars_render_nothing() {
-        assert_eq!(bar_table(&[]), "");
+        assert_eq!(bar_table(&[]).into_string(), "");
     }
 }

@@ -1,10 +1,12 @@
 //! Waterfall of one representative load of each page, link and system.
 use std::collections::BTreeMap;
 
+use maud::{Markup, html};
+
 use super::Context;
 use crate::{
     chart::waterfall,
-    markup::{escape, shorten},
+    markup::{Text, shorten},
     measurements::{Ideal, Loads, Setting, Variant, is_valid},
     quantity,
     results::{Detail, Row},
@@ -14,8 +16,9 @@ use crate::{
 /// an attachment.
 const MAX_BYTES: usize = 12_000_000;
 
-pub(super) fn render(context: &Context<'_>) -> String {
-    let mut html = String::new();
+pub(super) fn render(context: &Context<'_>) -> Markup {
+    let mut settings: Vec<(String, Vec<Markup>)> = Vec::new();
+    let mut bytes = 0;
     let mut left_out = 0;
     let mut undetailed = 0;
     for (setting, systems) in &context.measurements.settings {
@@ -25,7 +28,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
                 pages.entry(page).or_default().push((variant, loads));
             }
         }
-        let mut of_setting = String::new();
+        let mut of_setting = Vec::new();
         for (page, systems) in pages {
             let chosen: Vec<_> = systems
                 .iter()
@@ -36,82 +39,98 @@ pub(super) fn render(context: &Context<'_>) -> String {
                 continue;
             }
             let drawn = of_page(setting, page, &chosen);
-            if html.len() + of_setting.len() + drawn.len() > MAX_BYTES {
+            if bytes + drawn.0.len() > MAX_BYTES {
                 left_out += chosen.len();
             } else {
-                of_setting.push_str(&drawn);
+                bytes += drawn.0.len();
+                of_setting.push(drawn);
             }
         }
         if !of_setting.is_empty() {
-            html.push_str(&format!("<h3>{}</h3>\n{of_setting}", escape(&setting.label())));
+            settings.push((setting.label(), of_setting));
         }
     }
-    if html.is_empty() && left_out == 0 {
-        return String::new();
+    if settings.is_empty() && left_out == 0 {
+        return html! {};
     }
-    let mut notes = String::new();
-    if left_out > 0 {
-        notes.push_str(&format!(
-            "<p class=\"notice\">{left_out} waterfalls are omitted to keep this file small.</p>"
-        ));
+    html! {
+        (legend())
+        @if left_out > 0 {
+            p class="notice" { (left_out) " waterfalls are omitted to keep this file small." }
+        }
+        @if undetailed > 0 {
+            p { (undetailed) " conditions have no recorded details." }
+        }
+        @for (title, pages) in &settings {
+            h3 { (Text(title)) } "\n"
+            @for page in pages { (page) }
+        }
     }
-    if undetailed > 0 {
-        notes.push_str(&format!(
-            "<p>{undetailed} conditions have no recorded details.</p>"
-        ));
-    }
-    format!("{LEGEND}{notes}{html}")
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">One load each: the one nearest to the median of its \
-repetitions. The loads of one page share a time axis. Each object: <span class=\"key wait\"></span> thin \
-line, discovered but not requested; <span class=\"key ask\"></span> pale, requested and waiting for the \
-first byte; <span class=\"key take\"></span> full, receiving; hatched and ✗, failed; outlined, missing or \
-unfinished. Letters and colours: <span class=\"k-document\">D</span> document, <span \
-class=\"k-style\">C</span> style sheet, <span class=\"k-script\">J</span> script, <span \
-class=\"k-image\">I</span> image, <span class=\"k-font\">F</span> font, <span class=\"k-other\">O</span> \
-other. Below: the hop's rate (filled: towards the client; dotted line: from the client) and the bytes queued \
-towards the client. Dashed: the ideal's end (gzip); full line: end of the load.</p>";
+fn legend() -> Markup {
+    let key = |class: &str| html! { span class={ "key " (class) } {} };
+    let kinds = [
+        ("document", "D", "document"),
+        ("style", "C", "style sheet"),
+        ("script", "J", "script"),
+        ("image", "I", "image"),
+        ("font", "F", "font"),
+        ("other", "O", "other"),
+    ];
+    html! {
+        p class="legend-text" {
+            "One load each: the one nearest to the median of its repetitions. The loads of one page share a time axis. Each \
+             object: " (key("wait")) " thin line, discovered but not requested; " (key("ask")) " pale, requested and waiting \
+             for the first byte; " (key("take")) " full, receiving; hatched and ✗, failed; outlined, missing or unfinished. \
+             Letters and colours: "
+            @for (index, (class, letter, words)) in kinds.iter().enumerate() {
+                @if index > 0 { ", " }
+                span class={ "k-" (class) } { (letter) } " " (words)
+            }
+            ". Below: the hop's rate (filled: towards the client; dotted line: from the client) and the bytes queued towards \
+             the client. Dashed: the ideal's end (gzip); full line: end of the load."
+        }
+    }
+}
 
-fn of_page(setting: &Setting, page: &str, chosen: &[(&Variant, (&Row, &Detail))]) -> String {
+fn of_page(setting: &Setting, page: &str, chosen: &[(&Variant, (&Row, &Detail))]) -> Markup {
     let until = chosen
         .iter()
         .map(|(_, (row, detail))| end_of(row, detail))
         .fold(0.0, f64::max)
         * 1.02;
     let names: Vec<String> = chosen.iter().map(|(variant, _)| variant.label()).collect();
-    let mut html = format!(
-        "<details class=\"load\"><summary><b>{}</b> <span class=\"quiet\">{}</span></summary>\n",
-        escape(&shorten(page, 60)),
-        escape(&names.join(", "))
-    );
-    for (variant, (row, detail)) in chosen {
-        let label = variant.label();
-        let title = format!("{page} · {} · {label}", setting.label());
-        let verdict = if is_valid(row) {
-            let ratio = quantity::quotient(row.time_s, Ideal::Gzip.seconds(row));
-            format!(
-                "{} s, {} × ideal",
-                quantity::number(row.time_s),
-                quantity::ratio_or_none(ratio)
-            )
-        } else {
-            format!(
-                "{} s, ✗ {} objects failed",
-                quantity::number(row.time_s),
-                row.failed
-            )
-        };
-        html.push_str(&format!(
-            "<details open><summary><b>{}</b> <span class=\"quiet\">{} · run {}</span></summary>\n{}</details>\n",
-            escape(&label),
-            escape(&verdict),
-            row.run,
-            waterfall(&title, row, detail, until)
-        ));
+    html! {
+        details class="load" {
+            summary { b { (Text(&shorten(page, 60))) } " " span class="quiet" { (Text(&names.join(", "))) } } "\n"
+            @for (variant, (row, detail)) in chosen {
+                @let label = variant.label();
+                @let title = format!("{page} · {} · {label}", setting.label());
+                details open {
+                    summary {
+                        b { (Text(&label)) } " "
+                        span class="quiet" { (verdict(row)) " · run " (row.run) }
+                    }
+                    "\n"
+                    (waterfall(&title, row, detail, until))
+                }
+                "\n"
+            }
+        }
+        "\n"
     }
-    html.push_str("</details>\n");
-    html
+}
+
+/// Returns the time of a load, and its ratio or its failures.
+fn verdict(row: &Row) -> String {
+    let seconds = quantity::number(row.time_s);
+    if is_valid(row) {
+        let ratio = quantity::quotient(row.time_s, Ideal::Gzip.seconds(row));
+        format!("{seconds} s, {} × ideal", quantity::ratio_or_none(ratio))
+    } else {
+        format!("{seconds} s, ✗ {} objects failed", row.failed)
+    }
 }
 
 /// Returns the load with details that is nearest to the median; a failed one only if there is no other.

@@ -1,14 +1,13 @@
 //! The status page: the agent's state for people, on one page without scripts or external resources.
-use std::fmt::Write as _;
-
 use longhaul_session::ImageLevel;
 use longhaul_types::{BitRate, ByteCount};
+use maud::{Markup, html};
 
 use super::{
     FORGET, PICTURES,
-    status::{HttpsStatus, SavingsStatus, Status},
+    status::{BypassedHost, HttpsStatus, SavingsStatus, Status},
 };
-use crate::pages::{document, escape};
+use crate::pages::document;
 
 /// Content security policy: the page may load and execute nothing.
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -16,90 +15,88 @@ pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; 
 const REFRESH: u8 = 2;
 
 /// Returns the page; its buttons work if the request has presented the token.
-pub(crate) fn html(status: &Status, may_change: bool) -> String {
-    let mut main = String::with_capacity(4096);
+pub(crate) fn status_page(status: &Status, may_change: bool) -> Markup {
     let (class, headline) = headline(status);
-    let _infallible = write!(main, "<h1 class={class}>{headline}</h1>");
-    if let Some(reason) = &status.reason {
-        let _infallible = write!(main, "<p>{}</p>", escape(reason));
-    }
-    if let Some(notice) = &status.notice {
-        let _infallible = write!(
-            main,
-            "<p class=wait>Notice from the gateway: {}</p>",
-            escape(notice)
-        );
-    }
-    if status.direct_in_use {
-        main.push_str("<p class=wait>Pages load without the gateway, and without acceleration, until the gateway answers again.</p>");
-    }
-    pictures(&mut main, &status.image_level, may_change);
-    forget(&mut main, may_change);
-    table(&mut main, "Link", &link_rows(status));
-    table(&mut main, "Data", &data_rows(status));
-    table(&mut main, "Saved, by cause", &savings_rows(&status.savings));
-    table(&mut main, "Pages", &page_rows(status));
-    table(&mut main, "Requests", &request_rows(status));
-    let _infallible = write!(
-        main,
-        "<h2>Browser</h2><p>Automatic proxy configuration URL: <code>http://{}/proxy.pac</code></p>\
-         {}",
-        status.control,
-        https(&status.https)
-    );
-    document(
-        "Longhaul agent",
-        &format!("<meta http-equiv=refresh content={REFRESH}>"),
-        &main,
-    )
+    let main = html! {
+        h1 class=(class) { (headline) }
+        @if let Some(reason) = &status.reason {
+            p { (reason) }
+        }
+        @if let Some(notice) = &status.notice {
+            p class="wait" { "Notice from the gateway: " (notice) }
+        }
+        @if status.direct_in_use {
+            p class="wait" { "Pages load without the gateway, and without acceleration, until the gateway answers again." }
+        }
+        (pictures(&status.image_level, may_change))
+        @if may_change {
+            (forget())
+        }
+        (table("Link", &link_rows(status)))
+        (table("Data", &data_rows(status)))
+        (table("Saved, by cause", &savings_rows(&status.savings)))
+        (table("Pages", &page_rows(status)))
+        (table("Requests", &request_rows(status)))
+        h2 { "Browser" }
+        p { "Automatic proxy configuration URL: " code { "http://" (status.control) "/proxy.pac" } }
+        (https(&status.https))
+    };
+    let refresh = html! { meta http-equiv="refresh" content=(REFRESH); };
+    document("Longhaul agent", &refresh, &main)
 }
 
 /// Describes the handling of HTTPS in plain words.
-fn https(status: &HttpsStatus) -> String {
+fn https(status: &HttpsStatus) -> Markup {
     if status.authority_removed {
-        return "<p>The certificate authority was removed: HTTPS pages pass through unchanged until the agent is \
-                started again.</p>"
-            .to_owned();
+        return html! {
+            p {
+                "The certificate authority was removed: HTTPS pages pass through unchanged until the agent is started \
+                 again."
+            }
+        };
     }
     let which = match status.accelerate.as_str() {
-        "list" => format!("of {} and their subdomains", escape(&status.hosts.join(", "))),
+        "list" => format!("of {} and their subdomains", status.hosts.join(", ")),
         "all" => "except the built-in exclusions (banks, health, government, identity, updates)".to_owned(),
         _ => {
-            return "<p>HTTPS pages pass through unchanged: nobody on the way, not even the gateway, can read \
-                    them.</p>"
-                .to_owned();
+            return html! {
+                p { "HTTPS pages pass through unchanged: nobody on the way, not even the gateway, can read them." }
+            };
         }
     };
-    let mut html = format!(
-        "<p class=wait>HTTPS pages {which} are accelerated: <b>the gateway\u{2019}s operator can read them</b>, \
-         including passwords. All other HTTPS pages pass through unchanged.</p>"
-    );
-    if !status.except.is_empty() {
-        let except = escape(&status.except.join(", "));
-        let _infallible = write!(html, "<p>You excluded {except}.</p>");
-    }
-    if let Some(fingerprint) = &status.fingerprint {
-        let _infallible = write!(
-            html,
-            "<p>Browsers must trust this device\u{2019}s authority (<code>longhaul-agent ca export</code>), whose SHA-256 \
-             fingerprint is <code>{}</code></p>",
-            escape(fingerprint)
-        );
-    }
-    if !status.spared.is_empty() {
-        html.push_str("<p>Temporarily not accelerated:</p><ul>");
-        for spared in &status.spared {
-            let _infallible = write!(html, "<li>{}: {}", escape(&spared.host), escape(&spared.why));
-            match &spared.program {
-                Some(name) => _ = write!(html, " (only for {})", escape(name)),
-                None if spared.one_program => html.push_str(" (only for this program)"),
-                None => {}
-            }
-            html.push_str("</li>");
+    html! {
+        p class="wait" {
+            "HTTPS pages " (which) " are accelerated: " b { "the gateway\u{2019}s operator can read them" }
+            ", including passwords. All other HTTPS pages pass through unchanged."
         }
-        html.push_str("</ul><p>To forget them: <code>longhaul-agent https forget</code></p>");
+        @if !status.except.is_empty() {
+            p { "You excluded " (status.except.join(", ")) "." }
+        }
+        @if let Some(fingerprint) = &status.fingerprint {
+            p {
+                "Browsers must trust this device\u{2019}s authority (" code { "longhaul-agent ca export" }
+                "), whose SHA-256 fingerprint is " code { (fingerprint) }
+            }
+        }
+        @if !status.bypassed.is_empty() {
+            p { "Temporarily not accelerated:" }
+            ul {
+                @for bypassed in &status.bypassed {
+                    li { (bypassed.host) ": " (bypassed.why) (programs(bypassed)) }
+                }
+            }
+            p { "To forget them: " code { "longhaul-agent https forget" } }
+        }
     }
-    html
+}
+
+/// Names the program that a bypass is limited to.
+fn programs(bypassed: &BypassedHost) -> String {
+    match &bypassed.program {
+        Some(name) => format!(" (only for {name})"),
+        None if bypassed.one_program => " (only for this program)".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn headline(status: &Status) -> (&'static str, &'static str) {
@@ -114,48 +111,47 @@ fn headline(status: &Status) -> (&'static str, &'static str) {
     }
 }
 
-/// Adds the buttons for the image level; the current level's button is pressed.
-fn pictures(main: &mut String, now: &str, may_change: bool) {
-    main.push_str("<h2>Pictures</h2>");
-    if !may_change {
-        let _infallible = write!(
-            main,
-            "<p>Level: {}. To change it, open the address that <code>longhaul-agent status</code> prints.</p>",
-            escape(now)
-        );
-        return;
+/// Returns the buttons for the image level; the current level's button is pressed.
+fn pictures(now: &str, may_change: bool) -> Markup {
+    html! {
+        h2 { "Pictures" }
+        @if may_change {
+            form method="post" {
+                @for level in ImageLevel::ALL {
+                    @let name = level.name();
+                    @let pressed = (name == now).then_some("true");
+                    button formaction={ (PICTURES) "?level=" (name) } disabled[pressed.is_some()] aria-pressed=[pressed] {
+                        (name)
+                    }
+                    " "
+                }
+            }
+            p {
+                "Levels further to the right use less data; at level text, no pictures are loaded. Where the original \
+                 arrives sooner, as on fast links, pictures are not converted. Reload a page without caches \
+                 (Ctrl+Shift+R) to see its original pictures. Pictures of HTTPS pages that are not accelerated are \
+                 never converted."
+            }
+        } @else {
+            p {
+                "Level: " (now) ". To change it, open the address that " code { "longhaul-agent status" } " prints."
+            }
+        }
     }
-    main.push_str("<form method=post>");
-    for level in ImageLevel::ALL {
-        let name = level.name();
-        let is_now = if name == now {
-            " disabled aria-pressed=true"
-        } else {
-            ""
-        };
-        let _infallible = write!(
-            main,
-            "<button formaction=\"{PICTURES}?level={name}\"{is_now}>{name}</button> "
-        );
-    }
-    main.push_str(
-        "</form><p>Levels further to the right use less data; at level text, no pictures are loaded. Where the original \
-         arrives sooner, as on fast links, pictures are not converted. Reload a page without caches (Ctrl+Shift+R) to see \
-         its original pictures. Pictures of HTTPS pages that are not accelerated are never converted.</p>",
-    );
 }
 
-/// Adds a button that deletes all data.
-fn forget(main: &mut String, may_change: bool) {
-    if !may_change {
-        return;
+/// Returns a button that deletes all data.
+fn forget() -> Markup {
+    html! {
+        h2 { "Privacy" }
+        form method="post" {
+            button formaction=(FORGET) { "Delete everything" }
+        }
+        p {
+            "Deletes the stored data of all pages on this machine and, for this device, at the gateway. For one site: "
+            code { "longhaul-agent forget SITE" } "."
+        }
     }
-    let _infallible = write!(
-        main,
-        "<h2>Privacy</h2><form method=post><button formaction=\"{FORGET}\">Delete everything</button></form>\
-         <p>Deletes the stored data of all pages on this machine and, for this device, at the gateway. For one site: \
-         <code>longhaul-agent forget SITE</code>.</p>"
-    );
 }
 
 type Row = (&'static str, String);
@@ -291,10 +287,16 @@ fn short_key(key: &str) -> String {
     format!("{start}\u{2026}")
 }
 
-fn table(main: &mut String, title: &str, rows: &[Row]) {
-    let _infallible = write!(main, "<h2>{title}</h2><table>");
-    for (name, value) in rows {
-        let _infallible = write!(main, "<tr><td>{}<td>{}", escape(name), escape(value));
+fn table(title: &str, rows: &[Row]) -> Markup {
+    html! {
+        h2 { (title) }
+        table {
+            @for (name, value) in rows {
+                tr {
+                    td { (name) }
+                    td { (value) }
+                }
+            }
+        }
     }
-    main.push_str("</table>");
 }
