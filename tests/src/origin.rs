@@ -131,9 +131,7 @@ where
             headers: request.headers().clone(),
             peer,
         };
-        if let Ok(mut log) = log.lock() {
-            log.push(seen);
-        }
+        log.lock().push(seen);
         let answer = answer(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
