@@ -24,7 +24,9 @@ RULES
 
 # Waits until the agent's status has this trouble.
 has_trouble() {
-    as_ann longhaul status --json | grep -q "\"kind\":\"$1\""
+    # The command fails while the hop does not work.
+    as_ann longhaul status --json >"$work/status.json" || true
+    grep -q "\"kind\":\"$1\"" "$work/status.json"
 }
 
 examine() {

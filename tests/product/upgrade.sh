@@ -19,10 +19,10 @@ make_older_packages() {
     rm -rf "$folder"
 }
 
-# What an upgrade keeps: keys, devices, the operator's configuration, the invite, the journal of `longhaul up`, and what it
+# What an upgrade keeps: keys (but that of the tokens' epoch, which changes at each start), devices, the operator's configuration, the invite, the journal of `longhaul up`, and what it
 # changed.
 kept_files() {
-    inside sh -c 'cd / && sha256sum var/lib/longhaul-gateway/*.key var/lib/longhaul-gateway/devices.toml etc/longhaul/gateway.toml
+    inside sh -c 'cd / && sha256sum var/lib/longhaul-gateway/gateway.key var/lib/longhaul-gateway/reset.key var/lib/longhaul-gateway/devices.toml etc/longhaul/gateway.toml
         cd /home/ann && sha256sum .local/state/longhaul-agent/invite .local/state/longhaul-agent/ca.pem \
             .local/state/longhaul-agent/ca.key .local/state/longhaul-agent/changes.json .config/longhaul/agent.toml
         find .mozilla -name user.js -exec sha256sum {} +

@@ -1,7 +1,8 @@
 //! Settings that change while the gateway runs.
 use std::{sync::Arc, time::Duration};
 
-use http::Response;
+use http::{Request, Response};
+use hyper::body::Incoming;
 use longhaul_driver::{CloseReason, EarlyData, End, LinkState, Refusal, SendStream};
 use longhaul_gateway::config::settings;
 use longhaul_session::{FailureReason, Message, Method, TunnelOpen, TunnelSecurity};
@@ -222,9 +223,6 @@ async fn the_longest_wait_for_a_slot_applies_to_the_next_request() {
     let occupying = fetch_of(agent.id(), Method::Get, &url("one"), &[]);
     agent.send(Message::Fetch(occupying)).await;
     arrived.acquire().await.unwrap().forget();
-    // This request may wait for a minute.
-    let patient = fetch_of(agent.id(), Method::Get, &url("two"), &[]);
-    agent.send(Message::Fetch(patient)).await;
     gateway
         .reload(|flags| flags.set(&settings::LIMITS_QUEUE_TIMEOUT, "1s"))
         .await;
@@ -312,9 +310,11 @@ async fn open_quiet_tunnel(agent: &mut Agent, port: u16) -> (SendStream, Answer)
 async fn the_effort_of_compression_applies_to_the_next_response() {
     let gateway = Gateway::start().await;
     let page = text(200_000);
-    let body = page.clone();
-    let port = serve(move |_| {
-        let body = body.clone();
+    // Each response differs, so that no encoding of another one serves it.
+    let of_path = move |path: &str| [path.as_bytes(), &page].concat();
+    let body_of = of_path.clone();
+    let port = serve(move |request: Request<Incoming>| {
+        let body = body_of(request.uri().path());
         async move { reply(200, &[("content-type", "text/html")], full(body)) }
     })
     .await;
@@ -325,7 +325,7 @@ async fn the_effort_of_compression_applies_to_the_next_response() {
             .reload(|flags| flags.set(&settings::CODING_EFFORT, effort))
             .await;
         let response = agent.get(&format!("http://a.test:{port}/{round}"), &[]).await;
-        assert!(response.body == page, "{effort}");
+        assert!(response.body == of_path(&format!("/{round}")), "{effort}");
         sizes.push(response.total.unwrap());
     }
     let metrics = scrape(&gateway, "host: localhost").await;
