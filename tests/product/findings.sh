@@ -17,7 +17,7 @@ finds() { # kinds
 filter() { # verdict of datagrams to the gateway
     inside nft -f - <<RULES
 table inet product_test {
-    chain output { type filter hook output priority 0; udp dport 4433 $1; }
+    chain input { type filter hook input priority 0; udp dport 4433 $1; }
 }
 RULES
 }

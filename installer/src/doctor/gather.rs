@@ -53,8 +53,9 @@ pub(super) fn gather(target: &Target, portal_url: Option<&Url>) -> Facts {
         start_command: commands.0,
         restart_command: commands.1,
         taken_ports: match state.agent {
-            AgentProcess::Running(_) => Vec::new(),
-            AgentProcess::Absent | AgentProcess::Silent(..) => taken_ports(target),
+            // A silent agent holds its ports itself.
+            AgentProcess::Running(_) | AgentProcess::Silent(..) => Vec::new(),
+            AgentProcess::Absent => taken_ports(target),
         },
         portal: look_for_portal(&hop, &state.enrolment, portal_url),
         storage: storage(&target.state_dir),
