@@ -1,5 +1,4 @@
 //! Settings that change while the agent runs.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #[cfg(test)]
 mod support;
 

@@ -12,7 +12,7 @@ complete_bash() { # program, word that is begun
 }
 
 complete_fish() {
-    as_ann fish --no-config -c 'complete -C "$argv[1] $argv[2]"' "$1" "$2" | cut -f 1
+    as_ann fish -c 'complete -C "$argv[1] $argv[2]"' "$1" "$2" | cut -f 1
 }
 
 # A real terminal of zsh: the word that is begun is completed as by the tab key.
