@@ -11,8 +11,9 @@ complete_bash() { # program, word that is begun
         printf "%s\n" "${COMPREPLY[@]}"' bash "$1" "$2"
 }
 
+# fish makes folders of its own in the home; these are in another place.
 complete_fish() {
-    as_ann fish -c 'complete -C "$argv[1] $argv[2]"' "$1" "$2" | cut -f 1
+    as_ann env XDG_CONFIG_HOME=/tmp/fish XDG_DATA_HOME=/tmp/fish fish -c 'complete -C "$argv[1] $argv[2]"' "$1" "$2" | cut -f 1
 }
 
 # A real terminal of zsh: the word that is begun is completed as by the tab key.
@@ -41,6 +42,6 @@ longhaul doc tor
 longhaul-agent check-g ateway
 longhaul-gateway check-c onfig
 WORDS
-    inside rm -f /tmp/zcompdump
+    inside rm -rf /tmp/zcompdump /tmp/fish
     ok "bash, fish and zsh complete the commands"
 }
