@@ -25,6 +25,8 @@ test)
     need xdelta3 xdelta3
     # The databases in which browsers keep their certificate authorities.
     need certutil libnss3-tools
+    # Commands that are killed in their midst.
+    need strace strace
     ;;
 packages)
     need dpkg-shlibdeps dpkg-dev

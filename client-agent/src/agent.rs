@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 
-use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginConfigError;
 use longhaul_service::{LivenessProbe, liveness_probe};
 use longhaul_session::{ImageLevel, Mixing, Preferences};
@@ -30,7 +29,7 @@ use crate::{
     pageload::PageLoads,
     state_dir::{AgentFile, StateDir, StateError},
     state_lock::{LockError, StateLock},
-    store::{FramedSites, Storage, Store},
+    store::{FramedSites, Storage, Store, credentials_secret},
     upstream::{Upstream, UpstreamRules, WorkingHosts, direct},
 };
 
@@ -53,6 +52,9 @@ pub enum StartError {
     /// The device's certificate authority, which accelerated HTTPS requires, cannot be opened or created.
     #[error("HTTPS cannot be accelerated: {0}")]
     Authority(#[from] AuthorityError),
+    /// The secret of the cache cannot be made.
+    #[error("the system provides no random numbers: {0}")]
+    Randomness(#[source] getrandom::Error),
     /// The control port's token cannot be created.
     #[error("the control port's token cannot be created: {0}")]
     Token(#[from] NoRandomness),
@@ -109,6 +111,8 @@ impl Agent {
         let upstream_rules = upstream_rules(config.fallback, config.early_credentials);
         let direct = direct::client(&config.direct_allow, &[proxy, control_address])?;
         let https = Https::open(config.https, &state_dir)?;
+        let credentials_secret = credentials_secret::load(&state_dir, &config.cache.dir, &config.invite)
+            .map_err(StartError::Randomness)?;
         let store = Store::open(config.cache.dir, config.cache.size).await;
         let counters = Arc::new(Counters::default());
         let page_loads = PageLoads::new(store.clone(), Arc::clone(&counters), config.push.linger);
@@ -121,8 +125,6 @@ impl Agent {
         let is_enrolled_by_file = state_dir
             .invite()
             .is_ok_and(|kept| kept.to_line() == config.invite.to_line());
-        // A new enrolment does not change the secret before the next start: the cache stays usable.
-        let credentials_secret = CredentialsSecret::derived_from(config.invite.device().as_bytes());
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,

@@ -6,7 +6,6 @@ mod commands;
 use std::{io::Write, net::SocketAddr, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
 use longhaul_agent::{
     config::{self, CheckGatewayArgs, CliArgs, Command, ConfigFlags, Environment, ForgetArgs, StatusArgs},
     control_client,
@@ -23,7 +22,7 @@ use longhaul_types::error_text;
 const LAST_OPERATIONS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let args = CliArgs::parse();
+    let args = CliArgs::of_process(option_env!("LONGHAUL_COMMIT"));
     let exit = start(args.command).unwrap_or_else(|error| {
         // Without standard error nobody can be told.
         let _closed = writeln!(
@@ -97,7 +96,7 @@ async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()
 
 async fn check_gateway(flags: &CheckGatewayArgs, environment: &Environment) -> Result<()> {
     let state_dir = StateDir::new(config::load_state_dir(flags.state_dir.as_deref(), environment)?);
-    let checked = gateway::check_gateway(&state_dir.invite()?, &state_dir).await;
+    let checked = gateway::check_gateway(state_dir.invite()?, &state_dir).await;
     if flags.json {
         let trouble = checked
             .err()

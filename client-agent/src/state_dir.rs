@@ -18,6 +18,8 @@ const MAX_FILE: u64 = 64 * 1024;
 const CONTROL_TOKEN: &str = "control-token";
 /// File of the key that replaces the key of a one-time invite.
 const DEVICE_KEY: &str = "device-key";
+/// The secret by which the cache knows requests with equal credentials.
+const CREDENTIALS_SECRET: &str = "credentials-secret";
 
 /// The state directory. Only the owner can read its files.
 #[derive(Clone, Debug)]
@@ -149,6 +151,22 @@ impl StateDir {
     pub fn keep_own_key(&self, invite: &Invite, key: &SecretKey) -> Result<(), StateError> {
         let text = format!("{} {}\n", binding(invite), key.to_secret_text());
         self.replace(DEVICE_KEY, text.as_bytes())
+    }
+
+    /// Returns the secret by which the cache knows requests with equal credentials; `None` before it was stored.
+    pub fn credentials_secret(&self) -> Option<[u8; 32]> {
+        let text = read_small(&self.0.join(CREDENTIALS_SECRET)).ok()?;
+        let bytes = blake3::Hash::from_hex(text.trim()).ok()?;
+        Some(*bytes.as_bytes())
+    }
+
+    /// Stores the secret of [`Self::credentials_secret`].
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_credentials_secret(&self, secret: &[u8; 32]) -> Result<(), StateError> {
+        let hex = blake3::Hash::from_bytes(*secret).to_hex();
+        self.replace(CREDENTIALS_SECRET, format!("{hex}\n").as_bytes())
     }
 
     /// Returns the wall-clock stamp of the newest session attempt.

@@ -1,5 +1,4 @@
 //! Settings that change while the agent runs.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #[cfg(test)]
 mod support;
 
@@ -15,21 +14,11 @@ use longhaul_session::ImageLevel;
 use support::{TestAgent, TestGateway, config, device, gateway_secret, origin::origin, pair};
 use tokio::net::UdpSocket;
 
-/// Applies changed settings to a running agent.
-fn reload(agent: &TestAgent, address: &str, change: impl FnOnce(&mut Config)) {
-    let key = gateway_secret().public();
-    let mut changed = config(&agent.dir, address, key, device(), Fallback::Never);
-    change(&mut changed);
-    agent.agent.reload(changed).unwrap();
-}
-
 #[tokio::test]
 async fn the_image_level_of_the_settings_replaces_the_users_choice_only_if_it_changed() {
     let (gateway, agent) = pair().await;
     let level = || agent.agent.control().handles.acceleration.images.level();
-    reload(&agent, &gateway.address(), |config| {
-        config.images = ImageLevel::Low
-    });
+    agent.reload(&gateway.address(), |config| config.images = ImageLevel::Low);
     assert_eq!(level(), ImageLevel::Low);
     agent
         .agent
@@ -38,13 +27,9 @@ async fn the_image_level_of_the_settings_replaces_the_users_choice_only_if_it_ch
         .acceleration
         .images
         .set_level(ImageLevel::Text);
-    reload(&agent, &gateway.address(), |config| {
-        config.images = ImageLevel::Low
-    });
+    agent.reload(&gateway.address(), |config| config.images = ImageLevel::Low);
     assert_eq!(level(), ImageLevel::Text, "chosen on the status page");
-    reload(&agent, &gateway.address(), |config| {
-        config.images = ImageLevel::High
-    });
+    agent.reload(&gateway.address(), |config| config.images = ImageLevel::High);
     assert_eq!(level(), ImageLevel::High);
 }
 
@@ -55,7 +40,7 @@ async fn a_password_is_required_from_the_next_request_of_an_open_connection_on()
     let mut client = agent.connect().await;
     client.send(&format!("{GET}\r\n")).await;
     assert_eq!(client.reply().await.status, 200);
-    reload(&agent, &gateway.address(), |config| {
+    agent.reload(&gateway.address(), |config| {
         config.access = Access::new([], [], Passwords::parse("me:a long password\n").unwrap());
     });
     client.send(&format!("{GET}\r\n")).await;
@@ -76,10 +61,10 @@ async fn the_direct_fallback_and_its_addresses_apply_to_the_next_request() {
     let origin = origin().await;
     let agent = TestAgent::start(&address, Fallback::Never).await;
     let soon = Fallback::After(Duration::from_millis(1));
-    reload(&agent, &address, |config| config.fallback = soon);
+    agent.reload(&address, |config| config.fallback = soon);
     let reply = agent.get(&format!("http://{origin}/page")).await;
     assert_eq!((reply.status, agent.status().direct_requests), (200, 1));
-    reload(&agent, &address, |config| {
+    agent.reload(&address, |config| {
         config.fallback = soon;
         config.direct_allow.clear();
     });
@@ -96,7 +81,7 @@ async fn the_direct_fallback_and_its_addresses_apply_to_the_next_request() {
 async fn page_bundles_and_early_cookies_can_be_switched_off() {
     let (gateway, agent) = pair().await;
     assert!(agent.status().push_enabled);
-    reload(&agent, &gateway.address(), |config| {
+    agent.reload(&gateway.address(), |config| {
         config.push.enabled = false;
         config.early_credentials = longhaul_agent::config::EarlyCredentials::Withheld;
     });
@@ -140,9 +125,9 @@ async fn acceleration_can_be_switched_on_and_an_unusable_authority_changes_nothi
         ImageLevel::Text
     );
     std::fs::remove_dir(&key).unwrap();
-    reload(&agent, &address, |config| config.https = all.clone());
+    agent.reload(&address, |config| config.https = all.clone());
     assert!(https.fingerprint().is_some());
-    reload(&agent, &address, |_| {});
+    agent.reload(&address, |_| {});
     assert_eq!(
         (https.fingerprint(), &https.settings().accelerate),
         (None, &Accelerate::Off)

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     http_get,
-    running_agent::{self, read_small},
+    running_agent::{self, Lock, PublishedAgent, read_small},
 };
 
 /// Time in which an agent on this machine answers.
@@ -40,10 +40,10 @@ pub enum Enrolment {
 /// The agent of a state directory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentProcess {
-    /// No agent has published its addresses.
+    /// No agent runs.
     Absent,
-    /// An agent published its addresses and does not answer; contains its process id and the error.
-    Silent(u32, String),
+    /// An agent runs and does not answer, or not yet; contains its process id, if known, and the reason.
+    Silent(Option<u32>, String),
     /// The agent answers.
     Running(Box<RunningAgent>),
 }
@@ -70,7 +70,7 @@ impl AgentState {
     pub fn of(state_dir: &Path) -> Self {
         Self {
             enrolment: enrolment(state_dir),
-            agent: agent(state_dir),
+            agent: AgentProcess::of(state_dir),
         }
     }
 
@@ -135,18 +135,39 @@ fn enrolment(state_dir: &Path) -> Enrolment {
     }
 }
 
-fn agent(state_dir: &Path) -> AgentProcess {
-    let Some(mut agent) = published(state_dir) else {
-        return AgentProcess::Absent;
-    };
-    match status(agent.control, agent.token.as_deref()) {
-        Ok(status) => {
-            agent.status = status;
-            AgentProcess::Running(Box::new(agent))
+impl AgentProcess {
+    /// Looks for the agent of a state directory, by the rules of `longhaul-agent status`: the lock decides, and
+    /// where there is none, the agent's answer.
+    pub fn of(state_dir: &Path) -> Self {
+        let lock = Lock::of(state_dir);
+        let Some(mut agent) = published(state_dir).filter(|_| lock != Lock::Free) else {
+            return match lock {
+                Lock::Held(pid) => Self::Silent(pid, "it is starting".to_owned()),
+                Lock::Free | Lock::Unknown => Self::Absent,
+            };
+        };
+        match status(agent.control, agent.token.as_deref()) {
+            Ok(status) => {
+                agent.status = status;
+                Self::Running(Box::new(agent))
+            }
+            // Without a lock, the file of an agent that was killed looks like that of a running one.
+            Err(_) if lock == Lock::Unknown && !is_agent(agent.pid) => Self::Absent,
+            Err(error) => Self::Silent(Some(agent.pid), error.to_string()),
         }
-        // The file of an agent that was killed stays.
-        Err(_) if !is_agent(agent.pid) => AgentProcess::Absent,
-        Err(error) => AgentProcess::Silent(agent.pid, error.to_string()),
+    }
+}
+
+/// The process of an agent, for messages.
+pub(crate) fn process(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "process unknown".to_owned(), |pid| format!("process {pid}"))
+}
+
+/// Returns what the agent that runs with a state directory has published, whether or not it answers.
+pub fn find(state_dir: &Path) -> Option<PublishedAgent> {
+    match AgentProcess::of(state_dir) {
+        AgentProcess::Absent => None,
+        AgentProcess::Silent(..) | AgentProcess::Running(_) => running_agent::published(state_dir),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The command line.
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use url::Url;
 
 use longhaul_demo::{Link, Override};
@@ -10,7 +10,7 @@ use longhaul_demo::{Link, Override};
 #[derive(Debug, Parser)]
 #[command(
     name = "longhaul",
-    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
+    version,
     about,
     max_term_width = 110,
     arg_required_else_help = true
@@ -19,6 +19,17 @@ pub struct CliArgs {
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl CliArgs {
+    /// Parses the arguments of this process; prints help, version or a mistake, and ends the process, where those
+    /// ask for it. `commit` is `LONGHAUL_COMMIT` of the build, which only programs read: a library that reads it
+    /// is compiled again for each commit.
+    pub fn of_process(commit: Option<&str>) -> Self {
+        let version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), commit);
+        let matches = Self::command().version(version).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// The commands.

@@ -6,7 +6,7 @@ use std::{
 
 use anyhow::Context as _;
 use longhaul::{
-    agent_state::AgentState,
+    agent_state::{self, AgentState},
     cli::{DemoArgs, DoctorArgs, DownArgs, EnrollArgs, KeygenArgs, StatusArgs, UpArgs},
     doctor,
     enroll::{self, Replace},
@@ -103,17 +103,24 @@ fn summary(url: &Url, finished: &Finished) -> String {
         .map(|comparison| format!("\n{}", comparison.bars()))
         .unwrap_or_default();
     format!(
-        "{url}\n  objects      {} ({} failed)\n  on the hop   {} down, {} up\n  from the web {}\n  time         {:.2} s\n  \
+        "{url}\n  objects      {} ({} failed)\n  on the hop   {} down, {} up\n  from the web {}\n  saved        {}\n  time         {:.2} s\n  \
          ideal        {:.1} s on GPRS, {:.1} s on UMTS (one-shot download, text as by gzip -9)\n{bars}",
         report.objects,
         report.failed,
         ByteCount::new(report.bytes_down),
         ByteCount::new(report.bytes_up),
         ByteCount::new(report.origin_bytes),
+        signed(report.savings.bytes),
         report.time_s,
         report.ideal_gprs_s,
         report.ideal_umts_s,
     )
+}
+
+/// A number of bytes that may be negative: more bytes on the hop than from origins.
+fn signed(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", ByteCount::new(bytes.unsigned_abs()))
 }
 
 fn explain(finished: &Finished) -> io::Result<()> {
@@ -168,7 +175,7 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
         invite.device().public(),
         path.display(),
     ))?;
-    let Some(agent) = running_agent::find(&state_dir) else {
+    let Some(agent) = agent_state::find(&state_dir) else {
         print(&format!(
             "Next: start the agent with `longhaul-agent run{state_flag}`, and set your browser's HTTP proxy to 127.0.0.1 \
              port 3128.\n`longhaul status{state_flag}` shows whether the gateway answers.\n",

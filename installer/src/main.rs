@@ -9,12 +9,11 @@ mod end_signals_unix;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use longhaul::cli::{CliArgs, Command};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let args = CliArgs::parse();
+    let args = CliArgs::of_process(option_env!("LONGHAUL_COMMIT"));
     let filter = EnvFilter::try_from_env("LONGHAUL_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

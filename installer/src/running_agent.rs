@@ -3,17 +3,14 @@ use std::{
     env,
     fs::{File, TryLockError},
     io::{self, Read as _},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 use longhaul_demo::ProgramError;
 use serde_json::Value;
 
-/// A local program answers at once, or does not run.
-const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// Maximum size of a small file of the state directory.
 const MAX_FILE: u64 = 64 * 1024;
 
@@ -45,15 +42,6 @@ pub enum MoveError {
     Refused(String),
 }
 
-/// Returns the agent that runs with a state directory.
-pub fn find(state_dir: &Path) -> Option<PublishedAgent> {
-    let published = published(state_dir)?;
-    // The file of an agent that was killed stays, and another agent may use its port since.
-    let is_over = has_ended(&state_dir.join("lock"));
-    let answers = || TcpStream::connect_timeout(&published.control, CONNECT_TIME).is_ok();
-    (!is_over && answers()).then_some(published)
-}
-
 /// Returns what the last agent of a state directory has published. That agent may have ended.
 pub(crate) fn published(state_dir: &Path) -> Option<PublishedAgent> {
     let about: Value = serde_json::from_str(&read_small(&state_dir.join("agent.json")).ok()?).ok()?;
@@ -73,13 +61,35 @@ pub(crate) fn read_small(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// True if no agent holds the lock of a state directory. Agents of earlier versions have no lock.
-fn has_ended(lock: &Path) -> bool {
-    let lock = File::open(lock);
-    lock.is_ok_and(|lock| match lock.try_lock_shared() {
-        Ok(()) => true,
-        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
-    })
+/// The lock of a state directory, which an agent holds as long as it runs. The system releases it when the
+/// process ends, in whatever way, so that it says more than files and ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// No agent runs.
+    Free,
+    /// An agent runs; contains its process, if it is known.
+    Held(Option<u32>),
+    /// There is no lock: an agent of a version without locks, a file system without locks, or a directory of
+    /// another user.
+    Unknown,
+}
+
+impl Lock {
+    /// Looks at the lock of a state directory.
+    pub(crate) fn of(state_dir: &Path) -> Self {
+        let path = state_dir.join("lock");
+        let Ok(file) = File::open(&path) else {
+            return Self::Unknown;
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Self::Free,
+            Err(TryLockError::WouldBlock) => {
+                let holder = read_small(&path).ok();
+                Self::Held(holder.and_then(|text| text.trim().parse().ok()))
+            }
+            Err(TryLockError::Error(_)) => Self::Unknown,
+        }
+    }
 }
 
 /// Returns the agent's program: beside this program, else on the search path.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use longhaul_types::{BitRate, ByteCount};
 use serde_json::{Value, json};
 
-use crate::agent_state::{AgentProcess, AgentState, Enrolment, RunningAgent};
+use crate::agent_state::{self, AgentProcess, AgentState, Enrolment, RunningAgent};
 
 /// Returns the status as text for people.
 pub fn to_text(state: &AgentState) -> String {
@@ -32,7 +32,8 @@ pub fn to_text(state: &AgentState) -> String {
             return out;
         }
         AgentProcess::Silent(pid, error) => {
-            line("agent", &format!("process {pid} does not answer: {error}"));
+            let process = agent_state::process(*pid);
+            line("agent", &format!("{process}, does not answer: {error}"));
             return out;
         }
     };

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -59,10 +59,15 @@ impl Machine {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        self.run_by(&mut Command::new(env!("CARGO_BIN_EXE_longhaul")), arguments)
+    }
+
+    /// Runs a command of `longhaul` by a program that already has its first arguments.
+    fn run_by(&self, program: &mut Command, arguments: &[&str]) -> Output {
         let home = self.path("home");
         let root = self.path("root");
         let (command, rest) = arguments.split_first().unwrap();
-        Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        program
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", "/nonexistent")
@@ -119,6 +124,28 @@ impl Machine {
         }
     }
 
+    /// Kills a command as it enters the system call `call` for the `number`th time; false if it ended before.
+    fn is_killed(&self, (call, number): (&str, usize), arguments: &[&str]) -> bool {
+        let mut strace = Command::new("strace");
+        let inject = format!("inject={call}:signal=KILL:when={number}");
+        strace.args([
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &format!("trace={call}"),
+            "-e",
+            &inject,
+        ]);
+        let ended = self.run_by(strace.arg(env!("CARGO_BIN_EXE_longhaul")), arguments);
+        let said = String::from_utf8_lossy(&ended.stderr);
+        match ended.status.signal() {
+            Some(9) => true,
+            _ if ended.status.success() => false,
+            _ => panic!("{arguments:?}, {call} {number}: {}: {said}", ended.status),
+        }
+    }
+
     fn trusts(&self, database: &str) -> bool {
         let database = format!("sql:{}", self.path(database).display());
         let list = Command::new("certutil")
@@ -143,15 +170,15 @@ fn make_database(folder: &Path) {
 }
 
 fn has_certutil() -> bool {
-    let found = Command::new("certutil").arg("--version").output().is_ok();
+    has("certutil", "package libnss3-tools")
+}
+
+fn has(program: &str, origin: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
         // Not `eprintln`, which the test harness captures.
         let mut stderr = io::stderr();
-        writeln!(
-            stderr,
-            "SKIPPED: this test needs certutil (package libnss3-tools)"
-        )
-        .unwrap();
+        writeln!(stderr, "SKIPPED: this test needs {program} ({origin})").unwrap();
     }
     found
 }
@@ -317,4 +344,91 @@ fn running_browsers_are_left_out() {
     machine.json(&["uninstall", "--yes"]);
     write(&machine.path("root/proc/77/comm"), "firefox-esr\n");
     machine.assert_unchanged(&before);
+}
+
+/// A shell may have variables that services do not get: the command of the agent names the directories.
+#[test]
+fn a_state_directory_of_the_shell_is_named_in_the_command_of_the_agent() {
+    if !has_certutil() {
+        return;
+    }
+    let machine = Machine::new();
+    let (home, root, state) = (machine.path("home"), machine.path("root"), machine.path("state"));
+    let up = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", &home)
+        .env("XDG_STATE_HOME", &state)
+        .env("LONGHAUL_BIN_DIR", machine.path("bin"))
+        .args([
+            "up",
+            &invite(),
+            "--yes",
+            "--json",
+            "--root",
+            root.to_str().unwrap(),
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&up.stdout);
+    assert!(
+        up.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&up.stderr)
+    );
+    let done: Value = serde_json::from_str(&said).unwrap();
+    let command = format!(
+        "longhaul-agent run --state-dir {}",
+        state.join("longhaul-agent").display()
+    );
+    assert!(done["notes"].to_string().contains(&command), "{command}: {done}");
+    assert!(state.join("longhaul-agent/invite").exists());
+    assert!(!home.join(".local/state").exists());
+}
+
+/// The process itself dies, as by `kill -9`, before its changes of files and before it starts programs.
+#[test]
+fn a_killed_command_is_undone() {
+    /// The commands are killed at every so many calls of a kind: at all of them, the test would take an hour.
+    const STEP: usize = 13;
+    if !has_certutil() || !has("strace", "package strace") {
+        return;
+    }
+    let machine = Machine::new();
+    let before = machine.look();
+    let line = invite();
+    let up = ["up", line.as_str(), "--yes", "--https", "all"];
+    let mut deaths = 0;
+    for command in ["up", "down", "uninstall"] {
+        for call in [
+            "rename",
+            "unlink",
+            "mkdir",
+            "rmdir",
+            "fsync",
+            "clone,clone3,vfork",
+        ] {
+            for number in (1..).step_by(STEP) {
+                let is_killed = if command == "up" {
+                    machine.is_killed((call, number), &up)
+                } else {
+                    machine.json(&up);
+                    machine.is_killed((call, number), &[command, "--yes"])
+                };
+                // Every second time, `up` goes on where it was killed.
+                if command == "up" && is_killed && deaths % 2 == 0 {
+                    let done = machine.json(&up);
+                    assert!(!done.to_string().contains("failed"), "{call} {number}: {done}");
+                    assert!(machine.trusts("home/.mozilla/firefox/two"), "{call} {number}");
+                }
+                deaths += usize::from(is_killed);
+                machine.json(&["uninstall", "--yes"]);
+                machine.assert_unchanged(&before);
+                if !is_killed {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(deaths > 18, "{deaths}");
 }

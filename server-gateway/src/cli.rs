@@ -1,7 +1,7 @@
 //! Command-line arguments. `config` combines them with the file and the environment.
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use longhaul_settings::Flags;
 use longhaul_types::PublicKey;
 
@@ -9,11 +9,7 @@ use crate::config::Gateway;
 
 /// The Longhaul gateway: fetches for agents from the fast network.
 #[derive(Debug, Parser)]
-#[command(
-    name = "longhaul-gateway",
-    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
-    max_term_width = 120
-)]
+#[command(name = "longhaul-gateway", version, max_term_width = 120)]
 pub struct CliArgs {
     /// Settings given on the command line.
     #[command(flatten)]
@@ -21,6 +17,17 @@ pub struct CliArgs {
     /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl CliArgs {
+    /// Parses the arguments of this process; prints help, version or a mistake, and ends the process, where those
+    /// ask for it. `commit` is `LONGHAUL_COMMIT` of the build, which only programs read: a library that reads it
+    /// is compiled again for each commit.
+    pub fn of_process(commit: Option<&str>) -> Self {
+        let version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), commit);
+        let matches = Self::command().version(version).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// Flags that override the environment (`LONGHAUL_*`) and the configuration file.

@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     pub(crate) queue_timeout: Duration,
     /// Policy for the effort of compression.
     pub(crate) effort: EffortPolicy,
+    /// The setting `public-address`, for invites.
+    pub(crate) public_address: Option<String>,
 }
 
 impl Rules {
@@ -43,6 +45,7 @@ impl Rules {
             streams_per_device: config.limits.streams_per_device,
             queue_timeout: config.limits.queue_timeout,
             effort: config.coding.effort,
+            public_address: config.public_address.clone(),
         }
     }
 }

@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use clap::Parser as _;
 use longhaul_gateway::{
     cli::{CliArgs, Command},
     commands::{self, Sources},
@@ -22,7 +21,7 @@ use longhaul_types::error_text;
 const LAST_OPERATIONS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let args = CliArgs::parse();
+    let args = CliArgs::of_process(option_env!("LONGHAUL_COMMIT"));
     let exit = if let Command::PictureWorker { memory } = args.command {
         picture_workers::work(memory)
             .map(|()| Exit::Success)

@@ -23,5 +23,6 @@ mod outage;
 mod page_loads;
 mod pair;
 mod recorded;
+mod reloads;
 mod services;
 mod uploads;

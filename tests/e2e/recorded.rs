@@ -33,7 +33,17 @@ async fn the_demo_loads_its_own_page() -> Result<()> {
     let plain = run("longhaul", &["demo", "--once"], DEMO).await?;
     println!("{}", plain.stdout);
     assert_eq!(plain.code, Some(0), "{}", plain.stderr);
-    assert!(plain.stdout.contains("objects"), "{}", plain.stdout);
+    for name in ["objects", "saved"] {
+        let line = plain
+            .stdout
+            .lines()
+            .find(|line| line.trim_start().starts_with(name));
+        assert!(
+            line.is_some_and(|line| line.split_whitespace().count() >= 3),
+            "{name}: {}",
+            plain.stdout
+        );
+    }
     Ok(())
 }
 

@@ -361,7 +361,7 @@ async fn a_large_download_arrives_whole_during_reloads_of_both_programs() -> Res
 }
 
 /// Waits for this number of reloads that changed a setting.
-async fn reloads(program: &Running, key: &str, count: usize) -> Result<()> {
+pub(crate) async fn reloads(program: &Running, key: &str, count: usize) -> Result<()> {
     let done = |text: &str| {
         let lines = text
             .lines()

@@ -1,5 +1,6 @@
 // The website of the product test: http on port 8080, https on port 8443 of the loopback address.
-// Usage: node origin.mjs KEY.pem CERTIFICATE.pem
+// On port 8444 it has a certificate whose time is over.
+// Usage: node origin.mjs KEY.pem CERTIFICATE.pem EXPIRED.pem
 import fs from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
@@ -73,6 +74,7 @@ function answer(request, response) {
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-const [key, cert] = process.argv.slice(2).map((file) => fs.readFileSync(file));
+const [key, cert, expired] = process.argv.slice(2).map((file) => fs.readFileSync(file));
 http.createServer(answer).listen(8080, '127.0.0.1');
+https.createServer({ key, cert: expired }, answer).listen(8444, '127.0.0.1');
 https.createServer({ key, cert }, answer).listen(8443, '127.0.0.1', () => console.log('ready'));

@@ -1,10 +1,12 @@
-// Loads a page in a browser and checks that all of it arrived: `node page.mjs chromium|firefox URL [PROFILE]`.
+// Loads a page in a browser and checks that all of it arrived: `node page.mjs chromium|firefox URL [PROFILE]`. With the
+// word `expired` after the profile, the page must be the agent's about an expired certificate; with the word `policy`,
+// Chromium takes its proxy from the machine's policies.
 // With the word `new` instead of a URL, the browser starts once, so that its profile exists.
 import { spawn } from 'node:child_process';
 import process from 'node:process';
 import puppeteer from 'puppeteer-core';
 
-const [name, url, profile] = process.argv.slice(2);
+const [name, url, profile, kind] = process.argv.slice(2);
 const LIMIT = 60_000;
 
 async function startChromium() {
@@ -13,7 +15,7 @@ async function startChromium() {
     userDataDir: profile,
     ignoreDefaultArgs: ['--disable-extensions'],
     // No desktop that has proxy settings runs here; users give this flag in that case (docs/INSTALL.md).
-    args: ['--proxy-pac-url=http://127.0.0.1:3129/proxy.pac', '--disable-gpu', '--disable-dev-shm-usage'],
+    args: [...(kind === 'policy' ? [] : ['--proxy-pac-url=http://127.0.0.1:3129/proxy.pac']), '--disable-gpu', '--disable-dev-shm-usage'],
     timeout: LIMIT,
   });
   return { browser, end: () => browser.close() };
@@ -52,6 +54,13 @@ try {
   const tab = await browser.newPage();
   if (url === 'new') {
     await tab.goto('about:blank');
+  } else if (kind === 'expired') {
+    await tab.goto(url, { waitUntil: 'load', timeout: LIMIT });
+    const text = await tab.evaluate(() => document.body.textContent);
+    const button = await tab.evaluate(() => document.querySelector('form button')?.textContent);
+    console.log(JSON.stringify({ browser: name, url, button }));
+    if (!/certificate has expired/.test(text)) throw new Error(`the page says: ${text}`);
+    if (button !== 'Open this website unaccelerated') throw new Error(`the button is ${button}`);
   } else {
     const response = await tab.goto(url, { waitUntil: 'load', timeout: LIMIT });
     const seen = await tab.evaluate(() => ({
@@ -71,6 +80,7 @@ try {
     // Firefox does not tell the issuer; it would show a warning instead of the page if it did not trust it.
     const issuer = name === 'chromium' ? response?.securityDetails()?.issuer() : undefined;
     console.log(JSON.stringify({ browser: name, version: await browser.version(), url, issuer, ...seen }));
+    if (issuer !== undefined && expected.secure && !/Longhaul/.test(issuer)) throw new Error(`the issuer is ${issuer}`);
     for (const [key, value] of Object.entries(expected)) {
       if (seen[key] !== value) throw new Error(`${key} is ${seen[key]}, not ${value}`);
     }

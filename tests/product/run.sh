@@ -5,6 +5,7 @@
 # usage: run.sh [PACKAGES]   the folder of the packages (target/packages/out)
 #
 # PRODUCT_BROWSERS=0 leaves out the browsers, which saves most of the time. PRODUCT_KEEP=1 keeps the machine's files.
+# PRODUCT_KILL_STEP=1 kills `longhaul up`, `down` and `uninstall` at each of their steps instead of every 17th one.
 set -euo pipefail
 umask 022
 here=$(realpath "$(dirname "$0")")
@@ -13,6 +14,16 @@ packages=$(realpath "${1:-$source_root/target/packages/out}")
 cache=$source_root/target/product-test
 browsers=${PRODUCT_BROWSERS:-1}
 export LC_ALL=C.UTF-8
+# shellcheck source=tests/product/switching.sh
+. "$here/switching.sh"
+# shellcheck source=tests/product/shells.sh
+. "$here/shells.sh"
+# shellcheck source=tests/product/findings.sh
+. "$here/findings.sh"
+# shellcheck source=tests/product/upgrade.sh
+. "$here/upgrade.sh"
+# shellcheck source=tests/product/browsers.sh
+. "$here/browsers.sh"
 [ "$(id -u)" -eq 0 ] || { echo "the product test boots a container, which needs root: use sudo" >&2; exit 2; }
 ls "$packages"/longhaul_*.deb "$packages"/longhaul-gateway_*.deb >/dev/null || { echo "no packages in $packages: run make packages" >&2; exit 2; }
 
@@ -120,7 +131,7 @@ halt() {
 
 # A Debian with systemd, and with browsers, as a tar file that later runs use again.
 make_base() {
-    local list=systemd-sysv,dbus,dbus-user-session,libpam-systemd,init-system-helpers,iproute2,procps,curl,openssl,ca-certificates,libnss3-tools,nodejs,man-db
+    local list=systemd-sysv,dbus,dbus-user-session,libpam-systemd,init-system-helpers,iproute2,procps,curl,openssl,ca-certificates,libnss3-tools,nodejs,man-db,strace,nftables,bash-completion,zsh,fish
     [ "$browsers" = 0 ] || list=$list,chromium,chromium-sandbox,firefox-esr,fonts-dejavu-core
     base=$cache/base-$(echo "$list bookworm" | sha256sum | cut -c 1-12).tar
     [ -e "$base" ] || {
@@ -135,6 +146,7 @@ prepare() {
     mkdir "$root/product-test"
     cp "$here"/*.mjs "$here/manifest.sh" "$here/package.json" "$here/package-lock.json" "$root/product-test/"
     cp "$packages"/longhaul_*.deb "$packages"/longhaul-gateway_*.deb "$root/product-test/"
+    make_older_packages
     if [ "$browsers" != 0 ]; then
         (cd "$root/product-test" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null)
     fi
@@ -147,9 +159,10 @@ prepare() {
     printf 'subjectAltName=DNS:site.test\nextendedKeyUsage=serverAuth\n' >"$tls/extensions"
     openssl x509 -req -in "$tls/site.csr" -CA "$tls/ca.pem" -CAkey "$tls/ca.key" -CAcreateserial -days 30 \
         -extfile "$tls/extensions" -out "$tls/site.pem" 2>/dev/null
+    make_expired_certificate
     cat >"$root/etc/systemd/system/website.service" <<UNIT
 [Service]
-ExecStart=/usr/bin/node /product-test/origin.mjs /product-test/site.key /product-test/site.pem
+ExecStart=/usr/bin/node /product-test/origin.mjs /product-test/site.key /product-test/site.pem /product-test/expired.pem
 [Install]
 WantedBy=multi-user.target
 UNIT
@@ -178,16 +191,8 @@ metric() { # name with labels
     inside curl --silent --max-time 5 http://127.0.0.1:9433/metrics | awk -v name="$1" '$1 == name { print $2 }'
 }
 
-# The browsers start once, so that they have profiles as those of a user.
-make_profiles() {
-    as_ann mkdir -p /home/ann/.mozilla/firefox/test.default
-    as_ann sh -c 'printf "[Profile0]\nName=test\nIsRelative=1\nPath=test.default\nDefault=1\n\n[General]\nStartWithLastProfile=1\nVersion=2\n" >.mozilla/firefox/profiles.ini'
-    as_ann node /product-test/page.mjs firefox new /home/ann/.mozilla/firefox/test.default
-    as_ann node /product-test/page.mjs chromium new /home/ann/.config/chromium
-}
-
-install_packages() {
-    inside env DEBIAN_FRONTEND=noninteractive dpkg -i $(cd "$root" && ls product-test/*.deb | sed 's|^|/|') \
+install_packages() { # folder of the packages in the machine
+    inside env DEBIAN_FRONTEND=noninteractive dpkg -i $(cd "$root" && ls "$1"/*.deb | sed 's|^|/|') \
         >"$work/install.log" 2>&1 || { cat "$work/install.log" >&2; fail "the packages cannot be installed"; }
     inside systemctl is-active --quiet longhaul-gateway || fail "the gateway does not run after the installation"
     inside systemctl is-enabled --quiet longhaul-gateway || fail "the gateway is not enabled"
@@ -205,6 +210,7 @@ configure_gateway() {
 [fetch.resolve]
 "site.test:80" = "127.0.0.1:8080"
 "site.test:443" = "127.0.0.1:8443"
+"expired.test:443" = "127.0.0.1:8444"
 TOML
     inside sed -i -e 's|^\[fetch\]|[fetch]\nextra-ca = ["/product-test/ca.pem"]|' \
         -e 's|^#listen = "off"|listen = "127.0.0.1:9433"|' /etc/longhaul/gateway.toml
@@ -216,7 +222,7 @@ TOML
 
 switch_on() {
     local line
-    line=$(inside longhaul-gateway invite laptop --address 127.0.0.1:4433 | grep -o 'longhaul1:[^ ]*')
+    line=$(inside longhaul-gateway invite laptop --replace --address 127.0.0.1:4433 | grep -o 'longhaul1:[^ ]*')
     inside systemctl is-active --quiet longhaul-gateway || fail "the gateway ended after the invite"
     ok "an invite is made beside the running gateway"
     as_ann longhaul up "$line" --yes --https all >"$work/up.log" || { cat "$work/up.log" >&2; fail "longhaul up failed"; }
@@ -248,38 +254,6 @@ restart_machine() {
     boot
     eventually 30 as_ann systemctl --user is-active --quiet longhaul-agent || fail "the agent does not run after the boot"
     eventually 30 curl_page http || fail "no page after the boot"
-}
-
-load_in_browsers() {
-    local browser profile
-    for browser in chromium firefox; do
-        profile=/home/ann/.config/chromium
-        [ "$browser" = chromium ] || profile=/home/ann/.mozilla/firefox/test.default
-        for url in http://site.test/ https://site.test/; do
-            as_ann node /product-test/page.mjs "$browser" "$url" "$profile" || fail "$browser does not load $url"
-        done
-        ok "$browser loads http and accelerated https without a warning"
-    done
-}
-
-# An operator installs the same packages again, which is what an upgrade does.
-upgrade() {
-    local before after key
-    before=$(inside systemctl show -p MainPID --value longhaul-gateway)
-    local agent_before agent_after
-    agent_before=$(as_ann systemctl --user show -p MainPID --value longhaul-agent)
-    key=$(inside sha256sum /var/lib/longhaul-gateway/gateway.key /home/ann/.local/state/longhaul-agent/ca.pem)
-    inside env DEBIAN_FRONTEND=noninteractive dpkg -i $(cd "$root" && ls product-test/*.deb | sed 's|^|/|') >"$work/upgrade.log" 2>&1 ||
-        { cat "$work/upgrade.log" >&2; fail "the upgrade failed"; }
-    after=$(inside systemctl show -p MainPID --value longhaul-gateway)
-    agent_after=$(as_ann systemctl --user show -p MainPID --value longhaul-agent)
-    [ "$before" != "$after" ] && [ "$after" != 0 ] || fail "the gateway was not restarted"
-    [ "$agent_before" != "$agent_after" ] && [ "$agent_after" != 0 ] || fail "ann's agent was not restarted"
-    [ "$key" = "$(inside sha256sum /var/lib/longhaul-gateway/gateway.key /home/ann/.local/state/longhaul-agent/ca.pem)" ] ||
-        fail "keys changed"
-    inside grep -q 'site.test:443' /etc/longhaul/gateway.toml || fail "the operator's configuration is lost"
-    eventually 30 curl_page https || fail "no page after the upgrade"
-    ok "an upgrade restarts gateway and agent, and keeps keys and configuration"
 }
 
 main_process() {
@@ -352,32 +326,43 @@ main() {
     prepare
     boot
     ok "a fresh Debian boots"
-    [ "$browsers" = 0 ] || make_profiles
+    if [ "$browsers" = 0 ]; then make_small_profiles; else make_profiles; fi
+    make_foreign_policies
     manifest >"$work/before"
-    install_packages
+    install_packages product-test/older
     configure_gateway
     switch_on
     load_pages "after the installation"
+    upgrade
     load_pictures
     reload_gateway
     watch_gateway
+    examine
+    use_completions
     restart_machine
     load_pages "after a boot"
-    upgrade
     switch_off
+    kill_switching
     purge
     compare "everything is undone"
     if [ "$browsers" != 0 ]; then
-        install_packages
+        install_packages product-test
         configure_gateway
         switch_on
-        load_in_browsers
+        load_in_browsers "after longhaul up"
+        load_expired_page
+        spoil_nothing
         switch_off
+        use_old_layout
+        switch_on
+        check_old_layout
+        load_in_browsers "with the database of the old layout"
+        switch_off
+        is_as_before_in_databases
+        switch_on_for_all
+        load_in_browsers "by policies of all users" policy
+        switch_off_for_all
         purge
-        for profile in /home/ann/.mozilla/firefox/test.default /home/ann/.local/share/pki/nssdb; do
-            ! as_ann certutil -L -d "sql:$profile" 2>/dev/null | grep -q Longhaul || fail "$profile trusts the authority"
-        done
-        ok "browsers that ran trust the authority no longer"
     fi
 }
 

@@ -1,7 +1,7 @@
 //! The command line.
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use longhaul_settings::Flags;
 
 use super::settings::Agent;
@@ -9,16 +9,22 @@ use super::settings::Agent;
 /// The Longhaul agent: an HTTP proxy for the browser on this machine that loads pages through a Longhaul
 /// gateway.
 #[derive(Clone, Debug, Parser)]
-#[command(
-    name = "longhaul-agent",
-    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
-    about,
-    max_term_width = 100
-)]
+#[command(name = "longhaul-agent", version, about, max_term_width = 100)]
 pub struct CliArgs {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl CliArgs {
+    /// Parses the arguments of this process; prints help, version or a mistake, and ends the process, where those
+    /// ask for it. `commit` is `LONGHAUL_COMMIT` of the build, which only programs read: a library that reads it
+    /// is compiled again for each commit.
+    pub fn of_process(commit: Option<&str>) -> Self {
+        let version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), commit);
+        let matches = Self::command().version(version).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// The commands.
@@ -30,7 +36,8 @@ pub enum Command {
     CheckConfig(ConfigFlags),
     /// Show the state of the agent that runs on this machine.
     Status(StatusArgs),
-    /// Open a session with the gateway and close it, to find out whether it answers. Only if no agent runs.
+    /// Ask the gateway for a session without opening it, to find out whether it answers. Ends no session of an
+    /// agent, here or elsewhere.
     CheckGateway(CheckGatewayArgs),
     /// Delete what was loaded from a site or for it, or everything, on this machine and at the gateway.
     Forget(ForgetArgs),

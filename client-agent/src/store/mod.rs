@@ -4,6 +4,7 @@
 //! [`RequestContext`]), so that no page can detect which other sites were visited. Bodies are shared by hash:
 //! only a gateway that names the hash can use one.
 mod cache_writer;
+pub(crate) mod credentials_secret;
 mod framed_sites;
 mod lookup;
 mod open;

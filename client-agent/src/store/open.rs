@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::Store;
 
 /// The file in the cache's directory.
-const FILE: &str = "cache.sqlite";
+pub(super) const FILE: &str = "cache.sqlite";
 
 impl Store {
     /// Opens the cache of at most `quota` in the directory `dir`; returns a disabled store if that fails or

@@ -241,6 +241,31 @@ async fn the_wait_for_a_missing_promised_response_is_bounded() {
 }
 
 #[tokio::test]
+async fn a_shorter_wait_for_promised_responses_applies_to_the_next_request_after_a_reload() {
+    let patient = |config: &mut Config| config.push.patience = Duration::from_secs(3600);
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::with(dir, MirrorState::Agreed, patient).await;
+    let (_page, _manifest) = world.page(&["/a", "/b"]).await;
+    let earlier = world.agent.begin(OBJECT, &[OF_PAGE]);
+    world
+        .agent
+        .until("the earlier request waits", |status| {
+            status.exits.contains_key("looking.announced")
+        })
+        .await;
+    world.reload(|config| config.push.patience = Duration::from_millis(100));
+    let later = world.agent.begin("http://site.test/b", &[OF_PAGE]);
+    let asked = world.fetch().await;
+    assert!(asked.fetch.url.ends_with("/b"), "{}", asked.fetch.url);
+    asked.answer(200, &[], b"own").await;
+    assert_eq!(later.await.unwrap().text(), "own");
+    // The earlier request keeps its hour.
+    assert!(!earlier.is_finished());
+    world.no_fetch();
+    earlier.abort();
+}
+
+#[tokio::test]
 async fn a_push_that_is_too_large_is_stopped() {
     let mut world = World::new().await;
     let (page, mut manifest) = world.page(&["/a"]).await;

@@ -76,6 +76,14 @@ impl TestAgent {
         Self { agent, dir }
     }
 
+    /// Applies changed settings to the running agent, as a reload does.
+    pub(crate) fn reload(&self, address: &str, change: impl FnOnce(&mut Config)) {
+        let key = gateway_secret().public();
+        let mut changed = config(&self.dir, address, key, device(), Fallback::Never);
+        change(&mut changed);
+        self.agent.reload(changed).unwrap();
+    }
+
     /// Stops the agent and keeps its directory.
     pub(crate) async fn stop(self) -> TempDir {
         self.agent.stop().await;

@@ -84,6 +84,11 @@ impl World {
         (world, hop)
     }
 
+    /// Applies changed settings to the running agent.
+    pub(crate) fn reload(&self, change: impl FnOnce(&mut longhaul_agent::config::Config)) {
+        self.agent.reload(&self.gateway.address(), change);
+    }
+
     /// Returns the next fetch.
     pub(crate) async fn fetch(&mut self) -> BrowserRequest {
         timeout(PATIENCE, self.fetches.recv())

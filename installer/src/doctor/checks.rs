@@ -3,7 +3,7 @@ use super::{
     facts::{Facts, Hop, Portal, Storage},
     hop,
 };
-use crate::agent_state::{AgentProcess, Enrolment};
+use crate::agent_state::{self, AgentProcess, Enrolment};
 
 /// A check.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +217,10 @@ fn agent(facts: &Facts) -> Verdict {
         .into(),
         AgentProcess::Silent(pid, error) => vec![Finding::here(
             "agent_not_running",
-            format!("the agent (process {pid}) does not answer ({error}): it was killed, or it hangs"),
+            format!(
+                "the agent ({}) does not answer ({error}): it hangs, or it has just been started",
+                agent_state::process(*pid)
+            ),
             facts.restart_command.clone(),
         )]
         .into(),

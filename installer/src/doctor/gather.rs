@@ -53,8 +53,9 @@ pub(super) fn gather(target: &Target, portal_url: Option<&Url>) -> Facts {
         start_command: commands.0,
         restart_command: commands.1,
         taken_ports: match state.agent {
-            AgentProcess::Running(_) => Vec::new(),
-            AgentProcess::Absent | AgentProcess::Silent(..) => taken_ports(target),
+            // A silent agent holds its ports itself.
+            AgentProcess::Running(_) | AgentProcess::Silent(..) => Vec::new(),
+            AgentProcess::Absent => taken_ports(target),
         },
         portal: look_for_portal(&hop, &state.enrolment, portal_url),
         storage: storage(&target.state_dir),
@@ -99,12 +100,9 @@ fn hop(target: &Target, state: &AgentState) -> Hop {
             Hop::Works if agent.text("state") != "open" => unknown("the agent is still connecting"),
             hop @ (Hop::Works | Hop::Trouble { .. } | Hop::Unknown(_)) => hop,
         },
-        // It may still have a session, which a check would end.
-        (AgentProcess::Silent(..), _) => unknown("the agent does not answer"),
-        (AgentProcess::Absent, Enrolment::Absent | Enrolment::Damaged(_)) => {
-            unknown("this device is not enrolled")
-        }
-        (AgentProcess::Absent, Enrolment::Present { .. }) => match check_gateway(&target.state_dir) {
+        (_, Enrolment::Absent | Enrolment::Damaged(_)) => unknown("this device is not enrolled"),
+        // A check ends no session that a silent agent may still have.
+        (_, Enrolment::Present { .. }) => match check_gateway(&target.state_dir) {
             Hop::Trouble { kind, .. } if kind == "not_enrolled" => {
                 thread::sleep(ADMISSION_TIME / 2);
                 check_gateway(&target.state_dir)
@@ -114,7 +112,7 @@ fn hop(target: &Target, state: &AgentState) -> Hop {
     }
 }
 
-/// Lets the agent's program open a session.
+/// Lets the agent's program ask the gateway.
 fn check_gateway(state_dir: &Path) -> Hop {
     let program = match agent::program() {
         Ok(program) => program,
@@ -170,7 +168,7 @@ fn commands(target: &Target, state: &AgentState) -> (String, String) {
     let start = agent::typed(&words);
     let pid = match &state.agent {
         AgentProcess::Running(agent) => Some(agent.pid),
-        AgentProcess::Silent(pid, _) => Some(*pid),
+        AgentProcess::Silent(pid, _) => *pid,
         AgentProcess::Absent => None,
     };
     let restart = pid.map_or_else(|| start.clone(), |pid| format!("kill {pid}; {start}"));

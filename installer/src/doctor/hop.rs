@@ -30,7 +30,10 @@ fn finding(facts: &Facts, kind: &str, detail: &str) -> Finding {
         "port_closed" => at_gateway("sudo systemctl start longhaul-gateway".to_owned()),
         // The first thing that tells the three causes apart: whether the datagrams arrive.
         "silent" => at_gateway(format!("sudo tcpdump -ni any udp port {port}")),
-        "gateway_full" => at_gateway("LONGHAUL_LIMITS_SESSIONS=2000 longhaul-gateway run".to_owned()),
+        // The operator raises `limits.sessions`, which applies at a reload.
+        "gateway_full" => at_gateway(
+            "sudoedit /etc/longhaul/gateway.toml && sudo systemctl reload longhaul-gateway".to_owned(),
+        ),
         "taken_over" => at_gateway(format!(
             "longhaul-gateway invite --name NAME --address {host}:{port}"
         )),

@@ -107,7 +107,7 @@ fn agent_and_ports() {
         "agent_not_running",
         "systemctl --user start longhaul-agent",
     );
-    let hung = only(|facts| facts.state.agent = AgentProcess::Silent(7, "timed out".to_owned()));
+    let hung = only(|facts| facts.state.agent = AgentProcess::Silent(Some(7), "timed out".to_owned()));
     is(
         &hung,
         "agent_not_running",

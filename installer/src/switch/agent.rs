@@ -9,7 +9,7 @@ use longhaul_trust::{Accelerate, Authority, configured_value, quoted};
 
 use super::{SwitchError, Target};
 pub(crate) use crate::running_agent::program;
-use crate::running_agent::{self, PublishedAgent};
+use crate::{agent_state, running_agent::PublishedAgent};
 
 /// The unit of the user service; `@COMMAND@` stands for the command line.
 const UNIT: &str = include_str!("../../assets/longhaul-agent.service");
@@ -117,5 +117,5 @@ pub(super) fn make_authority(target: &Target, program: &Path) -> Result<Authorit
 
 /// The running agent of this state directory.
 pub(super) fn published(target: &Target) -> Option<PublishedAgent> {
-    running_agent::find(&target.state_dir)
+    agent_state::find(&target.state_dir)
 }

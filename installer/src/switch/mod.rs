@@ -91,7 +91,8 @@ impl SwitchError {
 pub(crate) struct Target {
     pub(crate) places: Places,
     pub(crate) state_dir: PathBuf,
-    /// True if the state directory is not the default one, so that commands need `--state-dir`.
+    /// True if commands need `--state-dir`: the state directory is not the one that a program finds without the
+    /// variables of the user's shell, which services do not get.
     pub(crate) has_own_state_dir: bool,
 }
 
@@ -126,8 +127,9 @@ impl Target {
         };
         // Units and settings name the directory, and are read in another working directory.
         let state_dir = std::path::absolute(&state_dir).unwrap_or(state_dir);
+        let without_variables = places.home.join(".local/state/longhaul-agent");
         Ok(Self {
-            has_own_state_dir: state_dir != default,
+            has_own_state_dir: state_dir != without_variables,
             state_dir,
             places,
         })

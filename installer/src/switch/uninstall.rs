@@ -1,8 +1,5 @@
 //! `longhaul uninstall`
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use longhaul_trust::{Machine, SystemCommands, quoted};
 
@@ -14,6 +11,7 @@ use crate::cli::DownArgs;
 const FILES: &[&str] = &[
     "invite",
     "device-key",
+    "credentials-secret",
     "token",
     "stamp",
     "agent.json",
@@ -61,6 +59,10 @@ pub fn uninstall(args: &DownArgs) -> Result<Report, SwitchError> {
         &*by_hand,
     );
     if !target.state_dir.exists() {
+        if !args.dry_run {
+            // A process that died may have left directories above.
+            Machine::open(&target.state_dir, &SystemCommands)?.end()?;
+        }
         return Ok(report);
     }
     if args.dry_run {
@@ -87,9 +89,7 @@ pub fn uninstall(args: &DownArgs) -> Result<Report, SwitchError> {
 }
 
 fn remove_state(target: &Target, report: &mut Report) -> Result<(), SwitchError> {
-    let created: Vec<PathBuf> = Machine::open(&target.state_dir, &SystemCommands)?
-        .state_directories()
-        .to_vec();
+    let machine = Machine::open(&target.state_dir, &SystemCommands)?;
     let entries =
         fs::read_dir(&target.state_dir).map_err(|source| remove_error(&target.state_dir, source))?;
     let mut left = Vec::new();
@@ -106,23 +106,15 @@ fn remove_state(target: &Target, report: &mut Report) -> Result<(), SwitchError>
             left.push(name);
         }
     }
-    let journal = target.state_dir.join(JOURNAL);
-    if journal.exists() {
-        remove(&journal)?;
-    }
+    machine.end()?;
     if !left.is_empty() {
         report.notes.push(format!(
             "{} still has: {}",
             target.state_dir.display(),
             left.join(", ")
         ));
-        return Ok(());
     }
-    remove_if_empty(&target.state_dir)?;
-    created
-        .iter()
-        .rev()
-        .try_for_each(|directory| remove_if_empty(directory))
+    Ok(())
 }
 
 fn remove(path: &Path) -> Result<(), SwitchError> {
@@ -133,21 +125,6 @@ fn remove(path: &Path) -> Result<(), SwitchError> {
         fs::remove_file(path)
     };
     removed.map_err(|source| remove_error(path, source))
-}
-
-fn remove_if_empty(path: &Path) -> Result<(), SwitchError> {
-    match fs::remove_dir(path) {
-        Ok(()) => Ok(()),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
-            ) =>
-        {
-            Ok(())
-        }
-        Err(source) => Err(remove_error(path, source)),
-    }
 }
 
 fn remove_error(path: &Path, source: io::Error) -> SwitchError {

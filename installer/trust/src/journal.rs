@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     disk::{self, Disk},
     error::ChangeError,
+    state_directories,
     step::Step,
 };
 
@@ -74,12 +75,15 @@ impl Journal {
     /// Reads the journal; an absent one is empty.
     pub(crate) fn read(state_dir: &Path) -> Result<Self, ChangeError> {
         let path = state_dir.join(FILE);
-        let contents = match disk::read(&path).map_err(ChangeError::file(&path, "read"))? {
+        let mut contents = match disk::read(&path).map_err(ChangeError::file(&path, "read"))? {
             Some(bytes) => {
                 serde_json::from_slice(&bytes).map_err(|source| ChangeError::Journal { path, source })?
             }
             None => Contents::default(),
         };
+        if contents.state_directories.is_empty() {
+            contents.state_directories = state_directories::recorded(state_dir)?;
+        }
         Ok(Self {
             state_dir: state_dir.to_owned(),
             contents,
@@ -89,15 +93,44 @@ impl Journal {
     /// Creates the state directory, if necessary.
     pub(crate) fn create(&mut self, disk: &Disk) -> Result<(), ChangeError> {
         let missing = disk::missing_directories(&self.state_dir);
-        if missing.is_empty() {
+        let is_recorded = !state_directories::recorded(&self.state_dir)?.is_empty();
+        if missing.is_empty() && !is_recorded {
             return Ok(());
+        }
+        let mut directories = self.contents.state_directories.clone();
+        directories.extend(missing.iter().cloned());
+        directories.sort_by_key(|directory| directory.components().count());
+        directories.dedup();
+        if !is_recorded {
+            state_directories::record(disk, &self.state_dir, &directories)?;
         }
         for directory in &missing {
             disk.create_directory(directory, disk::PRIVATE_DIRECTORY)
                 .map_err(ChangeError::file(directory, "written"))?;
         }
-        self.contents.state_directories = missing;
-        self.save(disk)
+        self.contents.state_directories = directories;
+        self.save(disk)?;
+        state_directories::forget(disk, &self.state_dir)
+    }
+
+    /// Removes the journal, and then the directories that were created for it, if they are empty.
+    pub(crate) fn end(&mut self, disk: &Disk) -> Result<(), ChangeError> {
+        let mut directories = std::mem::take(&mut self.contents.state_directories);
+        state_directories::record(disk, &self.state_dir, &directories)?;
+        let path = self.state_dir.join(FILE);
+        for path in [disk::beside(&path), path] {
+            if path.exists() {
+                disk.remove(&path).map_err(ChangeError::file(&path, "removed"))?;
+            }
+        }
+        if !directories.contains(&self.state_dir) {
+            directories.push(self.state_dir.clone());
+        }
+        for directory in directories.iter().rev() {
+            let removed = disk.remove_if_empty(directory);
+            removed.map_err(ChangeError::file(directory, "removed"))?;
+        }
+        state_directories::forget(disk, &self.state_dir)
     }
 
     /// Writes the journal, durably.

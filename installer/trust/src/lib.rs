@@ -25,6 +25,7 @@ pub mod plan_linux;
 pub mod plan_macos;
 pub mod plan_windows;
 mod running_linux;
+mod state_directories;
 mod step;
 mod survey;
 

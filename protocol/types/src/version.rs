@@ -5,7 +5,7 @@ const COMMIT_DIGITS: usize = 12;
 
 /// The version that a program prints: `0.2.0 (0123456789ab)`, or `0.2.0` if the build did not know the commit.
 ///
-/// `commit` is what `LONGHAUL_COMMIT` was during the build: the commit in hexadecimal, with `-dirty` if the
+/// `commit` is what `LONGHAUL_COMMIT` was during the build of the program: the commit in hexadecimal, with `-dirty` if the
 /// source was changed since. It is not read from the repository, so that builds of a commit are equal wherever
 /// they are made.
 pub fn version_text(version: &str, commit: Option<&str>) -> String {

@@ -115,7 +115,8 @@ impl OriginClient {
 
     /// Replaces the settings of this client and its clones, except [`Limits`], `connect` for the wait for a
     /// connection, and `pool_idle`. They apply to requests and connections that begin from now on. A pooled
-    /// connection that was opened by other rules (guard, `resolve`, certificates) carries no further request.
+    /// connection that was opened by other rules (guard, `resolve`, name servers, certificates) carries no
+    /// further request.
     ///
     /// # Errors
     /// As [`OriginClient::new`]; then nothing changes.

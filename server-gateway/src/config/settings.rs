@@ -115,6 +115,7 @@ pub const PUBLIC_ADDRESS: Setting<Option<String>> = Setting::new(
     |address| Some(quoted(address.as_deref().unwrap_or("none"))),
 )
 .flag("--public-address", "HOST:PORT")
+.reloadable()
 .meaning("address by which agents reach this gateway, for invites")
 .reason(
     "A gateway cannot know it: names, port forwarding and address translation are outside of \

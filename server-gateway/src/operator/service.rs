@@ -16,8 +16,8 @@ use super::{
     report::device_list,
 };
 use crate::{
-    admin::session_ledger::SessionLedger,
     admission::{devices::Devices, register::DeviceRegister, state::StateDir},
+    gateway::Gateway,
 };
 
 /// Path of the device list.
@@ -28,9 +28,8 @@ const MAX_ORDER: usize = 16 * 1024;
 /// What the admin socket needs of the gateway.
 pub(crate) struct Operator {
     pub(crate) register: Arc<DeviceRegister>,
-    pub(crate) ledger: Arc<SessionLedger>,
-    /// The setting `public-address`.
-    pub(crate) public_address: Option<String>,
+    /// For the activity of devices, and the setting `public-address`, which may change.
+    pub(crate) gateway: Arc<Gateway>,
 }
 
 /// The requests that the admin socket answers.
@@ -47,7 +46,7 @@ pub(crate) fn router(operator: Operator) -> Router {
 
 async fn list(State(operator): State<Arc<Operator>>) -> Json<DeviceList> {
     let devices = operator.register.devices().await;
-    let activity = operator.ledger.activity();
+    let activity = operator.gateway.ledger.activity();
     Json(device_list(&devices, Some(&activity), SystemTime::now()))
 }
 
@@ -64,9 +63,10 @@ async fn change<C: Change>(
     })?;
     let shared = Arc::clone(&operator);
     let apply = move |devices: &mut Devices, state: &StateDir| {
+        let rules = shared.gateway.rules.load();
         let context = ChangeContext {
             state,
-            public_address: shared.public_address.as_deref(),
+            public_address: rules.public_address.as_deref(),
             now: SystemTime::now(),
         };
         order.apply(devices, &context)

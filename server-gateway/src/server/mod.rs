@@ -73,7 +73,6 @@ pub struct Server {
     devices: Arc<DeviceRegister>,
     metrics: Option<TcpListener>,
     admin: Option<AdminSocket>,
-    public_address: Option<String>,
     probe: LivenessProbe,
     probed: Probed,
     /// Released last: another gateway may then use the directory.
@@ -208,7 +207,6 @@ impl Server {
             devices: Arc::new(register),
             metrics,
             admin,
-            public_address: config.public_address.clone(),
             probe,
             probed,
             _lock: lock,
@@ -259,8 +257,7 @@ impl Server {
         let admin = self.admin.take().map(|socket| {
             let router = service::router(Operator {
                 register: Arc::clone(&self.devices),
-                ledger: Arc::clone(&self.gateway.ledger),
-                public_address: self.public_address.clone(),
+                gateway: Arc::clone(&self.gateway),
             });
             tokio::spawn(socket.serve(router))
         });

@@ -2,6 +2,8 @@
 //! no finding.
 mod hop;
 mod machine;
+mod peers;
+mod readers;
 
 use std::{
     net::SocketAddr,

@@ -39,6 +39,16 @@ impl CredentialsSecret {
         Self(blake3::derive_key("longhaul 1 credentials key", private_key))
     }
 
+    /// Restores a stored secret, or takes random bytes as one.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the secret as bytes, for storage in a file that only its owner can read.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Returns the key of a request's credentials; none without credentials.
     pub(super) fn key(&self, headers: &HeaderMap) -> Option<CredentialsKey> {
         hash(blake3::Hasher::new_keyed(&self.0), headers).map(CredentialsKey)

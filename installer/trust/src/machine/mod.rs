@@ -76,9 +76,13 @@ impl<'a> Machine<'a> {
         listed.collect()
     }
 
-    /// Directories that were created for the state directory, outermost first.
-    pub fn state_directories(&self) -> &[PathBuf] {
-        &self.journal.contents.state_directories
+    /// Removes the journal, and then the state directory and the directories that were created for it, if they
+    /// are empty. Also completes what a process that died in its midst began.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn end(mut self) -> Result<(), ChangeError> {
+        self.journal.end(&self.disk)
     }
 
     /// The directory of files that were changed by somebody else and moved away, if it exists.

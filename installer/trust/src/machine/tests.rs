@@ -477,3 +477,49 @@ fn a_linked_file_stays_linked() {
     assert!(user_js.is_symlink());
     assert_eq!(world.look(), before);
 }
+
+/// Creates the state directory and ends it again; returns true if the process died.
+fn begin_and_end(world: &World, state: &Path, (begin, end): (u32, u32)) -> bool {
+    let open = |operations: Option<u32>| {
+        let mut machine = Machine::open(state, &world.system).unwrap();
+        machine.disk.left = operations.map(Cell::new);
+        machine
+    };
+    let has_died = |done: Result<(), ChangeError>| match done {
+        Ok(()) => false,
+        Err(error) if is_death(&error) => true,
+        Err(error) => panic!("{error}"),
+    };
+    let died = has_died(open(Some(begin)).create_state_directory());
+    let died = has_died(open(Some(end)).end()) || died;
+    // Either command completes what another one began: `up` or `uninstall`.
+    if begin % 2 == 0 {
+        open(None).create_state_directory().unwrap();
+        assert!(state.join("changes.json").exists());
+    }
+    open(None).end().unwrap();
+    died
+}
+
+#[test]
+fn directories_of_the_state_directory_are_removed_after_a_death_at_every_write() {
+    /// More operations than creation and end have.
+    const OPERATIONS: u32 = 24;
+    let world = World::new(true);
+    let home = world.tree.join("home/ann");
+    for above in ["", ".local", ".local/share"] {
+        fs::create_dir_all(home.join(above)).unwrap();
+        let before = world.look();
+        for deep in [".local/state/longhaul-agent", "longhaul-agent"] {
+            let mut deaths = 0;
+            for (begin, end) in (0..OPERATIONS).flat_map(|begin| (0..OPERATIONS).map(move |end| (begin, end)))
+            {
+                deaths += u32::from(begin_and_end(&world, &home.join(deep), (begin, end)));
+                let after = world.look();
+                assert!(after == before, "{deep}, {begin}, {end}: {:?}", after.keys());
+            }
+            let all = OPERATIONS * OPERATIONS;
+            assert!(deaths > all / 4 && deaths < all, "{deaths} of {all}");
+        }
+    }
+}
