@@ -155,7 +155,7 @@ mod tests {
             panic!("{held:?}")
         };
         assert!(content.as_bytes().starts_with(&hash));
-        assert_eq!(held.fields, [kind.clone()]);
+        assert_eq!(held.fields, std::slice::from_ref(&kind));
         assert_eq!(head(BodyLocation::None).fields, [length, kind]);
     }
 }
