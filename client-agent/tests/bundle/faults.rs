@@ -250,7 +250,7 @@ async fn a_shorter_wait_for_promised_responses_applies_to_the_next_request_after
     world
         .agent
         .until("the earlier request waits", |status| {
-            status.exits.contains_key("looking.announced")
+            status.exits.contains_key("lookup.announced")
         })
         .await;
     world.reload(|config| config.push.patience = Duration::from_millis(100));
