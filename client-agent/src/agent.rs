@@ -20,12 +20,13 @@ use crate::{
     connection::{BindError, bind},
     control::{self, Control, ControlToken, NoRandomness},
     counters::Counters,
-    forget::DeletionQueue,
+    forget::{DeletionQueue, KeptData},
     gateway::{Gateway, GatewayConfig},
     handles::Handles,
     https::{AuthorityError, Https},
     images::ImageSettings,
     listener::{self, AccessRules},
+    networks::NetworkMemory,
     pageload::PageLoads,
     state_dir::{AgentFile, StateDir, StateError},
     state_lock::{LockError, StateLock},
@@ -125,16 +126,28 @@ impl Agent {
         let is_enrolled_by_file = state_dir
             .invite()
             .is_ok_and(|kept| kept.to_line() == config.invite.to_line());
+        let networks = if config.remember_links {
+            NetworkMemory::open(state_dir.clone())
+        } else {
+            NetworkMemory::off()
+        };
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,
+            carrier: config.carrier,
+            networks: networks.clone(),
             preferences: preferences.subscribe(),
             https: https.clone(),
             state_dir: state_dir.clone(),
             store: store.clone(),
             page_streams: Arc::new(page_loads.clone()),
         });
-        let deletions = DeletionQueue::start(store.clone(), page_loads.clone(), state_dir.clone(), &gateway);
+        let kept = KeptData {
+            store: store.clone(),
+            loads: page_loads.clone(),
+            networks,
+        };
+        let deletions = DeletionQueue::start(kept, state_dir.clone(), &gateway);
         let handles = Handles {
             upstream: Arc::new(Upstream {
                 gateway,

@@ -265,7 +265,7 @@ pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Er
         let rtt = session
             .rtt_ms
             .map_or_else(|| "not measured".to_owned(), |rtt| format!("{rtt:.0} ms"));
-        let _infallible = write!(out, "\nlink      RTT {rtt}, rate {rate}");
+        let _infallible = write!(out, "\nlink      RTT {rtt}, rate {rate} ({})", status.link);
     }
     let direct = if status.direct_in_use {
         ", now direct because the gateway does not answer"

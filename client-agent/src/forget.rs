@@ -16,6 +16,7 @@ use tracing::warn;
 
 use crate::{
     gateway::{Gateway, RequiredSessionState},
+    networks::NetworkMemory,
     pageload::PageLoads,
     state_dir::StateDir,
     store::Store,
@@ -92,10 +93,20 @@ struct PendingDeletion {
 #[derive(Clone, Debug)]
 pub struct DeletionQueue(Arc<Inner>);
 
+/// What the agent keeps and deletes on demand.
+#[derive(Debug)]
+pub(crate) struct KeptData {
+    /// The cache.
+    pub(crate) store: Store,
+    /// Page loads with their pushed bodies.
+    pub(crate) loads: PageLoads,
+    /// The links of networks.
+    pub(crate) networks: NetworkMemory,
+}
+
 #[derive(Debug)]
 struct Inner {
-    store: Store,
-    loads: PageLoads,
+    kept: KeptData,
     state_dir: StateDir,
     pending: Mutex<Vec<PendingDeletion>>,
     changed: watch::Sender<()>,
@@ -103,12 +114,11 @@ struct Inner {
 
 impl DeletionQueue {
     /// Reads the pending deletions, and sends them to the gateway while the agent runs.
-    pub(crate) fn start(store: Store, loads: PageLoads, state_dir: StateDir, gateway: &Gateway) -> Self {
+    pub(crate) fn start(kept: KeptData, state_dir: StateDir, gateway: &Gateway) -> Self {
         let pending = state_dir.forgets();
         let pending = pending.and_then(|text| serde_json::from_str(&text).ok());
         let deletions = Self(Arc::new(Inner {
-            store,
-            loads,
+            kept,
             state_dir,
             pending: Mutex::new(pending.unwrap_or_default()),
             changed: watch::Sender::new(()),
@@ -121,9 +131,14 @@ impl DeletionQueue {
     /// contain none of this data when the call returns.
     pub async fn forget(&self, client: Option<ClientId>, site: Option<&Site>) -> DeletionOutcome {
         let inner = &self.0;
-        inner.loads.end_of_site(client, site.map(Site::domain));
+        inner.kept.loads.end_of_site(client, site.map(Site::domain));
         let id = inner.add(client, site);
-        inner.store.forget(client, site.map(Site::domain)).await;
+        if site.is_none() {
+            let networks = inner.kept.networks.clone();
+            // This fails only when the process ends.
+            let _done = tokio::task::spawn_blocking(move || networks.forget()).await;
+        }
+        inner.kept.store.forget(client, site.map(Site::domain)).await;
         let mut changes = inner.changed.subscribe();
         let told = changes.wait_for(|()| !inner.pending().iter().any(|deletion| deletion.id == id));
         match timeout(CONFIRMATION_TIMEOUT, told).await {

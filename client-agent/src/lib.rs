@@ -5,7 +5,7 @@
 //! response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`] carries it over the hop (or
 //! [`upstream::direct`] fetches it if no gateway answers). [`pages`] explains failures, [`trouble`] those of the hop. [`images`] applies the
 //! user's image level. `CONNECT` goes to `tunnel`, or to `https_server` for the hosts that [`https`] accelerates.
-//! [`control`] serves the status page of [`dashboard`]. [`savings`] counts what was saved.
+//! [`networks`] remembers the links of networks. [`control`] serves the status page of [`dashboard`]. [`savings`] counts what was saved.
 //!
 //! Components get what they use through four handles ([`handles`]): [`upstream`], [`store::Storage`],
 //! [`acceleration`] and [`counters`]. Only [`mod@agent`] reads the settings ([`config`]) and connects the
@@ -32,6 +32,7 @@ pub mod https;
 mod https_server;
 pub mod images;
 pub mod listener;
+pub mod networks;
 #[cfg(not(unix))]
 #[path = "open_files_portable.rs"]
 mod open_files;

@@ -247,6 +247,60 @@ impl StateDir {
         self.replace(FORGETS, text.as_bytes())
     }
 
+    /// Returns the file of the remembered networks, at most `limit` bytes of it; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn networks(&self, limit: u64) -> io::Result<Option<String>> {
+        match read_limited(&self.0.join(NETWORKS), limit) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores what is remembered about networks.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn keep_networks(&self, text: &str) -> Result<(), StateError> {
+        self.replace(NETWORKS, text.as_bytes())
+    }
+
+    /// Returns the secret from which the identities of networks are derived.
+    pub(crate) fn network_secret(&self) -> Option<[u8; 32]> {
+        let text = read_small(&self.0.join(NETWORK_SECRET)).ok()?;
+        blake3::Hash::from_hex(text.trim())
+            .ok()
+            .map(|bytes| *bytes.as_bytes())
+    }
+
+    /// Stores the secret from which the identities of networks are derived.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn keep_network_secret(&self, secret: &[u8; 32]) -> Result<(), StateError> {
+        let hex = blake3::Hash::from_bytes(*secret).to_hex();
+        self.replace(NETWORK_SECRET, format!("{hex}\n").as_bytes())
+    }
+
+    /// Removes what is remembered about networks, and the secret.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub(crate) fn remove_networks(&self) -> Result<(), StateError> {
+        for name in [NETWORKS, NETWORK_SECRET] {
+            let path = self.0.join(name);
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(StateError { path, source });
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a temporary file and renames it, so that readers see either the old or the new contents.
     pub(crate) fn replace(&self, name: &str, contents: &[u8]) -> Result<(), StateError> {
         let path = self.0.join(name);
@@ -260,10 +314,17 @@ impl StateDir {
 }
 
 const FORGETS: &str = "forget.json";
+/// File of the remembered networks, and of the secret from which their identities are derived.
+const NETWORKS: &str = "networks";
+const NETWORK_SECRET: &str = "network-secret";
 
 fn read_small(path: &Path) -> io::Result<String> {
+    read_limited(path, MAX_FILE)
+}
+
+fn read_limited(path: &Path, limit: u64) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_FILE).read_to_string(&mut text)?;
+    File::open(path)?.take(limit).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Data passes the modules in this order: [`wire`] (formats), [`crypto`] (keys, replay protection, tokens),
 //! [`endpoint`] (handshakes and demultiplexing), [`connection`] (timers, path and packets of one peer),
-//! [`recovery`], [`congestion`], [`streams`]. `docs/protocol/` specifies the protocol.
+//! [`path`] (ways to the peer), [`recovery`], [`congestion`], [`streams`]. `docs/protocol/` specifies the protocol.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -11,6 +11,7 @@ pub mod congestion;
 pub mod connection;
 pub mod crypto;
 pub mod endpoint;
+pub mod path;
 pub mod recovery;
 pub mod streams;
 pub mod wire;

@@ -116,7 +116,7 @@ impl World {
         );
         let to = ConnectTo {
             gateway: secret.public(),
-            remote: gateway_address(),
+            remote: gateway_address().into(),
             token: gateway.mint_token(Timestamp::ZERO, device.public()),
             profile: None,
             last_stamp: None,
@@ -209,7 +209,7 @@ impl World {
             let agent = if side == AGENT {
                 address(self.agent_address)
             } else {
-                transmit.remote
+                transmit.remote.udp().expect("no link is open")
             };
             let traffic = self.traffic.entry(agent).or_default();
             if side == GATEWAY {

@@ -8,6 +8,7 @@
 
 mod bodies;
 mod browser;
+mod carriers;
 mod connections;
 mod content;
 mod contracts;
@@ -18,6 +19,7 @@ mod http;
 mod https;
 mod isolation;
 mod life;
+mod networks;
 mod operator;
 mod outage;
 mod page_loads;

@@ -309,6 +309,11 @@ pub(crate) async fn invite(folder: &Path, name: &str, address: &str) -> Result<S
 
 /// Starts the agent whose state is in a test folder.
 pub(crate) async fn start_agent(folder: &Path, line: &str, more: &[String]) -> Result<Running> {
+    Running::start("longhaul-agent", &agent_arguments(folder, line, more)).await
+}
+
+/// Arguments of an agent whose state is in a test folder.
+pub(crate) fn agent_arguments(folder: &Path, line: &str, more: &[String]) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = [
         "run",
         "--listen",
@@ -322,7 +327,7 @@ pub(crate) async fn start_agent(folder: &Path, line: &str, more: &[String]) -> R
     .to_vec();
     arguments.extend(["--state-dir".into(), folder.join("agent").into_os_string()]);
     arguments.extend(more.iter().map(OsString::from));
-    Running::start("longhaul-agent", &arguments).await
+    arguments
 }
 
 /// Address of the control port of the agent whose state is in a test folder.

@@ -144,7 +144,7 @@ impl Crossing {
             let Tagged { flow, load } = delivery.packet;
             match (&mut self.flows[flow].state, load) {
                 (State::Session(sides), Load::Datagram(mut payload)) => {
-                    let from = World::GATEWAY.into();
+                    let from = std::net::SocketAddr::from(World::GATEWAY);
                     sides.0.endpoint.handle_datagram(now, from, &mut payload);
                 }
                 (State::Cubic(_, receiver), Load::Segment { number, ack_now }) => {

@@ -22,6 +22,8 @@ pub(crate) enum Knowledge {
     TooFast,
     /// Rates that are ten times too low.
     TooSlow,
+    /// Rates of an earlier session on this network, in tenths of the true ones.
+    Remembered(u64),
 }
 
 impl Knowledge {
@@ -33,7 +35,7 @@ impl Knowledge {
             .name()
             .parse()
             .expect("every profile of the testbed has a definition");
-        let scaled = |by: fn(u64) -> u64| LinkProfile {
+        let scaled = |by: &dyn Fn(u64) -> u64| LinkProfile {
             down: BitRate::bps(by(known.down.as_bps())),
             up: BitRate::bps(by(known.up.as_bps())),
             rtt: known.rtt,
@@ -41,8 +43,9 @@ impl Knowledge {
         match self {
             Self::Known => Some(known),
             Self::Unknown => None,
-            Self::TooFast => Some(scaled(|rate| rate * 10)),
-            Self::TooSlow => Some(scaled(|rate| rate / 10)),
+            Self::TooFast => Some(scaled(&|rate| rate * 10)),
+            Self::TooSlow => Some(scaled(&|rate| rate / 10)),
+            Self::Remembered(tenths) => Some(scaled(&|rate| rate * tenths / 10)),
         }
     }
 }

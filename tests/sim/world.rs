@@ -1,7 +1,7 @@
 //! Endpoints of an agent and a gateway at the two ends of a modelled hop, in virtual time.
 mod traffic;
 
-use std::{net::SocketAddr, rc::Rc, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, rc::Rc, time::Duration};
 
 use longhaul_netem::{ClientAddress, Hop, HopConfig};
 use longhaul_protocol::{
@@ -96,6 +96,10 @@ pub(crate) struct World {
     pub(crate) sent: Vec<Sent>,
     pub(crate) hash: TraceHash,
     pub(crate) censor: Option<Censor>,
+    /// Interval at which the agent's driver or radio delivers what has arrived.
+    pub(crate) bunching: Option<Duration>,
+    /// Datagrams that wait for the end of this interval.
+    bunched: VecDeque<(Timestamp, Datagram)>,
     pub(crate) attacker: Option<Box<dyn Attacker>>,
     /// Number of datagrams that the attacker sent.
     pub(crate) injected: u64,
@@ -126,6 +130,15 @@ impl World {
 
     /// As [`World::new`], with changes of the transport configuration.
     pub(crate) fn with_transport(setting: Setting, configure: impl Fn(&mut TransportConfig)) -> Self {
+        Self::with_transports(setting, &configure, &configure)
+    }
+
+    /// As [`World::new`], with changes of the transport configurations of agent and gateway.
+    pub(crate) fn with_transports(
+        setting: Setting,
+        configure_agent: impl Fn(&mut TransportConfig),
+        configure_gateway: impl Fn(&mut TransportConfig),
+    ) -> Self {
         let mut keys = Random::new(setting.seed, PURPOSE_KEYS);
         let plan: Rc<[Exchange]> = setting.plan.into();
         let salt = setting.seed.wrapping_mul(0x1234_5678_9abc_def1);
@@ -146,9 +159,9 @@ impl World {
             GivenToken::None => None,
         };
         let mut agent_transport = TransportConfig::agent(setting.profile);
-        configure(&mut agent_transport);
+        configure_agent(&mut agent_transport);
         let mut gateway_transport = TransportConfig::gateway();
-        configure(&mut gateway_transport);
+        configure_gateway(&mut gateway_transport);
         let bounds = [Bounds::of(&agent_transport), Bounds::of(&gateway_transport)];
         let agent_config = AgentEndpointConfig {
             secret: device.clone(),
@@ -167,7 +180,7 @@ impl World {
         let gateway_address = SocketAddr::from(Self::GATEWAY);
         let to = ConnectTo {
             gateway: gateway_secret.public(),
-            remote: gateway_address,
+            remote: gateway_address.into(),
             token,
             profile: setting.profile,
             last_stamp: None,
@@ -186,6 +199,8 @@ impl World {
             sent: Vec::new(),
             hash: TraceHash::default(),
             censor: None,
+            bunching: None,
+            bunched: VecDeque::new(),
             attacker: None,
             injected: 0,
             gateway_back: Timestamp::ZERO,
@@ -288,6 +303,7 @@ impl World {
         let mut next: Option<Timestamp> = None;
         let mut consider = |at: Option<Timestamp>| next = next.into_iter().chain(at).min();
         consider(self.hop.next_event());
+        consider(self.bunched.front().map(|(at, _)| *at));
         consider(self.attacker.as_ref().and_then(|attacker| attacker.next()));
         for side in [&self.agent, &self.gateway] {
             consider(side.endpoint.poll_timeout());

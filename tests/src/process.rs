@@ -180,6 +180,35 @@ impl Running {
         Self::start_command(name, command).await
     }
 
+    /// Starts a program that sees `hosts` as `/etc/hosts`, which needs root, and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub async fn start_with_hosts<A: AsRef<OsStr>>(
+        hosts: &Path,
+        name: &str,
+        arguments: &[A],
+    ) -> Result<Self> {
+        // The program replaces the shell, and so has the process number that is signalled.
+        const IN_NAMESPACE: &str = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+        let program = program(name)?;
+        let usual = command(name)?;
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-c", IN_NAMESPACE])
+            .arg(hosts)
+            .arg(program)
+            .args(arguments);
+        for (variable, value) in usual.as_std().get_envs() {
+            match value {
+                Some(value) => command.env(variable, value),
+                None => command.env_remove(variable),
+            };
+        }
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        Self::start_command(name, command).await
+    }
+
     async fn start_command(name: &str, mut command: Command) -> Result<Self> {
         let mut child = command
             .stdout(Stdio::piped())

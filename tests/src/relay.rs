@@ -138,6 +138,12 @@ impl Relay {
         Ok(())
     }
 
+    /// Forgets the ports of all agents, as a NAT does whose mappings expire: what the gateway still sends to them is
+    /// lost, and the next datagram of an agent gets a new port.
+    pub fn rebind(&self) {
+        self.hop.backs.lock().clear();
+    }
+
     /// Copies of the newest datagrams, the oldest of them first.
     pub fn copies(&self, direction: Direction) -> Vec<Bytes> {
         self.hop.lane(direction).copies.lock().iter().cloned().collect()
@@ -262,6 +268,10 @@ async fn answer(hop: Arc<Hop>, agent: SocketAddr, back: Arc<UdpSocket>) {
     loop {
         match back.recv_from(&mut buffer).await {
             Ok((length, from)) if from == hop.gateway => {
+                let newest = hop.backs.lock().get(&agent).cloned();
+                if newest.is_none_or(|newest| !Arc::ptr_eq(&newest, &back)) {
+                    return;
+                }
                 let bytes = Bytes::copy_from_slice(&buffer[..length]);
                 hop.down.enqueue(Datagram {
                     socket: Arc::clone(&hop.front),

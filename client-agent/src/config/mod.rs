@@ -18,7 +18,11 @@ use longhaul_service::{LogFilter, LogFormat};
 use longhaul_session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
-use crate::{https::HttpsSettings, listener::Access};
+use crate::{
+    gateway::{CarrierSettings, Carriers},
+    https::HttpsSettings,
+    listener::Access,
+};
 
 pub use access::PasswordFile;
 pub use args::{
@@ -81,6 +85,10 @@ pub struct Config {
     pub invite: Invite,
     /// `link`: profile of the hop; the transport starts from it and then measures. Default unknown.
     pub link: Option<LinkProfile>,
+    /// `link.remember`: true if the links of networks are remembered. Default yes.
+    pub remember_links: bool,
+    /// `[carrier]`: protocols that carry the session.
+    pub carrier: CarrierSettings,
     /// `image-level`: fidelity of the images that a page displays. Default [`DEFAULT_IMAGE_LEVEL`].
     pub images: ImageLevel,
     /// `fallback.after`: time before the direct fallback. Default [`DEFAULT_FALLBACK`].
@@ -171,6 +179,7 @@ impl fmt::Display for Config {
             self.invite.gateway()
         )?;
         match self.link {
+            None if self.remember_links => writeln!(f, "link      remembered for each network, or measured")?,
             None => writeln!(f, "link      unknown, measured")?,
             Some(LinkProfile { down, up, rtt }) => {
                 writeln!(
@@ -179,6 +188,15 @@ impl fmt::Display for Config {
                     rtt.as_millis()
                 )?;
             }
+        }
+        match self.carrier.carriers {
+            Carriers::Udp => writeln!(f, "carrier   udp")?,
+            carriers @ (Carriers::Auto | Carriers::Tls) => writeln!(
+                f,
+                "carrier   {}, TLS on TCP port {}",
+                carriers.name(),
+                self.carrier.tls_port
+            )?,
         }
         if self.early_credentials == EarlyCredentials::Withheld {
             writeln!(f, "session   requests with cookies wait for the handshake")?;

@@ -7,7 +7,7 @@ use longhaul_settings::{Form, Value, Wrong, units::parse_duration};
 use longhaul_types::{Invite, LinkProfile};
 
 use super::Fallback;
-use crate::https::Accelerate;
+use crate::{gateway::Carriers, https::Accelerate};
 
 pub(super) fn address(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
     let text = value.text()?;
@@ -38,6 +38,25 @@ pub(super) fn invite(value: &Value, _: &Form) -> Result<Option<Invite>, Wrong> {
 
 pub(super) fn link(value: &Value, _: &Form) -> Result<Option<LinkProfile>, Wrong> {
     value.text()?.parse().map(Some).map_err(Wrong::explained)
+}
+
+pub(super) fn carriers(value: &Value, _: &Form) -> Result<Carriers, Wrong> {
+    let names = value.texts()?;
+    let has = |name: &str| names.iter().any(|one| one == name);
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !["auto", "udp", "tls"].contains(&name.as_str()))
+    {
+        return Err(Wrong::new(format!("`{unknown}` is no carrier")).instead("write `auto`, `udp` or `tls`"));
+    }
+    match (has("auto"), has("udp"), has("tls")) {
+        (true, ..) | (false, true, true) => Ok(Carriers::Auto),
+        (false, true, false) => Ok(Carriers::Udp),
+        (false, false, true) => Ok(Carriers::Tls),
+        (false, false, false) => {
+            Err(Wrong::new("no carrier could reach the gateway").instead("write `auto`"))
+        }
+    }
 }
 
 /// The name of a profile.

@@ -5,7 +5,7 @@ use longhaul_settings::{DefaultFiles, Environment, Layers, Mistake, Mistakes, Re
 use longhaul_types::Invite;
 
 use super::{CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, settings};
-use crate::{https::HttpsSettings, state_dir::StateDir};
+use crate::{gateway::CarrierSettings, https::HttpsSettings, state_dir::StateDir};
 
 /// Returns `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
 pub fn default_state_dir(environment: &Environment) -> Option<PathBuf> {
@@ -85,6 +85,12 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
     let state_dir = state_dir(&mut layers);
     let invite = invite(&mut layers, state_dir.as_ref());
     let link = layers.get(&settings::LINK);
+    let remember_links = layers.get(&settings::LINK_REMEMBER);
+    let carrier = CarrierSettings {
+        carriers: layers.get(&settings::CARRIER),
+        tls_port: u16::try_from(layers.get(&settings::CARRIER_TLS_PORT))
+            .unwrap_or(longhaul_carriers::DEFAULT_PORT),
+    };
     let images = layers.get(&settings::IMAGE_LEVEL);
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);
@@ -120,6 +126,8 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         state_dir,
         invite,
         link,
+        remember_links,
+        carrier,
         images,
         fallback,
         cache,

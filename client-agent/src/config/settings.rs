@@ -16,7 +16,7 @@ use super::{
     access::{self, PasswordFile},
     default_state_dir, parse,
 };
-use crate::{https::Accelerate, listener::UserId};
+use crate::{gateway::Carriers, https::Accelerate, listener::UserId};
 
 /// Stands for the agent's settings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +36,9 @@ impl Configured for Agent {
             &STATE_DIR,
             &INVITE,
             &LINK,
+            &LINK_REMEMBER,
+            &CARRIER,
+            &CARRIER_TLS_PORT,
             &IMAGE_LEVEL,
             &FALLBACK_AFTER,
             &DIRECT_ALLOW,
@@ -151,9 +154,9 @@ pub const STATE_DIR: Setting<Option<PathBuf>> = Setting::new(
 .default_text("`~/.local/state/longhaul-agent`")
 .meaning("directory of the data that the agent keeps between runs")
 .reason(
-    "It contains the invite, the newest token and, while the agent runs, its addresses and \
-         the token of the control port. It is accessible to its owner only. `XDG_STATE_HOME` is \
-         respected",
+    "It contains the invite, the newest token, what is remembered about networks and, while \
+         the agent runs, its addresses and the token of the control port. It is accessible to its \
+         owner only. `XDG_STATE_HOME` is respected",
 );
 
 /// `invite`
@@ -183,13 +186,53 @@ pub const LINK: Setting<Option<LinkProfile>> = Setting::new(
     parse::link,
     |profile| profile.as_ref().and_then(parse::name_of_link).map(quoted),
 )
+.or_key("link.profile")
 .flag("--link", "PROFILE")
-.default_text("unknown, measured")
+.default_text("remembered or measured")
 .meaning("profile of the slow link")
 .reason(
     "The transport starts at the rate of the profile and corrects a wrong profile within the \
-         first round trips",
+         first round trips. Without a profile the agent uses what it remembers about the network \
+         (`link.remember`)",
 );
+
+/// `link.remember`
+pub const LINK_REMEMBER: Setting<bool> = Setting::yes_no("link.remember", |_| true)
+    .flag("--link-remember", "YES|NO")
+    .meaning(
+        "whether the agent remembers rates and round-trip time of the links of up to 64 networks, \
+         for 30 days, and starts with them when it is in the same network again",
+    )
+    .reason(
+        "A session on a known link loads its first page in a fraction of the time. The file \
+         `networks` of the state directory names networks only by a keyed hash, and nothing of it \
+         is sent; `longhaul-agent forget` deletes it. `no`: nothing is stored, and an existing \
+         file is neither read nor changed",
+    );
+/// `carrier`
+pub const CARRIER: Setting<Carriers> = Setting::new(
+    "carrier",
+    Form::Text("`auto`, or carriers separated by commas or as a list: `udp`, `tls`"),
+    |_| Carriers::Auto,
+    parse::carriers,
+    |carriers| Some(quoted(carriers.name())),
+)
+.or_key("carrier.use")
+.flag("--carrier", "CARRIERS")
+.meaning("protocols that may carry the session to the gateway")
+.reason(
+    "`udp` is the fastest and has the least overhead. `tls` is a WebSocket over TLS, for networks \
+         that block UDP; the gateway needs `carriers.tls`. `auto`, or both names, uses UDP where the \
+         gateway answers over UDP, else TLS",
+);
+
+/// `carrier.tls-port`
+pub const CARRIER_TLS_PORT: Setting<usize> = Setting::count("carrier.tls-port", 65_535, |_| {
+    usize::from(longhaul_carriers::DEFAULT_PORT)
+})
+.flag("--carrier-tls-port", "PORT")
+.meaning("TCP port of the gateway for the carrier `tls`")
+.reason("Networks that block UDP pass the port of HTTPS");
 
 /// `image-level`
 pub const IMAGE_LEVEL: Setting<ImageLevel> = Setting::new(

@@ -31,6 +31,10 @@ pub struct Status {
     pub gateway_software: Option<String>,
     /// The current session, if there is one.
     pub session: Option<SessionStatus>,
+    /// Source of what is known about the link: `told` (the setting `link`), `remembered` (earlier sessions in the
+    /// same network) or `measured` (nothing but the current session).
+    #[serde(default)]
+    pub link: String,
     /// Bytes received on the hop in all sessions, including IP and UDP headers.
     pub bytes_down: u64,
     /// Bytes sent on the hop in all sessions, including IP and UDP headers.
@@ -232,6 +236,7 @@ impl Status {
                 .and_then(|session| session.welcome())
                 .map(|welcome| welcome.software),
             session: view.session.as_deref().map(SessionStatus::of),
+            link: view.link.name().to_owned(),
             bytes_down: traffic.down,
             bytes_up: traffic.up,
             sessions: traffic.sessions,

@@ -179,6 +179,12 @@ fn link_rows(status: &Status) -> Vec<Row> {
         );
         rows.push(("Estimated rate", rate));
     }
+    let known = match status.link.as_str() {
+        "told" => "the link profile that you set",
+        "remembered" => "remembered from earlier sessions in this network",
+        _ => "measured in this session",
+    };
+    rows.push(("Start of the session", known.to_owned()));
     rows
 }
 

@@ -129,7 +129,7 @@ impl Attempt {
         let mut endpoint = Endpoint::agent(config, UnixTime::new(unix), seed);
         let to = ConnectTo {
             gateway: invite.gateway(),
-            remote,
+            remote: remote.into(),
             token: Some(state_dir.token(invite)),
             profile: None,
             last_stamp: state_dir.stamp(),

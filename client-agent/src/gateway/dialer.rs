@@ -1,6 +1,5 @@
 //! The task that keeps the session open: dials at the start and after a loss, and publishes the state.
 use std::{
-    net::SocketAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -15,9 +14,11 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
+    carriers::{self, CarrierSettings},
     demand::WaitingRequests,
     device_identity::DeviceIdentity,
     gateway_session::{Credentials, GatewaySession, SessionStart},
+    link_tracker::{LinkTracker, Start},
     observation::{Look, looked, until},
     page_streams::PageStreams,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
@@ -27,6 +28,7 @@ use super::{
 };
 use crate::{
     https::Https,
+    networks::{NetworkMemory, Wake},
     state_dir::StateDir,
     store::Store,
     trouble::{Diagnosis, Trouble},
@@ -39,6 +41,10 @@ pub struct GatewayConfig {
     pub invite: Invite,
     /// Link profile of the hop, if configured.
     pub link: Option<LinkProfile>,
+    /// Carriers that the session may use.
+    pub carrier: CarrierSettings,
+    /// What is remembered about networks.
+    pub networks: NetworkMemory,
     /// The user's preferences, with changes.
     pub preferences: watch::Receiver<Preferences>,
     /// State of accelerated HTTPS.
@@ -63,10 +69,8 @@ const PAUSE_OFFLINE: Duration = Duration::from_secs(3);
 const PAUSE_REFUSED: Duration = Duration::from_secs(30);
 /// Timeout of the lookup of the gateway's name. Resolvers repeat a query after 5 s.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Handshake timeout for the only or last address: a queue of 10 s in the link is not rare on GPRS.
+/// Handshake timeout: a queue of 10 s in the link is not rare on GPRS.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Handshake timeout while other addresses remain; it doubles with each round.
-const HANDSHAKE_TIMEOUT_BEFORE_OTHERS: Duration = Duration::from_secs(4);
 /// Minimum duration of a useful session: one that ends sooner counts as a failed attempt.
 const MIN_USEFUL_SESSION: Duration = Duration::from_secs(5);
 /// Minimum duration of a session that ends with RESET. A RESET means that the gateway restarted, so the next
@@ -88,6 +92,9 @@ pub(super) struct Dialer {
     /// Rounds since the gateway last answered.
     failures: u32,
     takeovers: Takeovers,
+    link: LinkTracker,
+    /// Becomes true when the agent stops.
+    stopping: watch::Receiver<bool>,
 }
 
 /// Result of an attempt.
@@ -104,10 +111,12 @@ impl Dialer {
         view: watch::Sender<SessionSnapshot>,
         demand: Arc<WaitingRequests>,
         traffic_totals: Arc<TrafficTotals>,
+        stopping: watch::Receiver<bool>,
     ) -> Self {
         let identity = DeviceIdentity::load(config.invite.clone(), &config.state_dir);
         let token = config.state_dir.token(identity.invite());
         let stamp = config.state_dir.stamp();
+        let link = LinkTracker::new(config.networks.clone(), config.link);
         Self {
             config,
             identity,
@@ -121,21 +130,35 @@ impl Dialer {
             diagnosis: Diagnosis::default(),
             failures: 0,
             takeovers: Takeovers::default(),
+            link,
+            stopping,
         }
     }
 
+    /// Runs until the agent stops.
     pub(super) async fn run(mut self) {
         let mut newest = self.newest.clone();
+        let mut stopping = self.stopping.clone();
         loop {
             let changed = tokio::select! {
                 biased;
+                () = stopped(&mut stopping) => return self.record_link().await,
                 Ok(()) = newest.changed() => true,
                 () = self.run_round() => false,
             };
             if changed {
+                self.record_link().await;
                 let enrolment = newest.borrow_and_update().clone();
                 self.move_to(enrolment);
             }
+        }
+    }
+
+    /// Records what the published session has found out about the link.
+    async fn record_link(&mut self) {
+        let session = self.view.borrow().session.clone();
+        if let Some(session) = session {
+            self.link.record(&session.stats()).await;
         }
     }
 
@@ -200,40 +223,30 @@ impl Dialer {
         self.enrolment = number;
         self.failures = 0;
         self.takeovers = Takeovers::default();
-        self.view.send_replace(SessionSnapshot::starting(number));
+        self.view
+            .send_replace(SessionSnapshot::starting(number, self.link.knowledge));
     }
 
     /// Looks up the gateway's name and tries its addresses.
     async fn try_addresses(&mut self) -> AttemptOutcome {
-        let addresses = match reachability::look_up(self.config.invite.address(), LOOKUP_TIMEOUT).await {
+        let mut addresses = match reachability::look_up(self.config.invite.address(), LOOKUP_TIMEOUT).await {
             Ok(addresses) => addresses,
             Err(trouble) => return AttemptOutcome::Failed(trouble),
         };
-        let name = self.config.invite.address().to_owned();
-        let mut outcome = AttemptOutcome::Failed(Trouble::NameNotFound(name));
-        for (at, &address) in addresses.iter().enumerate() {
-            let patience = if at + 1 == addresses.len() {
-                HANDSHAKE_TIMEOUT
-            } else {
-                (HANDSHAKE_TIMEOUT_BEFORE_OTHERS * 2u32.saturating_pow(self.failures.min(4)))
-                    .min(HANDSHAKE_TIMEOUT)
-            };
-            outcome = self.run_attempt(address, patience).await;
-            match &outcome {
-                AttemptOutcome::Served(_) => break,
-                AttemptOutcome::Failed(trouble) if trouble.is_refusal() => break,
-                AttemptOutcome::Failed(_) => {}
+        let missing = reachability::drop_unreachable(&mut addresses).await;
+        match self.link.begin(&addresses).await {
+            Some(way) => self.run_attempt(way).await,
+            None => {
+                let name = self.config.invite.address().to_owned();
+                AttemptOutcome::Failed(missing.unwrap_or(Trouble::NameNotFound(name)))
             }
         }
-        outcome
     }
 
     /// Runs one session, from the first datagram to its end.
-    async fn run_attempt(&mut self, address: SocketAddr, patience: Duration) -> AttemptOutcome {
+    async fn run_attempt(&mut self, way: Start) -> AttemptOutcome {
         self.diagnosis.expect_answer(Instant::now());
-        if let Some(trouble) = reachability::missing_route(address).await {
-            return AttemptOutcome::Failed(trouble);
-        }
+        let first = way.address;
         let credentials = Credentials {
             token: self.token,
             last_stamp: self.stamp,
@@ -244,38 +257,40 @@ impl Dialer {
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
         };
-        let dialled = GatewaySession::dial(
-            self.identity.invite(),
-            address,
-            credentials,
-            self.config.link,
-            pages,
-        );
+        let carriers = match carriers::plan(self.config.carrier, self.identity.invite(), first) {
+            Ok(carriers) => carriers,
+            Err(trouble) => return AttemptOutcome::Failed(trouble),
+        };
+        let dialled = GatewaySession::dial(self.identity.invite(), way, carriers, credentials, pages);
         let session = match dialled {
             Ok(session) => session,
             Err(error) => return AttemptOutcome::Failed(Trouble::LocalError(error.to_string())),
         };
         // Before the first await: `move_to` ends the session that is published.
-        self.view
-            .send_modify(|view| view.session = Some(Arc::clone(&session)));
+        self.view.send_modify(|view| {
+            view.session = Some(Arc::clone(&session));
+            view.link = self.link.knowledge;
+        });
         self.store_stamp().await;
-        let outcome = match self.wait_for_answer(&session, address, patience).await {
+        let outcome = match self.wait_for_answer(&session, first, HANDSHAKE_TIMEOUT).await {
             None => {
                 session.close("no answer");
                 AttemptOutcome::Failed(Trouble::Silent)
             }
             Some(LinkState::Closed(reason)) => AttemptOutcome::Failed(Trouble::of_close(reason)),
             Some(LinkState::Connecting | LinkState::Open | LinkState::Stalled) => {
-                self.run_session(&session, address).await
+                self.run_session(&session).await
             }
         };
+        self.link.record(&session.stats()).await;
         self.traffic_totals.add_closed(&session);
         outcome
     }
 
     /// Serves an open session until its end.
-    async fn run_session(&mut self, session: &Arc<GatewaySession>, remote: SocketAddr) -> AttemptOutcome {
+    async fn run_session(&mut self, session: &Arc<GatewaySession>) -> AttemptOutcome {
         self.traffic_totals.count_opened();
+        self.link.opened(session).await;
         let mut state = session.transport().state();
         let mut tokens = session.transport().tokens();
         let mut welcome = session.watch_welcome();
@@ -303,16 +318,18 @@ impl Dialer {
                 }
                 LinkState::Stalled if look.is_none() => {
                     self.publish_stalled();
-                    look = Some(Box::pin(reachability::look(remote, FIRST_LOOK)));
+                    look = look_from(session, FIRST_LOOK);
                 }
                 LinkState::Stalled | LinkState::Connecting => {}
             }
             let silence = self.diagnosis.poll_timeout();
+            let is_in_use = look.is_some() || self.link.is_in_use(&session.stats());
             tokio::select! {
                 found = looked(&mut look) => {
-                    look = Some(Box::pin(reachability::look(remote, NEXT_LOOK)));
+                    look = look_from(session, NEXT_LOOK);
                     self.note_look(found);
                 }
+                wake = self.link.watch.next(is_in_use) => self.look_at_network(session, wake).await,
                 () = until(silence) => self.note_silence(),
                 changed = state.changed() => if changed.is_err() {
                     return AttemptOutcome::Served(CloseReason::Reset);
@@ -394,7 +411,16 @@ impl Dialer {
             trouble: self.diagnosis.current().cloned(),
             has_answered: true,
             enrolment: self.enrolment,
+            link: self.link.knowledge,
         });
+    }
+
+    /// Looks at the way to the gateway, and publishes what is known about its link.
+    async fn look_at_network(&mut self, session: &GatewaySession, wake: Wake) {
+        self.link.look(session, wake).await;
+        let link = self.link.knowledge;
+        self.view
+            .send_if_modified(|view| std::mem::replace(&mut view.link, link) != link);
     }
 
     fn publish_stalled(&mut self) {
@@ -430,8 +456,8 @@ impl Dialer {
         }
     }
 
-    /// Waits before the next attempt; the pause is shorter if requests wait or arrive.
-    async fn pause(&self) {
+    /// Waits before the next attempt; the pause is shorter if requests wait or arrive, or if the network changes.
+    async fn pause(&mut self) {
         let grown = FIRST_PAUSE * 2u32.saturating_pow(self.failures.min(10));
         let (refused, offline) = {
             let view = self.view.borrow();
@@ -453,6 +479,19 @@ impl Dialer {
         tokio::select! {
             () = sleep(long.saturating_sub(started.elapsed())) => {}
             () = arrived => {}
+            () = self.link.watch.notified() => {}
         }
     }
+}
+
+/// Waits until the agent stops.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // Without a sender there is no agent any more.
+    let _stopped = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// A look for the reason of a stall, at the address of the session.
+fn look_from(session: &GatewaySession, pause: Duration) -> Option<Look> {
+    let remote = session.stats().remote?;
+    Some(Box::pin(reachability::look(remote, pause)))
 }

@@ -1,17 +1,14 @@
 //! One session with the gateway: fetches and tunnels.
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use bytes::Bytes;
 use longhaul_codec::dictionary;
 use longhaul_driver::{
-    CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState, OpenOptions,
-    Priority, SendStream, Session, TransportConfig, dial,
+    CarrierPlan, CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState,
+    NetworkChange, OpenOptions, Priority, SendStream, Session, TransportConfig, dial_over,
 };
 use longhaul_session::{
     AcceleratedHosts, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message, MirrorState,
@@ -23,6 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     exchange::Exchange,
     incoming_streams,
+    link_tracker::Start,
     page_streams::PageStreams,
     request_table::{BasePolicy, EncodeFetchError, FetchDraft, SharedRequests},
     session_serial::SessionSerial,
@@ -99,34 +97,34 @@ impl GatewaySession {
         }
     }
 
-    /// Opens a session with the gateway at `remote`. Returns at once; [`GatewaySession::link_state`]
-    /// shows the progress.
+    /// Opens a session with the gateway at one of the addresses of `way`. Returns at once;
+    /// [`GatewaySession::link_state`] shows the progress.
     ///
     /// # Errors
-    /// This machine cannot send to `remote`.
+    /// This machine cannot send.
     pub(super) fn dial(
         invite: &Invite,
-        remote: SocketAddr,
+        way: Start,
+        carriers: CarrierPlan,
         credentials: Credentials,
-        link: Option<LinkProfile>,
         start: SessionStart,
     ) -> Result<Arc<Self>, DialError> {
         let serial = SessionSerial::next();
         let config = DialConfig {
             gateway_key: invite.gateway(),
-            remote,
+            remote: way.address,
             secret: invite.device().clone(),
             token: Some(credentials.token),
-            profile: link,
+            profile: way.profile,
             last_stamp: credentials.last_stamp,
             transport: TransportConfig::default(),
         };
         let hello = FirstStream {
             options: options(Priority::CONTROL, SendPhase::EarlyData),
-            bytes: hello(link, &start),
+            bytes: hello(way.profile, &start),
             end: End::Open,
         };
-        let (transport, mut streams) = dial(config, vec![hello])?;
+        let (transport, mut streams) = dial_over(config, &way.alternatives, vec![hello], carriers)?;
         let requests = Arc::new(SharedRequests::default());
         let (control_sender, control_messages) = mpsc::channel(MAX_CONTROL_MESSAGES);
         let (welcome_sender, welcome) = watch::channel(None);
@@ -306,6 +304,11 @@ impl GatewaySession {
     /// Becomes true if the gateway wants the key of the one-time invite replaced.
     pub(super) fn watch_key_wanted(&self) -> watch::Receiver<bool> {
         self.key_wanted.clone()
+    }
+
+    /// Reports that this computer's attachment to the network has changed.
+    pub(super) fn network_changed(&self, change: NetworkChange) {
+        self.transport.network_changed(change);
     }
 
     pub(super) fn close(&self, reason: &str) {

@@ -14,7 +14,7 @@ use super::{
     dialer::{Dialer, GatewayConfig},
     eviction_reports,
     gateway_session::{GatewaySession, SendPhase},
-    state::{Enrolment, SessionSnapshot},
+    state::{Enrolment, LinkKnowledge, SessionSnapshot},
     traffic::{Traffic, TrafficTotals},
 };
 
@@ -26,6 +26,7 @@ pub struct Gateway {
     traffic_totals: Arc<TrafficTotals>,
     enrolment: watch::Sender<Enrolment>,
     task: Arc<DialerTask>,
+    stopping: watch::Sender<bool>,
     probe: LivenessProbe,
 }
 
@@ -57,13 +58,16 @@ impl Gateway {
         let demand = Arc::new(WaitingRequests::default());
         let traffic_totals = Arc::new(TrafficTotals::default());
         let eviction_reports = config.store.eviction_reports();
-        let (sender, view) = watch::channel(SessionSnapshot::starting(0));
+        let stopping = watch::Sender::new(false);
+        let link = LinkKnowledge::of_profile(config.link, None);
+        let (sender, view) = watch::channel(SessionSnapshot::starting(0, link));
         let dialer = Dialer::new(
             config,
             enrolment.subscribe(),
             sender,
             Arc::clone(&demand),
             Arc::clone(&traffic_totals),
+            stopping.subscribe(),
         );
         let (probe, probed) = liveness_probe();
         let task = Arc::new(DialerTask(tokio::spawn(probed.during(dialer.run()))));
@@ -76,6 +80,7 @@ impl Gateway {
             traffic_totals,
             enrolment,
             task,
+            stopping,
             probe,
         }
     }
@@ -213,8 +218,11 @@ impl Gateway {
 
     /// Closes the session and waits until its CLOSE is sent.
     pub async fn close(&self) {
-        self.task.0.abort();
         let session = self.view.borrow().session.clone();
+        // The task records what the session has found out about the link.
+        self.stopping.send_replace(true);
+        let _recorded = tokio::time::timeout(RECORD_TIME, self.ended()).await;
+        self.task.0.abort();
         if let Some(session) = session {
             session.close("the agent stops");
             let _ended = tokio::time::timeout(CLOSE_TIME, session.closed()).await;
@@ -231,6 +239,8 @@ const OUTAGE_TIMEOUT: Duration = Duration::from_secs(120);
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Wait of a request for a gateway that has not answered since the start.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum time for writing a small file at the end.
+const RECORD_TIME: Duration = Duration::from_millis(500);
 /// Maximum time for closing a session.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 

@@ -2,6 +2,7 @@
 //! loss, and publishes the state; requests get the session ([`GatewaySession`]) from it. The streams of page
 //! loads go to a [`PageStreams`].
 mod answer;
+mod carriers;
 mod check;
 mod codings;
 mod demand;
@@ -12,6 +13,7 @@ mod exchange;
 mod gateway_session;
 mod handle;
 mod incoming_streams;
+mod link_tracker;
 mod observation;
 mod page_streams;
 mod reachability;
@@ -23,6 +25,7 @@ mod traffic;
 mod window_decoding;
 
 pub use answer::{GatewayAnswer, ResponseStream};
+pub use carriers::{CarrierSettings, Carriers};
 pub use check::check_gateway;
 pub(crate) use codings::{body_coding_of, coding_of};
 pub use demand::WaitingRequest;
@@ -33,6 +36,6 @@ pub use handle::{Gateway, RequiredSessionState};
 pub use page_streams::{PageStream, PageStreamTask, PageStreams};
 pub use request_table::{BasePolicy, FetchContext, FetchDraft};
 pub use session_serial::SessionSerial;
-pub use state::{GatewayState, SessionSnapshot};
+pub use state::{GatewayState, LinkKnowledge, SessionSnapshot};
 pub use traffic::Traffic;
 pub(crate) use window_decoding::next_window;

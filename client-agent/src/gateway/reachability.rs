@@ -59,6 +59,20 @@ pub(super) async fn missing_route(remote: SocketAddr) -> Option<Trouble> {
     }
 }
 
+/// Drops the addresses to which this computer has no route; returns the trouble with the last one.
+pub(super) async fn drop_unreachable(addresses: &mut Vec<SocketAddr>) -> Option<Trouble> {
+    let mut missing = None;
+    let mut reachable = Vec::with_capacity(addresses.len());
+    for address in std::mem::take(addresses) {
+        match missing_route(address).await {
+            Some(trouble) => missing = Some(trouble),
+            None => reachable.push(address),
+        }
+    }
+    *addresses = reachable;
+    missing
+}
+
 /// True if this computer has a route to any other network. Nothing is sent.
 async fn has_route() -> bool {
     // Addresses for documentation (RFC 5737, RFC 3849): a default route covers them, a local network does not.

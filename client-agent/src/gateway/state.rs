@@ -1,7 +1,7 @@
 //! The state of the gateway session, for requests, the status page and tools.
 use std::sync::Arc;
 
-use longhaul_types::Invite;
+use longhaul_types::{Invite, LinkProfile};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -23,6 +23,38 @@ pub enum GatewayState {
     Down,
 }
 
+/// Source of what is known about the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKnowledge {
+    /// The user told the link profile.
+    Told,
+    /// Earlier sessions in the same network measured it.
+    Remembered,
+    /// Nothing is known but what the session measures.
+    Measured,
+}
+
+impl LinkKnowledge {
+    /// The knowledge with which a session begins.
+    pub(super) const fn of_profile(told: Option<LinkProfile>, remembered: Option<LinkProfile>) -> Self {
+        match (told, remembered) {
+            (Some(_), _) => Self::Told,
+            (None, Some(_)) => Self::Remembered,
+            (None, None) => Self::Measured,
+        }
+    }
+
+    /// The name in `status.json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Told => "told",
+            Self::Remembered => "remembered",
+            Self::Measured => "measured",
+        }
+    }
+}
+
 /// Snapshot of the session's state.
 #[derive(Clone, Debug)]
 pub struct SessionSnapshot {
@@ -38,6 +70,8 @@ pub struct SessionSnapshot {
     pub has_answered: bool,
     /// Number of the invite in use: 0 for the invite with which the agent started.
     pub enrolment: u64,
+    /// Source of what is known about the link of the session.
+    pub link: LinkKnowledge,
 }
 
 /// An invite in use.
@@ -48,7 +82,7 @@ pub(super) struct Enrolment {
 }
 
 impl SessionSnapshot {
-    pub(super) fn starting(enrolment: u64) -> Self {
+    pub(super) fn starting(enrolment: u64, link: LinkKnowledge) -> Self {
         Self {
             state: GatewayState::Connecting,
             session: None,
@@ -56,6 +90,7 @@ impl SessionSnapshot {
             trouble: None,
             has_answered: false,
             enrolment,
+            link,
         }
     }
 

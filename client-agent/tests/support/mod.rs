@@ -14,7 +14,7 @@ use longhaul_agent::{
     agent::Agent,
     config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings},
     dashboard::Status,
-    gateway::GatewayState,
+    gateway::{CarrierSettings, Carriers, GatewayState},
     https::HttpsSettings,
     listener::Access,
 };
@@ -189,6 +189,12 @@ pub(crate) fn config(
         state_dir: dir.path().join("state"),
         invite: invite(address, key, device),
         link: None,
+        remember_links: true,
+        // The tests script the gateway's UDP port alone.
+        carrier: CarrierSettings {
+            carriers: Carriers::Udp,
+            ..CarrierSettings::default()
+        },
         images: DEFAULT_IMAGE_LEVEL,
         fallback,
         cache: CacheSettings {

@@ -215,6 +215,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(shown, 10);
+        assert_eq!(shown, 11);
     }
 }

@@ -18,6 +18,8 @@ const FILES: &[&str] = &[
     "lock",
     "control-token",
     "forget.json",
+    "networks",
+    "network-secret",
     "unaccelerated.json",
     "ca.key",
     "ca.pem",

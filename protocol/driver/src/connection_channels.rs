@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::{
     command::{Commands, ConnectionCommand},
-    session::{End, LinkState, OpenOptions, Seen, Session, SessionError, Watches},
+    session::{End, LinkState, NetworkChange, OpenOptions, Seen, Session, SessionError, Watches},
     stream::{Chunk, READ_AHEAD, RecvStream, SendStream, StreamError, WRITE_AHEAD},
 };
 
@@ -259,6 +259,10 @@ impl ConnectionChannels {
             }
             ConnectionCommand::ReadMore(id) => self.read(now, connection, id),
             ConnectionCommand::Close(error, reason) => connection.close(now, error, &reason),
+            ConnectionCommand::NetworkChanged(NetworkChange::Same) => connection.path_refreshed(now),
+            ConnectionCommand::NetworkChanged(NetworkChange::Other(profile)) => {
+                connection.moved_to_network(now, profile);
+            }
             ConnectionCommand::LivenessProbe(reply) => {
                 // The asker may have given up.
                 let _gone = reply.send(());

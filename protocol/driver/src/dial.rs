@@ -2,6 +2,7 @@
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use longhaul_types::{LinkProfile, PublicKey, SecretKey, UnixTime};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
+    carrier_choice::CarrierPlan,
     clock::Clock,
     driver_task::DriverTask,
     session::{End, LinkState, OpenOptions, Session},
@@ -38,6 +40,15 @@ pub struct DialConfig {
     pub last_stamp: Option<UnixTime>,
     /// Limits and windows.
     pub transport: TransportConfig,
+}
+
+/// Further addresses of the gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alternatives {
+    /// The addresses, of either family, in their order. At most seven are used.
+    pub addresses: Vec<SocketAddr>,
+    /// Time between the first datagrams to two addresses.
+    pub delay: Duration,
 }
 
 /// A stream that is opened with the session. Its permitted early data is sent in the first datagram.
@@ -78,6 +89,21 @@ pub fn dial(config: DialConfig, first: Vec<FirstStream>) -> Result<(Session, Vec
     dial_with(config, first, SegmentationOffload::default())
 }
 
+/// Like [`dial`], with further addresses of the gateway and a choice of carriers: all addresses get the same
+/// datagrams one after the other, and the session continues with the first one that answers
+/// (docs/protocol/transport.md section 3.9).
+///
+/// # Errors
+/// See [`DialError`].
+pub fn dial_over(
+    config: DialConfig,
+    alternatives: &Alternatives,
+    first: Vec<FirstStream>,
+    plan: CarrierPlan,
+) -> Result<(Session, Vec<SendStream>), DialError> {
+    start(config, alternatives, first, SegmentationOffload::default(), plan)
+}
+
 /// Like [`dial`], with a choice of the kernel's segmentation offload.
 ///
 /// # Errors
@@ -87,11 +113,17 @@ pub fn dial_with(
     first: Vec<FirstStream>,
     offload: SegmentationOffload,
 ) -> Result<(Session, Vec<SendStream>), DialError> {
-    let local: SocketAddr = match config.remote {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = SessionSocket::bind(local, offload).map_err(DialError::Socket)?;
+    start(config, &Alternatives::default(), first, offload, CarrierPlan::Udp)
+}
+
+fn start(
+    config: DialConfig,
+    alternatives: &Alternatives,
+    first: Vec<FirstStream>,
+    offload: SegmentationOffload,
+    plan: CarrierPlan,
+) -> Result<(Session, Vec<SendStream>), DialError> {
+    let socket = socket_for(config.remote, &alternatives.addresses, offload).map_err(DialError::Socket)?;
     let clock = Clock::start();
     let now = clock.now();
     let seed = seed().map_err(DialError::Randomness)?;
@@ -101,19 +133,21 @@ pub fn dial_with(
         secret: config.secret,
         transport,
     };
-    let mut endpoint = Endpoint::agent(endpoint, clock.unix_at_origin(), seed);
+    let endpoint = Endpoint::agent(endpoint, clock.unix_at_origin(), seed);
     let to = ConnectTo {
         gateway: config.gateway_key,
-        remote: config.remote,
+        remote: config.remote.into(),
         token: config.token,
         profile: config.profile,
         last_stamp: config.last_stamp,
     };
-    let handle = endpoint.connect(now, to).map_err(DialError::Connect)?;
     // Only its session controls the driver task of a dialled session.
     let (_owner, control) = mpsc::channel(1);
     let (counters, _) = watch::channel(endpoint.counters());
     let mut driver = DriverTask::new(endpoint, socket, clock, None, control, counters);
+    let handle = driver
+        .connect(to, config.remote, alternatives, plan)
+        .map_err(DialError::Connect)?;
     let session = driver.add_connection(handle, LinkState::Connecting);
     let mut streams = Vec::with_capacity(first.len());
     if let Some((endpoint, channels, _)) = driver.parts(handle) {
@@ -130,6 +164,23 @@ pub fn dial_with(
     }
     tokio::spawn(driver.run());
     Ok((session, streams))
+}
+
+/// Opens a socket for the families of these addresses; one socket sends to both.
+fn socket_for(
+    remote: SocketAddr,
+    others: &[SocketAddr],
+    offload: SegmentationOffload,
+) -> io::Result<SessionSocket> {
+    let v4: SocketAddr = (Ipv4Addr::UNSPECIFIED, 0).into();
+    let both: SocketAddr = (Ipv6Addr::UNSPECIFIED, 0).into();
+    let has = |is_wanted: fn(&SocketAddr) -> bool| is_wanted(&remote) || others.iter().any(is_wanted);
+    match (has(SocketAddr::is_ipv4), has(SocketAddr::is_ipv6)) {
+        (_, false) => SessionSocket::bind(v4, offload),
+        (false, true) => SessionSocket::bind(both, offload),
+        // A system without IPv6 has no socket for both.
+        (true, true) => SessionSocket::bind(both, offload).or_else(|_| SessionSocket::bind(v4, offload)),
+    }
 }
 
 /// Draws 32 bytes of randomness from the system.

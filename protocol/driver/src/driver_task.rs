@@ -1,4 +1,6 @@
-//! The task that owns socket, clock and endpoint.
+//! The task that owns socket, links, clock and endpoint.
+mod carriers;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -8,6 +10,7 @@ use std::{
 
 use longhaul_protocol::{
     endpoint::{ConnectionHandle, DeviceStatus, Endpoint, EndpointCounters, Event},
+    path::Path,
     streams::StreamEvent,
     wire::Refusal,
 };
@@ -17,10 +20,13 @@ use tracing::{debug, trace, warn};
 
 use crate::{
     batch::Batch,
+    carrier_choice::CarrierChoice,
     clock::Clock,
     command::{Command, CommandQueue, ConnectionCommand},
     connection_channels::ConnectionChannels,
     incoming::Incoming,
+    link::LinkAcceptor,
+    links::Links,
     session::{LinkState, Session},
     socket::SessionSocket,
 };
@@ -63,6 +69,9 @@ pub(crate) struct DriverTask {
     counters: watch::Sender<EndpointCounters>,
     /// Connections whose statistics changed in this turn.
     touched: BTreeSet<ConnectionHandle>,
+    links: Links,
+    /// The carrier of an agent's session; `None` if it uses only UDP, and at a gateway.
+    choice: Option<CarrierChoice>,
     /// Datagrams for the next call of the socket.
     batch: Batch,
     /// Destination of a datagram that did not fit the previous batch.
@@ -110,6 +119,8 @@ impl DriverTask {
             control,
             counters,
             touched: BTreeSet::new(),
+            links: Links::new(),
+            choice: None,
             batch: Batch::default(),
             deferred: None,
             datagram: Vec::new(),
@@ -121,6 +132,11 @@ impl DriverTask {
     /// Reports devices that are refused a session. Reports that do not fit the channel are dropped.
     pub(crate) fn report_refusals(&mut self, refusals: mpsc::Sender<(PublicKey, Refusal)>) {
         self.refusals = Some(refusals);
+    }
+
+    /// Opens links of peers that connect over another carrier.
+    pub(crate) fn acceptor(&self) -> LinkAcceptor {
+        self.links.acceptor()
     }
 
     /// Creates the users' handle for a connection.
@@ -161,6 +177,7 @@ impl DriverTask {
     fn turn(&mut self) -> bool {
         let now = self.clock.now();
         self.note_expectations(now);
+        self.run_carriers();
         self.endpoint.handle_timeout(now);
         self.handle_events();
         let more = self.transmit();
@@ -198,7 +215,10 @@ impl DriverTask {
         } else {
             self.next_timer()
         };
-        let due = [due, linger].into_iter().flatten().min();
+        let due = [due, linger, self.next_carrier_time()]
+            .into_iter()
+            .flatten()
+            .min();
         let timer = async {
             match due {
                 Some(due) => tokio::time::sleep_until(due).await,
@@ -221,6 +241,7 @@ impl DriverTask {
                 self.receive();
             }
             _result = writable => {}
+            Some(event) = self.links.events.recv() => self.handle_link_events(event),
             control = self.control.recv(), if self.owned => self.handle_control(control),
             Some(command) = self.commands.unlimited.recv() => self.handle_commands(command),
             Some(command) = self.commands.queue.recv() => self.handle_commands(command),
@@ -276,6 +297,9 @@ impl DriverTask {
             }
             return;
         };
+        if matches!(what, ConnectionCommand::NetworkChanged(_)) {
+            self.socket.rebind();
+        }
         channels.execute(now, connection, what);
         self.touched.insert(handle);
     }
@@ -341,6 +365,7 @@ impl DriverTask {
                     channels.publish(connection);
                 }
                 channels.set_state(LinkState::Open);
+                self.on_connected(handle);
             }
             Event::Stalled => channels.set_state(LinkState::Stalled),
             Event::Resumed => channels.set_state(LinkState::Open),
@@ -428,7 +453,13 @@ impl DriverTask {
                 };
                 // The session's counters and estimates have changed without a read or write.
                 self.touched.extend(transmit.session);
-                self.batch.restart(transmit.remote, &self.datagram);
+                match transmit.remote {
+                    Path::Udp(remote) => self.batch.restart(remote, &self.datagram),
+                    Path::Link(link) => {
+                        self.send_on_link(link, transmit.session);
+                        return 1;
+                    }
+                }
                 transmit.session
             }
         };
@@ -437,11 +468,16 @@ impl DriverTask {
             let Some(transmit) = self.endpoint.poll_transmit_of(now, session, &mut self.datagram) else {
                 break;
             };
-            if !self.batch.takes(transmit.remote, transmit.len) {
-                self.deferred = Some(transmit.remote);
-                break;
+            match transmit.remote {
+                Path::Udp(remote) if self.batch.takes(remote, transmit.len) => {
+                    self.batch.push(&self.datagram);
+                }
+                Path::Udp(remote) => {
+                    self.deferred = Some(remote);
+                    break;
+                }
+                Path::Link(link) => self.send_on_link(link, transmit.session),
             }
-            self.batch.push(&self.datagram);
         }
         self.batch.segments()
     }
@@ -455,6 +491,7 @@ impl DriverTask {
             Err(error) => {
                 // No route or no permission: for the transport this is a lost packet, which is retransmitted.
                 debug!(%error, "send");
+                self.on_udp_refused();
                 true
             }
         }

@@ -1,32 +1,38 @@
-//! Driver of Longhaul sessions: one tokio task owns the UDP socket, the clock and the randomness, and drives
+//! Driver of Longhaul sessions: one tokio task owns the UDP socket, the links of other carriers ([`Carrier`]),
+//! the clock and the randomness, and drives
 //! the sans-IO [`longhaul_protocol::endpoint::Endpoint`]. [`Session`], [`SendStream`] and [`RecvStream`]
 //! communicate with this task through bounded channels.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod batch;
+mod carrier_choice;
 mod clock;
 mod command;
 mod connection_channels;
 mod dial;
 mod driver_task;
 mod incoming;
+mod link;
+mod links;
 mod listen;
 mod session;
 mod socket;
 mod stream;
 
-pub use dial::{DialConfig, DialError, FirstStream, dial, dial_with};
+pub use carrier_choice::CarrierPlan;
+pub use dial::{Alternatives, DialConfig, DialError, FirstStream, dial, dial_over, dial_with};
 pub use incoming::Incoming;
+pub use link::{Carrier, LinkAcceptor, LinkEnd, LinkInput, LinkOutput, LinkUnused};
 pub use listen::{Admission, ListenConfig, ListenError, Listener, listen, listen_with};
 pub use longhaul_protocol::{
-    connection::{ConnectionStats, EarlyData, TransportConfig},
+    connection::{ConnectionStats, EarlyData, LinkSummary, TransportConfig},
     crypto::{EpochKeys, token::minted_hour},
     endpoint::{CloseReason, DeviceStatus, EndpointCounters},
     streams::Priority,
     wire::Refusal,
 };
-pub use session::{End, Expectation, LinkState, OpenOptions, Session, SessionError};
+pub use session::{End, Expectation, LinkState, NetworkChange, OpenOptions, Session, SessionError};
 pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
 

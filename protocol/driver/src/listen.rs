@@ -18,6 +18,7 @@ use crate::{
     dial::seed,
     driver_task::{Control, DriverTask},
     incoming::Incoming,
+    link::LinkAcceptor,
     socket::{SegmentationOffload, SessionSocket},
 };
 
@@ -93,6 +94,7 @@ pub struct Listener {
     refusals: Option<mpsc::Receiver<(PublicKey, Refusal)>>,
     control: mpsc::Sender<Control>,
     counters: watch::Receiver<EndpointCounters>,
+    links: LinkAcceptor,
     task: JoinHandle<()>,
 }
 
@@ -130,6 +132,7 @@ pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result
     let mut driver = DriverTask::new(endpoint, socket, clock, Some(sender), control_out, counters);
     let (refused, refusals) = mpsc::channel(REFUSALS);
     driver.report_refusals(refused);
+    let links = driver.acceptor();
     let task = tokio::spawn(driver.run());
     Ok(Listener {
         local,
@@ -137,6 +140,7 @@ pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result
         refusals: Some(refusals),
         control,
         counters: counters_out,
+        links,
         task,
     })
 }
@@ -163,6 +167,11 @@ impl Listener {
         Admission {
             control: self.control.clone(),
         }
+    }
+
+    /// Opens links for agents that connect over another carrier than UDP.
+    pub fn links(&self) -> LinkAcceptor {
+        self.links.clone()
     }
 
     /// Counters of the endpoint.

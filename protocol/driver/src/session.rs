@@ -12,6 +12,7 @@ use longhaul_protocol::{
     endpoint::CloseReason,
     streams::Priority,
 };
+use longhaul_types::LinkProfile;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -37,6 +38,16 @@ pub enum End {
     Open,
     /// The stream ends.
     Finish,
+}
+
+/// Change of the computer's attachment to the network, as an agent reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkChange {
+    /// The network is the same, but its middleboxes may have forgotten the session: the computer was suspended,
+    /// or its address changed within the network.
+    Same,
+    /// Another network, with its link profile if something is known about it.
+    Other(Option<LinkProfile>),
 }
 
 /// State of the session's link.
@@ -201,6 +212,14 @@ impl Session {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         // No code panics while it holds the lock.
         self.inner.watches.seen.lock()
+    }
+
+    /// Reports a change of the network (agent): the session continues on a new socket, and the gateway hears of
+    /// the new address at once (docs/protocol/transport.md section 7.1).
+    pub fn network_changed(&self, change: NetworkChange) {
+        self.inner
+            .commands
+            .send_at_once(ConnectionCommand::NetworkChanged(change));
     }
 
     /// Closes the session.

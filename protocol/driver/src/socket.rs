@@ -11,7 +11,7 @@ use std::{
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{io::Interest, net::UdpSocket};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::batch::Batch;
 
@@ -58,22 +58,7 @@ pub(crate) struct SessionSocket {
 impl SessionSocket {
     /// Binds to `local`. A wildcard IPv6 address also receives IPv4.
     pub(crate) fn bind(local: SocketAddr, offload: SegmentationOffload) -> io::Result<Self> {
-        let domain = if local.is_ipv6() {
-            Domain::IPV6
-        } else {
-            Domain::IPV4
-        };
-        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-        if local.is_ipv6() {
-            socket.set_only_v6(!local.ip().is_unspecified())?;
-        }
-        socket.bind(&local.into())?;
-        socket.set_nonblocking(true)?;
-        // Smaller buffers only cost packets in bursts, so a refusal is not an error.
-        let _refused = socket.set_recv_buffer_size(SOCKET_BUFFER);
-        let _refused = socket.set_send_buffer_size(SOCKET_BUFFER);
-        let io = UdpSocket::from_std(socket.into())?;
-        let state = UdpSocketState::new((&io).into())?;
+        let (io, state) = open(local)?;
         let local = io.local_addr()?;
         Ok(Self {
             io,
@@ -84,6 +69,19 @@ impl SessionSocket {
             meta: vec![RecvMeta::default(); RECV_MESSAGES],
             counters: SocketCounters::default(),
         })
+    }
+
+    /// Replaces the socket by one with a new port on the same local address. Datagrams that are on the way to
+    /// the old port are lost. If the system provides no socket, the old one stays in use.
+    pub(crate) fn rebind(&mut self) {
+        let opened = open(SocketAddr::new(self.local.ip(), 0)).and_then(|(io, state)| {
+            let local = io.local_addr()?;
+            Ok((io, state, local))
+        });
+        match opened {
+            Ok((io, state, local)) => (self.io, self.state, self.local) = (io, state, local),
+            Err(error) => warn!(%error, "no new socket after a network change; the old one stays in use"),
+        }
     }
 
     pub(crate) const fn local_addr(&self) -> SocketAddr {
@@ -218,6 +216,27 @@ impl SessionSocket {
     }
 }
 
+/// Opens a socket bound to `local`. A wildcard IPv6 address also receives IPv4.
+fn open(local: SocketAddr) -> io::Result<(UdpSocket, UdpSocketState)> {
+    let domain = if local.is_ipv6() {
+        Domain::IPV6
+    } else {
+        Domain::IPV4
+    };
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    if local.is_ipv6() {
+        socket.set_only_v6(!local.ip().is_unspecified())?;
+    }
+    socket.bind(&local.into())?;
+    socket.set_nonblocking(true)?;
+    // Smaller buffers only cost packets in bursts, so a refusal is not an error.
+    let _refused = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _refused = socket.set_send_buffer_size(SOCKET_BUFFER);
+    let io = UdpSocket::from_std(socket.into())?;
+    let state = UdpSocketState::new((&io).into())?;
+    Ok((io, state))
+}
+
 /// Converts IPv4-mapped IPv6 addresses, which a dual-stack socket reports, to IPv4.
 fn unmapped(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
@@ -328,6 +347,22 @@ mod tests {
             datagrams
         );
         assert_eq!(sender.counters().sent, 3);
+    }
+
+    #[tokio::test]
+    async fn a_replaced_socket_has_another_port_and_the_same_address() {
+        let mut sender = socket(SegmentationOffload::WherePossible);
+        let mut receiver = socket(SegmentationOffload::WherePossible);
+        let before = sender.local_addr();
+        sender.rebind();
+        assert_ne!(sender.local_addr().port(), before.port());
+        assert_eq!(sender.local_addr().ip(), before.ip());
+        let datagrams = [datagram(1, 500)];
+        send(&mut sender, batch(receiver.local_addr(), &datagrams)).await;
+        let all = receive(&mut receiver, 1).await;
+        assert_eq!(all, [(sender.local_addr(), datagrams[0].clone())]);
+        send(&mut receiver, batch(sender.local_addr(), &datagrams)).await;
+        assert_eq!(receive(&mut sender, 1).await.len(), 1);
     }
 
     #[tokio::test]

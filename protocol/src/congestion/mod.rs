@@ -14,18 +14,20 @@ mod max_filter;
 mod pacer;
 mod parameters;
 mod rate;
+mod start;
 mod trial;
 
 pub use byte_rate::ByteRate;
-pub use controller::{Controller, Grant, PacketSample};
+pub use controller::{Controller, Estimated, Grant, PacketSample};
 pub use max_filter::MaxFilter;
 pub use pacer::Pacer;
 pub use parameters::{
     CongestionParameters, Constant, CutParameters, FeedbackParameters, GrowthParameters,
     LateFeedbackParameters, LossBoundParameters, LossParameters, PacingParameters, PathParameters,
-    QueueParameters, RampParameters, RateParameters, SilenceParameters, StartParameters, TargetParameters,
-    TrialParameters, UpdateParameters,
+    ProbingParameters, QueueParameters, RampParameters, RateParameters, SilenceParameters, StartParameters,
+    TargetParameters, TrialParameters, UpdateParameters,
 };
+pub use start::{Start, first_flight};
 
 use std::time::Duration;
 

@@ -24,6 +24,8 @@ pub struct Pacer {
     /// In byte/s.
     rate: f64,
     updated: Timestamp,
+    /// Bytes that may be sent without pacing.
+    burst: f64,
 }
 
 impl Pacer {
@@ -34,6 +36,7 @@ impl Pacer {
             tokens: 0.0,
             rate: ByteRate::at_least_one(rate.bytes_per_second()).bytes_per_second(),
             updated: now,
+            burst: 0.0,
         };
         pacer.tokens = pacer.depth();
         pacer
@@ -55,34 +58,41 @@ impl Pacer {
         self.updated = self.updated.max(now);
     }
 
+    /// Permits `size` more to be sent without pacing, until a rate is set.
+    pub const fn allow_burst(&mut self, size: ByteCount) {
+        self.burst += as_bytes(size);
+    }
+
     /// Sets the rate.
     pub fn set_rate(&mut self, now: Timestamp, rate: ByteRate) {
         self.refill(now);
+        self.burst = 0.0;
         self.rate = ByteRate::at_least_one(rate.bytes_per_second()).bytes_per_second();
     }
 
     /// Reduces the bucket to at most one packet: after a stall nothing is sent in a burst.
     pub fn drain(&mut self, now: Timestamp) {
         self.refill(now);
+        self.burst = 0.0;
         self.tokens = self.tokens.min(FULL_PACKET_BYTES);
     }
 
     /// Returns true if a packet may be sent now.
     pub fn is_open(&mut self, now: Timestamp) -> bool {
         self.refill(now);
-        self.tokens > 0.0
+        self.tokens > 0.0 || self.burst > 0.0
     }
 
     /// Returns true if the next packet is at most one packet time early: it may carry content that would need
     /// its own packet.
     pub fn is_open_soon(&mut self, now: Timestamp) -> bool {
         self.refill(now);
-        self.tokens > -FULL_PACKET_BYTES
+        self.tokens > -FULL_PACKET_BYTES || self.burst > 0.0
     }
 
     /// Time at which the next packet may be sent; not later than now if the bucket is open.
     pub fn opens_at(&self) -> Timestamp {
-        if self.tokens > 0.0 {
+        if self.tokens > 0.0 || self.burst > 0.0 {
             return self.updated;
         }
         let wait = (OPEN_TOKENS - self.tokens) / self.rate;
@@ -91,6 +101,10 @@ impl Pacer {
 
     /// Consumes the tokens of a sent packet.
     pub fn on_sent(&mut self, size: ByteCount) {
-        self.tokens -= as_bytes(size);
+        if self.burst > 0.0 {
+            self.burst -= as_bytes(size);
+        } else {
+            self.tokens -= as_bytes(size);
+        }
     }
 }

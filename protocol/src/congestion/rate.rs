@@ -96,6 +96,14 @@ impl RateMeter {
         self.max.get().unwrap_or(self.capacity)
     }
 
+    /// Sets C to an estimate; before the first data, the rates of single packets are discarded.
+    pub(super) fn adopt(&mut self, capacity: f64, is_before_data: bool) {
+        self.capacity = capacity;
+        if is_before_data {
+            self.max = MaxFilter::default();
+        }
+    }
+
     /// Updates C from rmax if rmax is larger or the sender was backlogged for longer than the window of rmax.
     pub(super) fn learn(&mut self, backlogged_for: f64, memory: f64) {
         let max = self.max.get().unwrap_or(0.0);

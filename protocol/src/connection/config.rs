@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, LinkProfile};
 
+use super::RateProbing;
 use crate::{congestion::CongestionParameters, crypto::RekeyLimits, streams::StreamLimits, wire::Parameters};
 
 /// Stream window that an agent assumes before RESP: every gateway allows at least this much. Streams of early
@@ -44,6 +45,8 @@ pub struct TransportConfig {
     pub rekey: RekeyLimits,
     /// Link profile of the agent's hop.
     pub profile: Option<LinkProfile>,
+    /// Measurement of a link without a profile (transport.md section 6.1).
+    pub rate_probing: RateProbing,
     /// Constants of the congestion control algorithm. Only simulations change them.
     #[doc(hidden)]
     pub congestion: &'static CongestionParameters,
@@ -64,6 +67,7 @@ impl TransportConfig {
             max_silence: Duration::from_secs(24 * 3600),
             rekey: RekeyLimits::RECOMMENDED,
             profile,
+            rate_probing: RateProbing::Full,
             congestion: &CongestionParameters::STANDARD,
         }
     }
@@ -87,6 +91,7 @@ impl TransportConfig {
             max_streams: self.max_streams,
             max_udp_payload: self.max_udp_payload,
             profile: self.profile,
+            rate_probing: self.profile.is_none() && !matches!(self.rate_probing, RateProbing::Off),
         }
     }
 

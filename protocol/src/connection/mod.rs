@@ -5,9 +5,11 @@
 //! and read streams.
 mod config;
 mod held_packets;
+mod link_meter;
 mod mtu;
 mod path;
 mod probe;
+mod rate_probing;
 mod receive;
 mod stats;
 mod timeouts;
@@ -15,27 +17,32 @@ mod timer;
 mod transmit;
 mod user;
 
-use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use longhaul_types::{LinkProfile, Timestamp};
 use zeroize::Zeroizing;
 
 pub use config::{EARLY_STREAM_WINDOW, EARLY_STREAMS, TransportConfig};
+pub use link_meter::LinkSummary;
 pub use path::Validation;
+pub use rate_probing::RateProbing;
 pub use stats::{ConnectionStats, State};
 pub use user::EarlyData;
 
 use self::{
     held_packets::HeldPacketDetector,
+    link_meter::LinkMeter,
     mtu::PathMtu,
-    path::Path,
+    path::PeerPath,
     probe::Prober,
+    rate_probing::Probing,
     timer::{Timer, Timers},
 };
 use crate::{
     congestion::{ByteRate, Controller, InitialGrant, Pacer},
     crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow, SessionKeys},
     endpoint::{CloseReason, Event},
+    path::{Path, PathClass},
     recovery::{GapList, LossCircuitBreaker, Report, RttEstimator, SentContent, SentPackets},
     streams::{Role, Streams},
     wire::{Activity, EarlyOutcome, Parameters, ReceiverIndex, Stamp},
@@ -137,7 +144,9 @@ pub struct Connection {
     keys: Keys,
     lifecycle: Lifecycle,
     confirmed: bool,
-    path: Path,
+    path: PeerPath,
+    /// True while the link of the path accepts no packet; an address always accepts packets.
+    blocked: bool,
     mtu: PathMtu,
     held_packets: HeldPacketDetector,
     streams: Streams,
@@ -159,6 +168,7 @@ pub struct Connection {
     pacer: Pacer,
     pending_ack: PendingAck,
     prober: Prober,
+    probing: Probing,
     timers: Timers,
     /// True if `timers` must be recomputed.
     timers_stale: bool,
@@ -182,6 +192,8 @@ pub struct Connection {
     /// True after a network change: the next packet is padded, so that three times its size holds data
     /// (section 7.2).
     pad_due: bool,
+    /// Agent only; boxed, because a gateway has many connections.
+    link_meter: Option<Box<LinkMeter>>,
     stats: ConnectionStats,
 }
 
@@ -190,7 +202,7 @@ impl Connection {
         role: Role,
         config: &TransportConfig,
         keys: Keys,
-        remote: SocketAddr,
+        remote: Path,
         validation: Validation,
         profile: Option<LinkProfile>,
         now: Timestamp,
@@ -209,7 +221,8 @@ impl Connection {
             keys,
             lifecycle: Lifecycle::Open,
             confirmed: false,
-            path: Path::new(remote, validation),
+            path: PeerPath::new(remote, validation),
+            blocked: false,
             mtu: path_mtu(config.max_udp_payload.into(), remote),
             held_packets: HeldPacketDetector::default(),
             streams: Streams::new(role, config.stream_limits()),
@@ -234,6 +247,7 @@ impl Connection {
             pacer: Pacer::new(&congestion.pacing, now, initial.rate),
             pending_ack: PendingAck::default(),
             prober: Prober::default(),
+            probing: Probing::new(now),
             timers: Timers::default(),
             timers_stale: true,
             tail_reports: 0,
@@ -250,6 +264,7 @@ impl Connection {
             last_sent_at: now,
             last_eliciting: Activity::More,
             pad_due: false,
+            link_meter: (role == Role::Agent).then(|| Box::new(LinkMeter::new(profile.is_some()))),
             stats: ConnectionStats::default(),
         };
         connection.rearm();
@@ -260,7 +275,7 @@ impl Connection {
     pub(crate) fn agent(
         config: &TransportConfig,
         early: Option<EarlyKey>,
-        remote: SocketAddr,
+        remote: Path,
         profile: Option<LinkProfile>,
         now: Timestamp,
     ) -> Self {
@@ -280,6 +295,7 @@ impl Connection {
         connection
             .streams
             .set_peer(EARLY_STREAM_WINDOW.bytes(), EARLY_STREAMS);
+        connection.begin_probing();
         connection
     }
 
@@ -290,10 +306,15 @@ impl Connection {
         early: Option<PacketKey>,
         agent_index: u8,
         parameters: Parameters,
-        remote: SocketAddr,
+        remote: Path,
         validation: Validation,
         now: Timestamp,
     ) -> Self {
+        let outcome = if early.is_some() {
+            EarlyOutcome::Accepted
+        } else {
+            EarlyOutcome::Rejected
+        };
         // The endpoint replaces this by a secret that the peer does not have (`set_challenge_secret`).
         let challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
         let keys = Keys::Full {
@@ -306,6 +327,7 @@ impl Connection {
         let mut connection = Self::new(Role::Gateway, config, keys, remote, validation, profile, now);
         connection.challenge_secret = challenge_secret;
         connection.apply_parameters(&parameters);
+        connection.serve_probing(&parameters, outcome);
         // The INIT's frames are packet number 0, even if they are dropped.
         connection.replay.mark(0);
         connection.gaps.on_packet(now, 0);
@@ -322,6 +344,22 @@ impl Connection {
             .set_peer(parameters.stream_window.bytes(), parameters.max_streams);
         let payload = parameters.max_udp_payload.min(self.config.max_udp_payload);
         self.mtu = path_mtu(payload.into(), self.path.remote);
+    }
+
+    /// Selects the path on which the gateway has answered the INIT (agent).
+    pub(crate) fn choose_path(&mut self, now: Timestamp, remote: Path) {
+        if remote == self.path.remote {
+            return;
+        }
+        self.path = PeerPath::new(remote, Validation::Validated);
+        self.mtu = path_mtu(self.mtu.limit(), remote);
+        self.held_packets = HeldPacketDetector::default();
+        self.blocked = false;
+        // The packets after the INIT, which is number 0, were sent on the path that has not answered.
+        if self.sent_packets.next_number() > 1 {
+            let report = self.sent_packets.lose_all();
+            self.apply_report(now, report);
+        }
     }
 
     /// Installs the full keys after RESP (agent).
@@ -341,6 +379,7 @@ impl Connection {
             exporter: keys.exporter,
         };
         self.confirmed = true;
+        // Also for the family of the address that has answered.
         self.apply_parameters(&parameters);
         if early == EarlyOutcome::Rejected {
             let report = self.sent_packets.lose_all();
@@ -445,6 +484,25 @@ impl Connection {
         self.drain_from(now);
     }
 
+    /// Returns true if the path loses and reorders nothing (transport.md section 8.1).
+    const fn is_ordered(&self) -> bool {
+        matches!(self.path.remote.class(), PathClass::Ordered)
+    }
+
+    /// Path to the peer.
+    pub const fn path(&self) -> Path {
+        self.path.remote
+    }
+
+    /// Sets whether the link of the path accepts no packet at present. Meanwhile the connection builds none,
+    /// so that the most urgent data is selected when the link accepts packets again.
+    pub(crate) const fn set_blocked(&mut self, blocked: bool) {
+        if self.blocked != blocked {
+            self.blocked = blocked;
+            self.rearm();
+        }
+    }
+
     const fn can_send_early(&self) -> bool {
         matches!(
             self.keys,
@@ -479,9 +537,14 @@ const MIN_BUDGET: u64 = 120;
 /// Maximum number of queued events about tokens and addresses; further ones are dropped.
 const MAX_EVENTS: usize = 256;
 
-/// State of a path to `remote`; both ends accept UDP payloads up to `limit`.
-fn path_mtu(limit: usize, remote: SocketAddr) -> PathMtu {
-    let family = if remote.is_ipv4() { 0 } else { IPV6_EXTRA };
+/// State of a path to `remote`; both ends accept UDP payloads up to `limit`. A link takes every size, so
+/// there is nothing to search.
+fn path_mtu(limit: usize, remote: Path) -> PathMtu {
+    let family = match remote {
+        Path::Udp(address) if address.is_ipv4() => 0,
+        Path::Udp(_) => IPV6_EXTRA,
+        Path::Link(_) => return PathMtu::new(limit, limit, 0),
+    };
     let base = limit.min(crate::wire::MAX_UDP_PAYLOAD - family);
     PathMtu::new(base, limit, UDP_IPV4 + family)
 }

@@ -1,7 +1,9 @@
 //! Address of the peer and its validation (transport.md sections 7.1, 7.2).
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use longhaul_types::Timestamp;
+
+use crate::path::{Path, PathClass};
 
 /// Amplification limit of an unvalidated address (transport.md section 7.2).
 const AMPLIFICATION: u64 = 3;
@@ -29,18 +31,18 @@ struct Challenge {
     due: Timestamp,
 }
 
-/// Address of the peer.
+/// Path to the peer and its validation.
 #[derive(Clone, Debug)]
-pub(super) struct Path {
-    pub(super) remote: SocketAddr,
+pub(super) struct PeerPath {
+    pub(super) remote: Path,
     validation: Validation,
-    /// True for the address of the handshake, which packets under the full keys validate.
+    /// True for the path of the handshake, which packets under the full keys validate.
     original: bool,
     challenge: Option<Challenge>,
 }
 
-impl Path {
-    pub(super) const fn new(remote: SocketAddr, validation: Validation) -> Self {
+impl PeerPath {
+    pub(super) const fn new(remote: Path, validation: Validation) -> Self {
         Self {
             remote,
             validation,
@@ -49,8 +51,12 @@ impl Path {
         }
     }
 
-    /// Path to a new address of the peer, to be challenged with `data`.
-    pub(super) const fn moved(remote: SocketAddr, data: [u8; 8], now: Timestamp) -> Self {
+    /// New path to the peer. An address is challenged with `data`; a link has proved by its handshake that the
+    /// peer receives.
+    pub(super) const fn moved(remote: Path, data: [u8; 8], now: Timestamp) -> Self {
+        if matches!(remote.class(), PathClass::Ordered) {
+            return Self::new(remote, Validation::Validated);
+        }
         Self {
             remote,
             validation: Validation::Unvalidated { received: 0, sent: 0 },
@@ -124,12 +130,21 @@ impl Path {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
+    use crate::path::LinkId;
+
+    #[test]
+    fn a_link_needs_no_challenge() {
+        let path = PeerPath::moved(Path::Link(LinkId(1)), [7; 8], Timestamp::ZERO);
+        assert_eq!((path.budget(), path.challenge_at()), (u64::MAX, None));
+    }
 
     #[test]
     fn an_unvalidated_address_gets_at_most_three_times_the_received_bytes() {
         let at = SocketAddr::from(([192, 0, 2, 1], 1));
-        let mut path = Path::moved(at, [7; 8], Timestamp::ZERO);
+        let mut path = PeerPath::moved(at.into(), [7; 8], Timestamp::ZERO);
         path.on_received(100);
         assert_eq!(path.budget(), 300);
         path.on_sent(250);

@@ -10,6 +10,11 @@ const EAGER_PROBES: u32 = 3;
 const LATER_INTERVAL: Duration = Duration::from_millis(750);
 /// Least interval of the first probes (section 5.3).
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
+/// Number of the first intervals that follow the round-trip time below `MIN_INTERVAL`: two probes in a row are lost on
+/// lossy links, more on broken ones.
+const QUICK_INTERVALS: u32 = 2;
+/// Least interval then: less is within the jitter of a radio.
+const LEAST_QUICK_INTERVAL: Duration = Duration::from_millis(50);
 /// A stall is a silence of 2.5 SRTT plus this time (section 7.3). With the one-way delay of the last packet,
 /// the user learns of the stall within 3 SRTT + 1 s.
 const STALL_SILENCE: Duration = Duration::from_millis(800);
@@ -127,13 +132,14 @@ impl Prober {
     }
 
     /// Handles an expired deadline. The last packet of the peer arrived at `last_received`; further probes follow at
-    /// `interval` or less often.
+    /// `interval` or less often, the first ones also at `answer`, the time in which answers arrive.
     pub(super) fn on_deadline(
         &mut self,
         now: Timestamp,
         last_received: Timestamp,
         srtt: Duration,
         interval: Duration,
+        answer: Duration,
     ) -> ProbeAction {
         self.due = true;
         if let Some(since) = self.stalled_since {
@@ -154,10 +160,13 @@ impl Prober {
         self.sent += 1;
         self.unanswered.get_or_insert(now);
         // If packets arrive without progress, probing slows down but never stops.
+        let usual = interval.max(MIN_INTERVAL);
         let wait = if self.sent > EAGER_PROBES {
             LATER_INTERVAL
+        } else if self.sent > QUICK_INTERVALS {
+            usual
         } else {
-            interval.max(MIN_INTERVAL)
+            usual.min(answer.max(LEAST_QUICK_INTERVAL))
         };
         let probe = now + wait;
         self.next = Some(
@@ -177,6 +186,11 @@ impl Prober {
     /// Returns true if probes are to be small because several are unanswered.
     pub(super) const fn is_thin(&self) -> bool {
         self.stalled_since.is_some() || self.sent > EAGER_PROBES
+    }
+
+    /// Returns true if nothing arrived since the last but one probe was sent.
+    pub(super) const fn is_unanswered(&self) -> bool {
+        self.stalled_since.is_some() || self.sent > 1 && self.unanswered.is_some()
     }
 
     /// Makes the next probe due at once after a network change.
@@ -200,7 +214,7 @@ mod tests {
         let mut probes = 0;
         while now < Timestamp::ZERO + Duration::from_secs(600) {
             now = prober.deadline(timeout, timeout);
-            if prober.on_deadline(now, Timestamp::ZERO, srtt, srtt) == ProbeAction::Stall {
+            if prober.on_deadline(now, Timestamp::ZERO, srtt, srtt, srtt) == ProbeAction::Stall {
                 assert_eq!(stalled, None);
                 stalled = Some((now, probes));
             }
@@ -222,15 +236,31 @@ mod tests {
         prober.on_sent(Timestamp::ZERO, false);
         let asked = prober.deadline(late, late);
         assert_eq!(
-            prober.on_deadline(asked, Timestamp::ZERO, srtt, srtt),
+            prober.on_deadline(asked, Timestamp::ZERO, srtt, srtt, srtt),
             ProbeAction::Probe
         );
         let next = prober.deadline(late, late);
         assert_eq!(next, asked + srtt);
         assert_eq!(
-            prober.on_deadline(next, Timestamp::ZERO, srtt, srtt),
+            prober.on_deadline(next, Timestamp::ZERO, srtt, srtt, srtt),
             ProbeAction::Stall
         );
+    }
+
+    #[test]
+    fn the_first_probes_follow_the_round_trip_time() {
+        let mut prober = Prober::default();
+        let (srtt, answer) = (Duration::from_millis(62), Duration::from_millis(90));
+        prober.on_sent(Timestamp::ZERO, false);
+        let mut now = prober.deadline(answer, answer);
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            prober.on_deadline(now, now, srtt, srtt, answer);
+            let next = prober.deadline(answer, answer);
+            waits.push(next - now);
+            now = next;
+        }
+        assert_eq!(waits, [answer, answer, MIN_INTERVAL, LATER_INTERVAL]);
     }
 
     #[test]
@@ -253,7 +283,7 @@ mod tests {
         for _ in 0..50 {
             now = prober.deadline(second, second);
             assert_eq!(
-                prober.on_deadline(now, last_received, srtt, srtt),
+                prober.on_deadline(now, last_received, srtt, srtt, srtt),
                 ProbeAction::Probe
             );
             last_received = now + Duration::from_millis(50);

@@ -1,15 +1,16 @@
 //! Packets from the peer (transport.md sections 2, 4, 5).
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
     Connection, IP_UDP_HEADERS, Keys, Lifecycle, STALL_PATIENCE, TAIL_SLACK,
-    held_packets::HeldPacketDetector, path::Path,
+    held_packets::HeldPacketDetector, link_meter::Observation, path::PeerPath,
 };
 use crate::{
     congestion::{ByteRate, FULL_PACKET, PacketSample},
     endpoint::{CloseReason, Event},
+    path::Path,
     recovery::{Arrival, MAX_TAIL},
     streams::{Role, StreamViolation},
     wire::{
@@ -98,7 +99,7 @@ impl Connection {
     pub(crate) fn handle_short(
         &mut self,
         now: Timestamp,
-        remote: SocketAddr,
+        remote: Path,
         header: ShortHeader,
         header_len: usize,
         datagram: &mut [u8],
@@ -123,7 +124,7 @@ impl Connection {
         }
         self.stats.packets_received += 1;
         self.stats.bytes_received += size + IP_UDP_HEADERS;
-        let located_at = self.path.remote.ip();
+        let earlier_path = self.path.remote;
         self.follow_address(
             now,
             remote,
@@ -162,9 +163,15 @@ impl Connection {
             self.pending_ack.echo = Some((stamp, now));
             self.gaps.set_ended(header.activity == Activity::Idle);
         }
+        if packet.early && self.is_gateway() {
+            self.measure_uplink(now, number, packet.size);
+        }
         self.process_frames(now, packet, arrival, frames);
-        if self.path.remote.ip() != located_at && matches!(self.lifecycle, Lifecycle::Open) {
-            // After the report in this packet: the other packets are in flight to the old address and must
+        if !self.is_gateway() && matches!(self.lifecycle, Lifecycle::Open) {
+            self.measure_link(now, stamp, packet.size);
+        }
+        if !self.path.remote.is_same_network(earlier_path) && matches!(self.lifecycle, Lifecycle::Open) {
+            // After the report in this packet: the other packets are in flight on the old path and must
             // not hold credit.
             let report = self.sent_packets.lose_all();
             self.apply_report(now, report);
@@ -197,31 +204,25 @@ impl Connection {
         Some((stamp, frames))
     }
 
-    /// Follows the peer's address (section 7.1) and updates its validation (section 7.2).
-    fn follow_address(
-        &mut self,
-        now: Timestamp,
-        remote: SocketAddr,
-        space: KeySpace,
-        size: u64,
-        newest: bool,
-    ) {
+    /// Follows the peer's path (section 7.1) and updates its validation (section 7.2).
+    fn follow_address(&mut self, now: Timestamp, remote: Path, space: KeySpace, size: u64, newest: bool) {
         // Only agents roam: an agent always sends to the address to which it connected.
         if self.is_gateway() && remote != self.path.remote {
             if !newest {
                 return;
             }
-            let same_host = remote.ip() == self.path.remote.ip();
+            let same_network = remote.is_same_network(self.path.remote);
             self.challenges += 1;
             let digest = blake3::keyed_hash(&self.challenge_secret, &self.challenges.to_be_bytes());
             let mut data = [0; 8];
             data.copy_from_slice(&digest.as_bytes()[..8]);
-            self.path = Path::moved(remote, data, now);
+            self.path = PeerPath::moved(remote, data, now);
+            self.probing.end_train();
             self.mtu = super::path_mtu(self.mtu.limit(), remote);
             self.held_packets = HeldPacketDetector::default();
             self.notify(Event::Moved);
-            // Another port of a NAT is the same path; another IP address is a new path.
-            if !same_host {
+            // Another port of a NAT is the same network; another IP address or carrier is a new one.
+            if !same_network {
                 self.controller.on_path_change();
             }
         }
@@ -275,18 +276,45 @@ impl Connection {
             self.schedule_feedback(packet);
         }
         let lost = self.newly_lost();
-        let received = self.gaps.received();
+        // Packets that are missing on an ordered path were sent on another one: no losses of this path.
+        let (lost, skipped) = if self.is_ordered() {
+            (0, packet.skipped.map(|_| 0))
+        } else {
+            (lost, packet.skipped)
+        };
+        let total = self.gaps.received();
+        let received = total.saturating_sub(self.received_seen);
         self.controller.on_packet(&PacketSample {
             now,
             size: ByteCount::new(packet.size),
             stamp: packet.stamp,
             activity,
-            skipped: packet.skipped,
-            received: received.saturating_sub(self.received_seen),
+            skipped,
+            received,
             lost,
             min_rtt: self.path_rtt(),
         });
-        self.received_seen = received;
+        self.received_seen = total;
+        self.observe_link(now, packet.size, received, lost);
+    }
+
+    /// Passes an incoming packet to the link meter.
+    fn observe_link(&mut self, now: Timestamp, size: u64, received: u64, lost: u64) {
+        // A user that reads slowly limits the rate by its full buffer.
+        let has_room = self.room() > self.controller.window().bytes();
+        let rtt = self.path_rtt();
+        if let Some(meter) = &mut self.link_meter {
+            meter.on_packet(&Observation {
+                now,
+                size,
+                is_backlogged: self.controller.sender_has_backlog() && has_room,
+                rtt,
+                queue: self.controller.queue(),
+                packet_time: self.controller.packet_time(),
+                received,
+                lost,
+            });
+        }
     }
 
     /// Packets declared lost since the last call, without those that arrived but could not be opened.
@@ -351,6 +379,10 @@ impl Connection {
             Frame::Token(token) => self.notify(Event::Token(token)),
             Frame::PathChallenge(data) => self.response_due = Some(data),
             Frame::PathResponse(data) => self.path.on_response(data),
+            Frame::Train { packets } => {
+                self.on_train(packets, packet.early);
+                self.schedule_feedback(packet);
+            }
             Frame::Data(data) => self.streams.on_data(
                 data.stream,
                 data.offset,
@@ -403,6 +435,10 @@ impl Connection {
                 .controller
                 .queue_of(now, packet.stamp, ByteCount::new(packet.size));
             self.rtt.on_sample(now, sample, queue);
+            if let Some(meter) = &mut self.link_meter {
+                meter.on_rtt(sample);
+            }
+            self.adjust_to_rtt(now);
         }
         let mut progress = report.progress;
         self.report_losses(now, report.acked_packets, report.lost_packets);
@@ -415,11 +451,11 @@ impl Connection {
         let packet_time = rate.transmission_time(FULL_PACKET, LONGEST_PACKET_TIME);
         // The receiver waits longer than this, because it adds the jitter that it measures; the margin covers
         // the difference of the two rate estimates.
-        let margin = TAIL_SLACK.max(packet_time * 3 / 4);
+        let margin = TAIL_SLACK.max(packet_time / 2);
         // Feedback that the link held back describes the time before the link delivered the other packets.
         let was_held = packet.was_held
             && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
-        if hold > margin && !was_held {
+        if hold > margin && !was_held && !self.is_ordered() {
             let tail = self
                 .sent_packets
                 .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
@@ -471,6 +507,10 @@ impl Connection {
     fn measure_delivery(&mut self, now: Timestamp, hold: Duration) {
         let arrived = earlier(now, hold);
         let bytes = self.sent_packets.reported_bytes();
+        let (is_backlogged, rtt) = (self.streams.has_output(), self.path_rtt());
+        if let Some(meter) = &mut self.link_meter {
+            meter.on_report(arrived, bytes, is_backlogged, rtt);
+        }
         if let Some((since, from)) = self.granted.delivered_from {
             let time = arrived.saturating_since(since).as_secs_f64();
             if time < LEAST_DELIVERY_TIME {

@@ -1,9 +1,10 @@
 //! Counters and estimates of a connection.
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle};
+use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle, LinkSummary};
+use crate::congestion::Start;
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,13 @@ pub struct ConnectionStats {
     pub measured_srtt: Option<Duration>,
     /// Smallest round-trip time of the last half minute or longer.
     pub min_rtt: Option<Duration>,
+    /// Rate of the link towards the peer: the profile's, the peer's grant, or a bound from the agent's uplink. `None`
+    /// while the link is unknown.
+    pub link_rate: Option<BitRate>,
+    /// How the rate of the incoming data came to be known.
+    pub start: Start,
+    /// Capacity of the incoming direction once it was told or estimated.
+    pub estimated_capacity: Option<BitRate>,
     /// Granted sending rate.
     pub send_rate: BitRate,
     /// Granted credit in bytes.
@@ -75,6 +83,10 @@ pub struct ConnectionStats {
     pub keys_replaced: u32,
     /// Recorded sent packets, and gaps of missing packets.
     pub bookkeeping: (usize, usize),
+    /// Address of the peer; until the RESP arrives, the first of the gateway's addresses.
+    pub remote: Option<SocketAddr>,
+    /// What the session has found out about the link (agent).
+    pub link: LinkSummary,
 }
 
 impl Connection {
@@ -84,6 +96,9 @@ impl Connection {
             srtt: self.rtt.smoothed(),
             measured_srtt: self.rtt.min().map(|_| self.rtt.smoothed()),
             min_rtt: self.rtt.min(),
+            link_rate: self.link_rate(),
+            start: self.controller.start(),
+            estimated_capacity: self.controller.estimated_capacity(),
             send_rate: self.granted.rate.bit_rate(),
             send_credit: ByteCount::new(self.granted.credit),
             outstanding: ByteCount::new(self.sent_packets.outstanding()),
@@ -101,8 +116,29 @@ impl Connection {
                 Keys::Full { phases, .. } => phases.replaced(),
             },
             bookkeeping: (self.sent_packets.len(), self.gaps.count()),
+            remote: self.path.remote.udp(),
+            link: self
+                .link_meter
+                .as_ref()
+                .map_or_else(LinkSummary::default, |meter| meter.summary()),
             ..self.stats
         }
+    }
+
+    /// Sending rate that the peer granted.
+    pub fn send_rate(&self) -> BitRate {
+        self.granted.rate.bit_rate()
+    }
+
+    /// Arrival time of the last authentic packet; before the first one, the creation time.
+    pub const fn last_received_at(&self) -> Timestamp {
+        self.last_received_at
+    }
+
+    /// Returns true if a probe is unanswered for its interval or longer, so that another path is worth a try
+    /// (transport.md section 8.3).
+    pub const fn is_path_silent(&self) -> bool {
+        self.prober.is_unanswered()
     }
 
     /// Counts an INIT or a RESP that the endpoint sends in a datagram of its own.

@@ -89,15 +89,21 @@ impl Connection {
         }
         let interval = self.rtt.smoothed().min(LONGEST_PROBE_INTERVAL);
         let srtt = self.rtt.smoothed();
+        let answer = srtt + self.rtt.variation() * 4;
         match self
             .prober
-            .on_deadline(now, self.last_received_at, srtt, interval)
+            .on_deadline(now, self.last_received_at, srtt, interval, answer)
         {
             ProbeAction::Probe => {}
             ProbeAction::Stall => {
                 self.stats.stalls += 1;
                 self.events.push_back(Event::Stalled);
             }
+        }
+        // What is outstanding on an ordered path is late, not lost: only a question is sent.
+        if self.is_ordered() {
+            self.ping_due = true;
+            return;
         }
         // During a stall, the contents of one packet suffice as probe: the other packets may still arrive
         // late.
@@ -168,6 +174,9 @@ impl Connection {
             }
         }
         timers.set(Timer::Pace, None);
+        if self.blocked {
+            return self.blocked_timers(timers);
+        }
         if matches!(self.keys, Keys::Early { .. }) {
             // The endpoint repeats the INIT; nothing else can be answered before RESP.
             if self.can_send_early() && self.streams.has_output() && self.has_credit() {
@@ -215,6 +224,28 @@ impl Connection {
         timers
     }
 
+    /// Timers while the link accepts no packet: those that need no packet, and the probe timer, which detects
+    /// a stall. The endpoint wakes the connection when the link accepts packets.
+    fn blocked_timers(&self, mut timers: Timers) -> Timers {
+        timers.clear();
+        if matches!(self.keys, Keys::Early { .. }) {
+            return timers;
+        }
+        let (srtt, packet_time) = (self.rtt.smoothed(), self.controller.packet_time());
+        timers.set(Timer::Reorder, self.gaps.next_declaration(srtt, packet_time));
+        if self.sent_packets.is_awaiting() {
+            let deadline = self
+                .prober
+                .deadline(self.probe_timeout(), self.timeout_of(Activity::More));
+            timers.set(Timer::Probe, Some(deadline));
+        }
+        timers.set(
+            Timer::Silence,
+            Some(self.last_received_at + self.config.max_silence),
+        );
+        timers
+    }
+
     /// Silence of a backlogged peer after which a PING is sent (transport.md section 7.3).
     fn watch_time(&self) -> Duration {
         // The peer sends continuously, or at the latest when the feedback for its last packets arrives.
@@ -241,7 +272,7 @@ impl Connection {
     /// Time of the next report about the missing tail of a stream (section 5.3).
     fn tail_at(&self) -> Option<Timestamp> {
         let (_, arrived) = self.pending_ack.echo?;
-        if self.tail_reports >= TAIL_REPORTS {
+        if self.tail_reports >= TAIL_REPORTS || self.is_ordered() {
             return None;
         }
         let missing = self.streams.missing();
@@ -256,7 +287,9 @@ impl Connection {
             .max(TAIL_SLACK)
             .max(self.controller.packet_time())
             + TAIL_SLACK / 4;
-        Some(arrived + (needed + slack) * (1 << self.tail_reports))
+        // A report that was lost or came too early is repeated when the sender could have answered it.
+        let again = self.controller.packet_time().max(self.path_rtt() / 2);
+        Some(arrived + needed + slack + again * self.tail_reports)
     }
 
     /// Time at which pending feedback is due.

@@ -1,10 +1,11 @@
 //! Packets to the peer: permission to send, and the frames in their order (transport.md sections 2, 4, 6).
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
 use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle};
 use crate::{
+    path::Path,
     recovery::SentContent,
     streams::{Origin, StreamRequest},
     wire::{
@@ -40,8 +41,19 @@ enum Permit {
     Paced(usize),
     /// A probe of this UDP payload, exempt from credit and pacing (section 5.3).
     Probe(usize),
+    /// A packet of exactly this UDP payload that measures the link, exempt from pacing (section 6.1).
+    Full(usize),
     /// Only feedback and FORWARD (section 6).
     FeedbackOnly,
+}
+
+/// End of the last DATA frame of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DataEnd {
+    /// The end of the packet.
+    EndOfPacket,
+    /// The length in the frame, so that padding can follow.
+    Delimited,
 }
 
 /// A packet under construction.
@@ -52,6 +64,8 @@ struct Packet<'a> {
     contents: Vec<SentContent>,
     /// True if the packet is eliciting.
     eliciting: bool,
+    /// True if the packet requests feedback at once.
+    pings: bool,
 }
 
 impl Packet<'_> {
@@ -63,6 +77,7 @@ impl Packet<'_> {
     fn push(&mut self, frame: &Frame<'_>) {
         frame.encode(self.out);
         self.eliciting = true;
+        self.pings |= matches!(frame, Frame::Ping | Frame::Train { .. });
     }
 }
 
@@ -83,6 +98,7 @@ impl Connection {
             end,
             contents: Vec::new(),
             eliciting: false,
+            pings: false,
         };
         if allowed {
             self.write_requests(&mut packet);
@@ -99,12 +115,16 @@ impl Connection {
         self.sent_packets.on_sent(now, size, contents);
         self.pacer.on_sent(ByteCount::new(size));
         self.last_sent_at = now;
+        self.after_init(now);
         self.rearm();
     }
 
     /// Appends at most one packet to `out` and returns the destination. Bytes already in `out` (a RESP) count
     /// for the datagram's size.
-    pub(crate) fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    pub(crate) fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Path> {
+        if self.blocked {
+            return None;
+        }
         let sent = match &self.lifecycle {
             Lifecycle::Open => self.transmit_open(now, out),
             Lifecycle::Closing { due: true, .. } => self.transmit_close(now, out),
@@ -114,7 +134,7 @@ impl Connection {
         sent
     }
 
-    fn transmit_open(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    fn transmit_open(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Path> {
         let permit = self.permit(now, out.len())?;
         // After a stall the peer needs feedback to know which packets arrived before the stall.
         let after_stall = matches!(permit, Permit::Probe(_)) && self.pending_ack.echo.is_some();
@@ -122,7 +142,7 @@ impl Connection {
             self.feedback_at().is_some_and(|at| at <= now) || self.should_piggyback(now) || after_stall;
         let limit = match permit {
             Permit::Paced(limit) => self.mtu_probe(now, limit, out).unwrap_or(limit),
-            Permit::Probe(limit) => limit,
+            Permit::Probe(limit) | Permit::Full(limit) => limit,
             Permit::FeedbackOnly => self.datagram_limit(),
         };
         let number = self.sent_packets.next_number();
@@ -134,6 +154,7 @@ impl Connection {
             out,
             contents: Vec::new(),
             eliciting: false,
+            pings: false,
         };
         if feedback {
             self.write_feedback(now, &mut packet);
@@ -148,13 +169,18 @@ impl Connection {
             // one of them.
             if self.pad_due {
                 self.write_padding(start, &mut packet);
+            } else if matches!(permit, Permit::Full(_)) {
+                self.write_full(now, &mut packet);
             } else {
                 self.write_data(now, &mut packet);
             }
         }
         let empty = packet.out.len() == start + header_len + STAMP_LEN;
         let Packet {
-            contents, eliciting, ..
+            contents,
+            eliciting,
+            pings,
+            ..
         } = packet;
         if empty {
             out.truncate(start);
@@ -167,7 +193,9 @@ impl Connection {
         };
         self.seal(now, number, activity, out, start, header_len);
         if eliciting {
-            self.on_eliciting_packet(now, activity, (out.len() - start) as u64);
+            // Answered at once, as an IDLE packet is.
+            let answered = if pings { Activity::Idle } else { activity };
+            self.on_eliciting_packet(now, answered, (out.len() - start) as u64);
         }
         let size = out.len() - start;
         if size > self.mtu.payload() {
@@ -198,6 +226,9 @@ impl Connection {
     /// Returns the permission to send a packet now.
     fn permit(&mut self, now: Timestamp, used: usize) -> Option<Permit> {
         if matches!(self.keys, Keys::Early { .. }) {
+            if self.can_send_early() && self.probing.padding_due {
+                return Some(Permit::Full(self.mtu.payload()));
+            }
             let open = self.can_send_early() && self.streams.has_output() && self.pacer.is_open(now);
             let limit = open.then(|| self.credit_limit()).flatten()?;
             return Some(Permit::Paced(limit.min(self.mtu.payload())));
@@ -207,6 +238,10 @@ impl Connection {
             return None;
         }
         if self.prober.due {
+            // On an ordered path nothing is lost that a probe could repeat: it only elicits feedback.
+            if self.is_ordered() {
+                return Some(Permit::Probe((used + STALL_PROBE).min(limit)));
+            }
             let size = match (self.pad_due, self.prober.is_thin(), self.prober.resuming) {
                 (false, true, _) => used + STALL_PROBE,
                 (false, false, true) => used + self.short_packet(),
@@ -217,6 +252,10 @@ impl Connection {
         // Address validation must not wait for credit, which only a validated address gets.
         if self.response_due.is_some() || self.path.challenge_due(now).is_some() {
             return Some(Permit::Paced(limit.min(used + PATH_PACKET)));
+        }
+        // The RESP leaves before its pair, in a datagram of its own or with data.
+        if self.probing.has_full_packet() && used == 0 && limit == self.mtu.payload() {
+            return Some(Permit::Full(limit));
         }
         let is_feedback_due = self.feedback_at().is_some_and(|at| at <= now);
         // Data that is sent slightly early saves a packet for feedback; the mean rate is unchanged.
@@ -249,7 +288,11 @@ impl Connection {
 
     /// Returns true if pending output needs a packet of its own.
     pub(super) fn wants_packet(&self) -> bool {
-        self.streams.has_output() || self.ping_due || self.response_due.is_some() || !self.tokens.is_empty()
+        self.streams.has_output()
+            || self.ping_due
+            || self.probing.train_due.is_some()
+            || self.response_due.is_some()
+            || !self.tokens.is_empty()
     }
 
     fn wants_packet_now(&self, now: Timestamp) -> bool {
@@ -381,10 +424,16 @@ impl Connection {
                 .on_probe_sent(self.sent_packets.next_number().checked_sub(1));
             self.stats.probes += 1;
         }
+        let is_full = matches!(permit, Permit::Full(_));
+        if is_full {
+            self.probing.on_full_packet();
+        }
         if eliciting {
-            self.pacer.on_sent(ByteCount::new(size));
+            if !is_full {
+                self.pacer.on_sent(ByteCount::new(size));
+            }
             self.prober.on_sent(now, was_awaiting);
-        } else {
+        } else if !is_full {
             self.stats.feedback_bytes_sent += size;
         }
     }
@@ -470,6 +519,11 @@ impl Connection {
         if packet.room() > 0 && (std::mem::take(&mut self.ping_due) || probe) {
             packet.push(&Frame::Ping);
         }
+        if packet.room() > 1
+            && let Some(packets) = self.probing.train_due.take()
+        {
+            packet.push(&Frame::Train { packets });
+        }
     }
 
     /// UDP payload with a short transmission time at the granted rate and space for some data.
@@ -489,6 +543,19 @@ impl Connection {
             // PAD is a zero byte, as are all bytes after it.
             packet.out.resize(end, 0);
         }
+    }
+
+    /// Fills the packet: with data if the credit permits a full packet, and with padding.
+    fn write_full(&mut self, now: Timestamp, packet: &mut Packet<'_>) {
+        let left = self
+            .granted
+            .credit
+            .saturating_sub(self.sent_packets.outstanding());
+        if left >= self.mtu.payload() as u64 + IP_UDP_HEADERS {
+            self.write_frames_of_data(now, packet, DataEnd::Delimited);
+        }
+        // PAD is a zero byte, as are all bytes after it.
+        packet.out.resize(packet.end.max(packet.out.len()), 0);
     }
 
     fn write_requests(&mut self, packet: &mut Packet<'_>) {
@@ -527,13 +594,21 @@ impl Connection {
 
     /// Writes data. The scheduler selects the stream here, as late as possible (section 4.2).
     fn write_data(&mut self, now: Timestamp, packet: &mut Packet<'_>) {
+        self.write_frames_of_data(now, packet, DataEnd::EndOfPacket);
+    }
+
+    fn write_frames_of_data(&mut self, now: Timestamp, packet: &mut Packet<'_>, end: DataEnd) {
         let mut charged = false;
         while let Some(id) = self.streams.next_sender() {
             let Some(sender) = self.streams.sender(id) else {
                 return;
             };
             let (offset, total) = (sender.next_offset(), sender.total_to_send());
-            let header = Data::header_len(id, offset, total, 0) - varint::len(0);
+            let length = match end {
+                DataEnd::EndOfPacket => 0,
+                DataEnd::Delimited => varint::len(packet.room() as u64),
+            };
+            let header = Data::header_len(id, offset, total, 0) - varint::len(0) + length;
             let Some(max) = packet.room().checked_sub(header).filter(|max| *max > 0) else {
                 return;
             };
@@ -555,22 +630,38 @@ impl Connection {
             packet.eliciting = true;
             let is_last =
                 (max as u64).saturating_sub(len) < WORTHWHILE || self.streams.next_sender().is_none();
+            let pings =
+                segment.fin && self.ends_request_among_others(is_last, (max as u64).saturating_sub(len));
             let header = DataHeader {
                 stream: id,
                 offset: segment.range.start,
                 total: segment.total,
                 fin: segment.fin,
-                length: (!is_last).then_some(len),
+                length: (!is_last || pings || end == DataEnd::Delimited).then_some(len),
             };
             header.encode(packet.out);
             self.streams.copy_segment(id, &segment.range, packet.out);
+            if pings && packet.room() > 0 {
+                packet.push(&Frame::Ping);
+            }
             if is_last {
                 return;
             }
         }
     }
 
-    fn transmit_close(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    /// Returns true if a frame that ends a request needs PING, because more output follows and the packet is therefore not
+    /// answered at once (section 5.3). Only an agent asks: its packets are few, and the answers use the downlink. `left`
+    /// bytes remain in the packet behind the frame without its length.
+    fn ends_request_among_others(&self, is_last: bool, left: u64) -> bool {
+        const LENGTH_AND_PING: u64 = 3;
+        !self.is_gateway()
+            && matches!(self.keys, Keys::Full { .. })
+            && self.streams.next_sender().is_some()
+            && (!is_last || left >= LENGTH_AND_PING)
+    }
+
+    fn transmit_close(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Path> {
         let number = self.sent_packets.next_number();
         let (start, header_len) = (out.len(), self.header_len());
         let Lifecycle::Closing {

@@ -1,10 +1,15 @@
 //! Functions of a connection for its user.
 use bytes::Bytes;
-use longhaul_types::{StreamId, Timestamp};
+use longhaul_types::{LinkProfile, StreamId, Timestamp};
 
-use super::{Connection, Keys, Lifecycle};
+use super::{
+    Connection, Keys, Lifecycle, LinkMeter, Validation, held_packets::HeldPacketDetector, path::PeerPath,
+    path_mtu,
+};
 use crate::{
+    congestion::Controller,
     endpoint::CloseReason,
+    path::Path,
     streams::{OpenError, Priority, ReadError, ReadOutcome, WriteError},
 };
 
@@ -130,11 +135,64 @@ impl Connection {
         self.controller.on_path_change();
         self.rtt = crate::recovery::RttEstimator::new(self.profile.map(|profile| profile.rtt));
         self.ping_due = true;
-        self.pad_due = !self.is_gateway();
+        // Only an address has to be validated by the peer, for which it needs bytes.
+        self.pad_due = !self.is_gateway() && !self.is_ordered();
         self.pending_ack.now = self.pending_ack.echo.is_some();
         self.prober.due = true;
         self.prober.hurry(now);
         self.rearm();
+    }
+
+    /// Handles a change to a network whose properties are known, or to one of which nothing is known (agent):
+    /// like [`Connection::network_changed`], and `profile` replaces the session's profile. The profile governs
+    /// what this side grants; the peer keeps the profile of the INIT.
+    pub fn moved_to_network(&mut self, now: Timestamp, profile: Option<LinkProfile>) {
+        let is_other = self.profile != profile;
+        self.profile = profile;
+        self.network_changed(now);
+        // The new network's data has no start with a profile that its link could contradict.
+        self.link_meter = self.link_meter.is_some().then(|| Box::new(LinkMeter::new(false)));
+        if let Some(profile) = profile {
+            // The grant is from the network before: the first packet must not take longer on this uplink.
+            self.granted.rate = self.granted.rate.min(profile.up.into());
+        }
+        if is_other {
+            let (down, up) = (profile.map(|of| of.down), profile.map(|of| of.up));
+            self.controller = Controller::new(self.config.congestion, profile.as_ref(), down, up);
+        }
+    }
+
+    /// Handles a change of the local address or port within one network, or the end of a suspension of this
+    /// computer: asks the peer for feedback at once. The measurements stay.
+    pub fn path_refreshed(&mut self, now: Timestamp) {
+        self.ping_due = true;
+        self.pad_due = !self.is_gateway() && !self.is_ordered();
+        self.pending_ack.now = self.pending_ack.echo.is_some();
+        self.prober.due = true;
+        self.prober.hurry(now);
+        self.rearm();
+    }
+
+    /// Sends from now on over `path` (agent), as after a network change (transport.md section 7.1). Packets in
+    /// flight on the old path count as lost, and their contents are sent again. The gateway follows when the
+    /// first packet arrives on the new path.
+    pub(crate) fn change_path(&mut self, now: Timestamp, path: Path) {
+        if self.is_gateway() || path == self.path.remote {
+            return;
+        }
+        self.path = PeerPath::new(path, Validation::Validated);
+        self.mtu = path_mtu(self.mtu.limit(), path);
+        self.held_packets = HeldPacketDetector::default();
+        self.blocked = false;
+        if matches!(self.keys, Keys::Early { .. }) {
+            // Before RESP, nothing is known of the packets in flight.
+            self.rearm();
+            return;
+        }
+        let report = self.sent_packets.lose_all();
+        self.apply_report(now, report);
+        self.pacer.drain(now);
+        self.network_changed(now);
     }
 
     /// Sends a token for the peer's next INIT.

@@ -1,5 +1,5 @@
 //! Processing of an INIT by the gateway, in the order of transport.md section 3.8.
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use longhaul_types::{PublicKey, Timestamp};
 use rand_core::Rng;
@@ -12,6 +12,7 @@ use super::{
 use crate::{
     connection::{Connection, Validation},
     crypto::{EarlyKey, Responder, SessionKeys, noise::Opening, token::ValidToken},
+    path::{Path, PathClass},
     wire::{
         Acceptance, EarlyOutcome, Init, InitPayload, Parameters, Refusal, Resp, RespPayload, VERSION,
         init::InitOutline,
@@ -27,7 +28,7 @@ const HALF_OPEN_GRACE: Duration = Duration::from_secs(10);
 /// An INIT whose message 1 has authenticated.
 struct Knock<'a> {
     now: Timestamp,
-    remote: SocketAddr,
+    remote: Path,
     datagram_len: usize,
     hash: InitHash,
     agent_index: u8,
@@ -37,8 +38,12 @@ struct Knock<'a> {
 }
 
 impl Endpoint {
-    pub(super) fn handle_init(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) {
+    pub(super) fn handle_init(&mut self, now: Timestamp, remote: Path, datagram: &[u8]) {
         let unix = self.unix(now);
+        // Rate limits apply to the address of a link's peer.
+        let Some(address) = self.links.address(remote) else {
+            return;
+        };
         let Role::Gateway(gateway) = &mut self.role else {
             return;
         };
@@ -61,7 +66,7 @@ impl Endpoint {
         let hash = *blake3::hash(datagram).as_bytes();
         if let Some(resp) = gateway.answered.get(&hash, now) {
             let resp = resp.to_vec();
-            if gateway.per_address.take_address(remote, now) {
+            if gateway.per_address.take_address(address, now) {
                 self.counters.repeated += 1;
                 self.answer(remote, resp);
             } else {
@@ -72,7 +77,7 @@ impl Endpoint {
         let token = init
             .token
             .and_then(|token| gateway.epoch.check(&token, unix).ok());
-        if !gateway.allows(now, remote, token.as_ref()) {
+        if !gateway.allows(now, address, token.as_ref()) {
             self.counters.rate_limited += 1;
             return;
         }
@@ -154,6 +159,7 @@ impl Endpoint {
         let (now, remote) = (knock.now, knock.remote);
         let fresh_index = self.rng.next_u32();
         let challenge_secret = *self.seed();
+        let rate_probing = self.answers_probing(knock);
         let Some(token) = self.mint_token(now, knock.device) else {
             return;
         };
@@ -184,17 +190,24 @@ impl Endpoint {
             token,
             parameters: Parameters {
                 profile: None,
+                rate_probing,
                 ..self.transport.parameters()
             },
         };
-        let (resp, keys) = finish(responder, knock.agent_index, &RespPayload::Accepted(acceptance));
+        let (resp, keys) = finish(
+            responder,
+            knock.agent_index,
+            &RespPayload::Accepted(acceptance),
+            0,
+        );
         gateway.answered.insert(knock.hash, resp.clone(), now);
         let early = Some(early).filter(|_| outcome == EarlyOutcome::Accepted);
         let early_index = early.as_ref().map(|early| early.index);
-        let validation = match own_token {
-            Some(_) => Validation::Validated,
+        let validation = match (own_token, remote.class()) {
+            // The handshake of a link proves that its peer receives.
+            (Some(_), _) | (None, PathClass::Ordered) => Validation::Validated,
             // Bytes received and sent so far count for the limit of section 7.2.
-            None => Validation::Unvalidated {
+            (None, PathClass::Datagram) => Validation::Unvalidated {
                 received: knock.datagram_len as u64,
                 sent: resp.len() as u64,
             },
@@ -220,10 +233,12 @@ impl Endpoint {
             gateway_index,
             early_index,
             init_hash: knock.hash,
+            token_at: now,
             resp: Some((remote, resp)),
             half_open_until: Some(now + HALF_OPEN),
         };
         let handle = self.insert(Session::new(connection, Phase::Gateway(Box::new(accepted))));
+        self.links.attach(remote, handle);
         let Role::Gateway(gateway) = &mut self.role else {
             return;
         };
@@ -244,8 +259,20 @@ impl Endpoint {
         self.events.push_back((handle, event));
     }
 
+    /// Returns true if the RESP answers the agent's request to measure the link.
+    const fn answers_probing(&self, knock: &Knock<'_>) -> bool {
+        knock.payload.parameters.rate_probing && self.transport.parameters().rate_probing
+    }
+
     fn refuse(&mut self, knock: &Knock<'_>, responder: Responder, refusal: Refusal) {
-        let (resp, _) = finish(responder, knock.agent_index, &RespPayload::Refused(refusal));
+        // The length of an acceptance, in which the answer to rate probing is one byte.
+        let padding = usize::from(self.answers_probing(knock));
+        let (resp, _) = finish(
+            responder,
+            knock.agent_index,
+            &RespPayload::Refused(refusal),
+            padding,
+        );
         if let Role::Gateway(gateway) = &mut self.role {
             gateway.answered.insert(knock.hash, resp.clone(), knock.now);
             gateway.note_refusal(knock.device, refusal);
@@ -255,10 +282,16 @@ impl Endpoint {
     }
 }
 
-/// Returns the RESP with this payload and the session keys.
-fn finish(responder: Responder, agent_index: u8, payload: &RespPayload) -> (Vec<u8>, SessionKeys) {
+/// Returns the RESP with this payload and `padding` zero bytes, and the session keys.
+fn finish(
+    responder: Responder,
+    agent_index: u8,
+    payload: &RespPayload,
+    padding: usize,
+) -> (Vec<u8>, SessionKeys) {
     let mut plain = Vec::new();
     payload.encode(&mut plain);
+    plain.resize(plain.len() + padding, 0);
     let mut noise = Vec::new();
     let keys = responder.finish(&plain, &mut noise);
     #[expect(

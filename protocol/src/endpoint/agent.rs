@@ -7,11 +7,13 @@ use rand_core::Rng;
 use super::{
     CloseReason, ConnectError, ConnectTo, ConnectionHandle, Endpoint, Event, Role,
     early_packets::EarlyPackets,
+    race::{MAX_ADDRESSES, Race},
     session::{Created, Phase, Session, Waiting},
 };
 use crate::{
     connection::{Connection, State, TransportConfig},
     crypto::{Initiator, Mac1Key, reset},
+    path::Path,
     wire::{
         Init, InitPayload, KeySpace, MAX_UDP_PAYLOAD, Parameters, ReceiverIndex, Reset, Resp, RespPayload,
         ShortHeader, Stamp, VERSION, Versions, resp::RespError,
@@ -66,6 +68,8 @@ impl Endpoint {
             agent_index,
             seed: self.seed(),
             started: false,
+            others: Vec::new(),
+            delay: Duration::ZERO,
         });
         let early = created.early_key(&self.secret);
         let connection = Connection::agent(&self.transport, early, remote, profile, now);
@@ -73,7 +77,50 @@ impl Endpoint {
         if let Role::Agent(agent) = &mut self.role {
             agent.indices.insert(agent_index, handle);
         }
+        self.links.attach(remote, handle);
         Ok(handle)
+    }
+
+    /// Adds addresses of the gateway to a session that has not started (agent). The INIT is also sent to them, in
+    /// their order and `delay` apart, until one of the addresses has answered; the session continues with that one.
+    /// At most [`MAX_ADDRESSES`] in all are used. Data that does not fit the INIT is sent to the first address.
+    pub fn race(&mut self, handle: ConnectionHandle, others: &[SocketAddr], delay: Duration) {
+        if let Some(Session {
+            phase: Phase::Created(created),
+            ..
+        }) = self.sessions.get_mut(&handle).map(Box::as_mut)
+        {
+            created.others = others.iter().copied().take(MAX_ADDRESSES).collect();
+            created.delay = delay;
+        }
+    }
+
+    /// Sends the INIT of a session that waits for its RESP also over `path` (agent). The INIT is the same, so
+    /// that the gateway opens one session, and the first RESP selects the path. Returns false if the session
+    /// does not wait or has too many paths.
+    pub fn add_path(&mut self, now: Timestamp, handle: ConnectionHandle, path: Path) -> bool {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return false;
+        };
+        if !session.add_candidate(now, path) || !self.links.attach(path, handle) {
+            return false;
+        }
+        self.touch(handle);
+        true
+    }
+
+    /// Sends the packets of a session from now on over `path` (agent), as after a network change (transport.md
+    /// section 7.1). Returns false if the session or the link has ended.
+    pub fn change_path(&mut self, now: Timestamp, handle: ConnectionHandle, path: Path) -> bool {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return false;
+        };
+        if !self.links.attach(path, handle) {
+            return false;
+        }
+        session.connection.change_path(now, path);
+        self.touch(handle);
+        true
     }
 
     /// Starts a session (agent): the next [`Endpoint::poll_transmit`] returns its INIT, with the data that
@@ -114,10 +161,15 @@ impl Endpoint {
             // Stamps must increase although the wall clock may stand still or be set back.
             let wall = unix.max(agent.last_stamp + Duration::from_nanos(1));
             agent.last_stamp = wall;
-            let max_len = max_datagram(&self.transport, created.to.remote);
+            let others = created.others.iter().map(|other| Path::Udp(*other));
+            let remotes = others.chain([created.to.remote]);
+            let max_len = remotes.map(|remote| max_datagram(&self.transport, remote)).min();
+            let max_len = max_len.unwrap_or(MAX_UDP_PAYLOAD);
+            let own = self.transport.parameters();
             let parameters = Parameters {
                 profile: created.to.profile,
-                ..self.transport.parameters()
+                rate_probing: own.rate_probing && created.to.profile.is_none(),
+                ..own
             };
             let payload = InitPayload {
                 wall,
@@ -136,14 +188,14 @@ impl Endpoint {
             session.phase = Phase::Waiting(Box::new(waiting));
         }
         if let Phase::Waiting(waiting) = &session.phase
-            && waiting.due <= now
+            && waiting.race.due().is_some_and(|due| due <= now)
         {
             out.extend_from_slice(&waiting.init);
             self.counters.inits += 1;
         }
     }
 
-    pub(super) fn handle_resp(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
+    pub(super) fn handle_resp(&mut self, now: Timestamp, remote: Path, datagram: &mut [u8]) {
         let datagram_len = datagram.len();
         let Ok((resp, resp_len)) = Resp::parse(datagram) else {
             self.counters.malformed += 1;
@@ -154,7 +206,7 @@ impl Endpoint {
             return;
         };
         if let Phase::Waiting(waiting) = &mut session.phase {
-            if waiting.remote != remote {
+            if !waiting.race.includes(remote) {
                 self.counters.unexpected += 1;
                 return;
             }
@@ -176,9 +228,15 @@ impl Endpoint {
                     // The session's time begins with the first buffered packet, because the time of a
                     // connection never decreases.
                     let open_since = ahead.since().unwrap_or(now);
+                    let parameters = acceptance.parameters;
+                    session.connection.choose_path(open_since, remote);
                     session
                         .connection
-                        .handshake_done(open_since, keys, index, acceptance.parameters, early);
+                        .handshake_done(open_since, keys, index, parameters, early);
+                    let is_first = ahead.since().is_none();
+                    session
+                        .connection
+                        .measure_from_resp(open_since, &parameters, early, is_first);
                     self.touch(handle);
                     self.events.push_back((handle, Event::Connected { early }));
                     self.events.push_back((handle, Event::Token(acceptance.token)));
@@ -207,7 +265,7 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn handle_versions(&mut self, remote: SocketAddr, datagram: &[u8]) {
+    pub(super) fn handle_versions(&mut self, remote: Path, datagram: &[u8]) {
         let Ok(versions) = Versions::parse(datagram) else {
             self.counters.malformed += 1;
             return;
@@ -216,7 +274,7 @@ impl Endpoint {
             self.counters.unknown_session += 1;
             return;
         };
-        let waiting = matches!(&session.phase, Phase::Waiting(waiting) if waiting.remote == remote);
+        let waiting = matches!(&session.phase, Phase::Waiting(waiting) if waiting.race.includes(remote));
         if waiting && !versions.versions.contains(&VERSION) {
             let theirs = versions.versions.to_vec();
             self.drop_session(handle, Some(CloseReason::VersionMismatch(theirs)));
@@ -300,10 +358,14 @@ fn build_init(
     Waiting {
         initiator,
         init,
-        remote: to.remote,
-        due: now,
-        interval,
-        longest: interval.max(LONGEST_INTERVAL),
+        race: Race::new(
+            now,
+            to.remote,
+            &created.others,
+            created.delay,
+            interval,
+            interval.max(LONGEST_INTERVAL),
+        ),
         ahead: EarlyPackets::default(),
     }
 }
@@ -320,11 +382,10 @@ fn first_interval(profile: Option<LinkProfile>, len: usize) -> Duration {
 }
 
 /// Maximum UDP payload to `remote`: 1,280 bytes with the IP and UDP headers.
-fn max_datagram(config: &TransportConfig, remote: SocketAddr) -> usize {
-    let by_family = if remote.is_ipv4() {
-        MAX_UDP_PAYLOAD
-    } else {
-        MAX_UDP_PAYLOAD - 20
+fn max_datagram(config: &TransportConfig, remote: Path) -> usize {
+    let by_family = match remote {
+        Path::Udp(address) if address.is_ipv6() => MAX_UDP_PAYLOAD - 20,
+        Path::Udp(_) | Path::Link(_) => MAX_UDP_PAYLOAD,
     };
     by_family.min(usize::from(config.max_udp_payload))
 }

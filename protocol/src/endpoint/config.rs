@@ -1,11 +1,10 @@
 //! Configuration of an endpoint.
-use std::net::SocketAddr;
-
 use longhaul_types::{LinkProfile, PublicKey, SecretKey, UnixTime};
 
 use crate::{
     connection::TransportConfig,
     crypto::{EpochKeys, ResetKey},
+    path::Path,
     wire::init::TOKEN_LEN,
 };
 
@@ -49,8 +48,8 @@ pub enum DeviceStatus {
 pub struct ConnectTo {
     /// Public key of the gateway, pinned at enrolment.
     pub gateway: PublicKey,
-    /// Address of the gateway.
-    pub remote: SocketAddr,
+    /// Path to the gateway; a link must be open ([`Endpoint::open_link`](super::Endpoint::open_link)).
+    pub remote: Path,
     /// Newest token of this gateway; without a token there is no early data.
     pub token: Option<[u8; TOKEN_LEN]>,
     /// Link profile of the hop; `None` selects the profile of the [`TransportConfig`].

@@ -2,6 +2,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
+    time::Duration,
 };
 
 use longhaul_types::{PublicKey, Timestamp, UnixTime};
@@ -29,6 +30,8 @@ const WITHOUT_TOKEN: TokenRate = TokenRate::new(500, 100);
 /// Rate of INITs with one token: an agent sends one in 3 s, and a token observed on the path permits no more
 /// work than no token.
 const PER_TOKEN: TokenRate = TokenRate::new(20, 5);
+/// Time between two tokens of one session.
+const TOKEN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of refusals that wait to be reported; further ones are only counted. The owner takes them
 /// after each batch of datagrams.
 const MAX_REFUSALS: usize = 64;
@@ -169,6 +172,29 @@ impl Endpoint {
         match &self.role {
             Role::Gateway(gateway) => Some(gateway.epoch.mint(&device, random, expiry)),
             Role::Agent(_) => None,
+        }
+    }
+
+    /// Sends a new token once a day to a device whose packet has just arrived: a session may last longer than a
+    /// token is valid.
+    pub(super) fn renew_token(&mut self, now: Timestamp, handle: ConnectionHandle) {
+        let Some(Session {
+            phase: Phase::Gateway(accepted),
+            connection,
+            ..
+        }) = self.sessions.get_mut(&handle).map(Box::as_mut)
+        else {
+            return;
+        };
+        if now.saturating_since(accepted.token_at) < TOKEN_INTERVAL || !connection.is_confirmed() {
+            return;
+        }
+        accepted.token_at = now;
+        let device = accepted.device;
+        if let Some(token) = self.mint_token(now, device)
+            && let Some(connection) = self.connection(handle)
+        {
+            connection.send_token(now, token);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Handshakes, and routing of datagrams to sessions (transport.md section 3).
 //!
-//! An [`Endpoint`] is the state behind one UDP socket, for either role. It does no I/O: the driver passes
-//! datagrams and the time to it, and polls it for datagrams, events and the time of its next timer. A driver
+//! An [`Endpoint`] is the state behind one UDP socket and any number of links of other carriers, for either
+//! role. It does no I/O: the driver passes datagrams and the time to it, and polls it for datagrams, events and the time of its next timer. A driver
 //! repeats these steps: [`Endpoint::handle_datagram`] for all datagrams that arrived;
 //! [`Endpoint::handle_timeout`]; [`Endpoint::poll_event`] until `None` (with the user's reactions) and
 //! [`Endpoint::poll_transmit`] until `None`, again while either returned something; then sleep until
@@ -12,28 +12,29 @@ mod config;
 mod early_packets;
 mod event;
 mod gateway;
+mod links;
+mod race;
 mod rate_limit;
 mod resp_cache;
 mod session;
 mod stateless;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    net::SocketAddr,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use longhaul_types::{PublicKey, SecretKey, Timestamp, UnixTime};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
-use self::{agent::AgentRole, gateway::GatewayRole, session::Session};
+use self::{agent::AgentRole, gateway::GatewayRole, links::Links, session::Session};
 pub use self::{
     config::{AgentEndpointConfig, ConnectError, ConnectTo, DeviceStatus, GatewayEndpointConfig},
     event::{CloseReason, EndpointCounters, Event},
+    race::MAX_ADDRESSES,
 };
 use crate::{
     connection::{Connection, State, TransportConfig},
+    path::Path,
     wire::{IndexLength, KeySpace, PacketKind, ShortHeader, init::TOKEN_LEN},
 };
 
@@ -44,8 +45,8 @@ pub struct ConnectionHandle(u64);
 /// A datagram to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Destination.
-    pub remote: SocketAddr,
+    /// Path on which to send it.
+    pub remote: Path,
     /// Length in the buffer.
     pub len: usize,
     /// Session that sends the datagram; `None` for stateless answers.
@@ -75,7 +76,8 @@ pub struct Endpoint {
     ready: VecDeque<ConnectionHandle>,
     /// Timers of the other sessions.
     timers: BTreeSet<(Timestamp, ConnectionHandle)>,
-    answers: VecDeque<(SocketAddr, Vec<u8>)>,
+    answers: VecDeque<(Path, Vec<u8>)>,
+    links: Links,
     events: VecDeque<(ConnectionHandle, Event)>,
     counters: EndpointCounters,
 }
@@ -137,6 +139,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             timers: BTreeSet::new(),
             answers: VecDeque::new(),
+            links: Links::default(),
             events: VecDeque::new(),
             counters: EndpointCounters::default(),
         }
@@ -147,9 +150,15 @@ impl Endpoint {
         self.secret.public()
     }
 
-    /// Processes a received datagram. A datagram affects only its own session, and only if it authenticates.
-    pub fn handle_datagram(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
+    /// Processes a datagram, or a packet of a link, that arrived on the path `remote`. It affects only its own
+    /// session, and only if it authenticates.
+    pub fn handle_datagram(&mut self, now: Timestamp, remote: impl Into<Path>, datagram: &mut [u8]) {
+        let remote = remote.into();
         self.counters.received += 1;
+        if self.links.address(remote).is_none() {
+            self.counters.unexpected += 1;
+            return;
+        }
         let gateway = matches!(self.role, Role::Gateway(_));
         match (PacketKind::classify(datagram), gateway) {
             (Some(PacketKind::Short), _) => self.handle_short(now, remote, datagram),
@@ -166,7 +175,7 @@ impl Endpoint {
         }
     }
 
-    fn handle_short(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
+    fn handle_short(&mut self, now: Timestamp, remote: Path, datagram: &mut [u8]) {
         let index_length = match self.role {
             Role::Agent(_) => IndexLength::Agent,
             Role::Gateway(_) => IndexLength::Gateway,
@@ -198,7 +207,10 @@ impl Endpoint {
         session
             .connection
             .handle_short(now, remote, header, header_len, datagram);
+        let used = session.connection.path();
+        self.links.attach(used, handle);
         self.confirm(now, handle);
+        self.renew_token(now, handle);
         self.touch(handle);
     }
 
@@ -287,7 +299,7 @@ impl Endpoint {
         now: Timestamp,
         handle: ConnectionHandle,
         buf: &mut Vec<u8>,
-    ) -> Option<SocketAddr> {
+    ) -> Option<Path> {
         self.write_init(now, handle, buf);
         let session = self.sessions.get_mut(&handle)?;
         if !buf.is_empty() {
@@ -295,6 +307,11 @@ impl Endpoint {
             return session.init_sent(now);
         }
         if !session.is_started() {
+            return None;
+        }
+        let blocked = self.links.is_blocked(session.connection.path());
+        session.connection.set_blocked(blocked);
+        if blocked {
             return None;
         }
         let resp_to = session.take_resp(buf);
@@ -392,6 +409,7 @@ impl Endpoint {
         if let Some(at) = session.timer {
             self.timers.remove(&(at, handle));
         }
+        self.links.forget(handle);
         if session.ready {
             self.ready.retain(|ready| *ready != handle);
         }
@@ -407,7 +425,7 @@ impl Endpoint {
         }
     }
 
-    fn answer(&mut self, remote: SocketAddr, datagram: Vec<u8>) {
+    fn answer(&mut self, remote: Path, datagram: Vec<u8>) {
         if self.answers.len() < MAX_ANSWERS {
             self.answers.push_back((remote, datagram));
         } else {

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 use longhaul_types::{PublicKey, SecretKey, Timestamp, UnixTime};
 use zeroize::Zeroizing;
 
-use super::{Token, config::ConnectTo, early_packets::EarlyPackets, resp_cache::InitHash};
-use crate::{connection::Connection, crypto::Initiator, wire::resp::RESET_TAG_LEN};
+use super::{Token, config::ConnectTo, early_packets::EarlyPackets, race::Race, resp_cache::InitHash};
+use crate::{connection::Connection, crypto::Initiator, path::Path, wire::resp::RESET_TAG_LEN};
 
 /// Time for which a gateway keeps a half-open session.
 pub(super) const HALF_OPEN: Duration = Duration::from_secs(180);
@@ -35,16 +35,16 @@ pub(super) struct Created {
     pub(super) agent_index: u8,
     pub(super) seed: Zeroizing<[u8; 32]>,
     pub(super) started: bool,
+    /// Further addresses of the gateway, and the time between their first INITs.
+    pub(super) others: Vec<SocketAddr>,
+    pub(super) delay: Duration,
 }
 
 pub(super) struct Waiting {
     pub(super) initiator: Initiator,
     pub(super) init: Vec<u8>,
-    pub(super) remote: SocketAddr,
-    /// Time of the next transmission of the INIT.
-    pub(super) due: Timestamp,
-    pub(super) interval: Duration,
-    pub(super) longest: Duration,
+    /// Destinations and times of the INIT.
+    pub(super) race: Race,
     /// Short packets that arrived before the RESP.
     pub(super) ahead: EarlyPackets,
 }
@@ -55,8 +55,10 @@ pub(super) struct Accepted {
     pub(super) gateway_index: u32,
     pub(super) early_index: Option<u32>,
     pub(super) init_hash: InitHash,
+    /// Time at which the newest token was minted for the device.
+    pub(super) token_at: Timestamp,
     /// RESP and its destination, until it is sent.
-    pub(super) resp: Option<(SocketAddr, Vec<u8>)>,
+    pub(super) resp: Option<(Path, Vec<u8>)>,
     /// End of the half-open state; `None` once the session is confirmed.
     pub(super) half_open_until: Option<Timestamp>,
 }
@@ -83,15 +85,15 @@ impl Session {
 
     /// Buffers a packet whose keys are still missing; returns `false` if the session expects none or the
     /// buffer is full.
-    pub(super) fn keep_ahead(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) -> bool {
+    pub(super) fn keep_ahead(&mut self, now: Timestamp, remote: Path, datagram: &[u8]) -> bool {
         let Phase::Waiting(waiting) = &mut self.phase else {
             return false;
         };
-        if waiting.remote != remote || !waiting.ahead.keep(now, datagram) {
+        if !waiting.race.includes(remote) || !waiting.ahead.keep(now, datagram) {
             return false;
         }
         if waiting.ahead.misses_resp() {
-            waiting.due = waiting.due.min(now);
+            waiting.race.hurry(now, remote);
         }
         true
     }
@@ -100,7 +102,7 @@ impl Session {
     pub(super) fn timeout(&self) -> Option<Timestamp> {
         let own = match &self.phase {
             Phase::Created(_) => return None,
-            Phase::Waiting(waiting) => Some(waiting.due),
+            Phase::Waiting(waiting) => waiting.race.due(),
             Phase::Open { .. } => None,
             Phase::Gateway(accepted) => accepted.half_open_until,
         };
@@ -116,7 +118,7 @@ impl Session {
     }
 
     /// Appends a RESP that has not been sent; returns the destination.
-    pub(super) fn take_resp(&mut self, buf: &mut Vec<u8>) -> Option<SocketAddr> {
+    pub(super) fn take_resp(&mut self, buf: &mut Vec<u8>) -> Option<Path> {
         let Phase::Gateway(accepted) = &mut self.phase else {
             return None;
         };
@@ -126,13 +128,35 @@ impl Session {
     }
 
     /// Sets the time of the next repetition of the INIT; returns the destination.
-    pub(super) fn init_sent(&mut self, now: Timestamp) -> Option<SocketAddr> {
+    pub(super) fn init_sent(&mut self, now: Timestamp) -> Option<Path> {
         let Phase::Waiting(waiting) = &mut self.phase else {
             return None;
         };
-        waiting.due = now + waiting.interval;
-        waiting.interval = (waiting.interval * 3 / 2).min(waiting.longest);
-        Some(waiting.remote)
+        waiting.race.sent(now)
+    }
+
+    /// Sends the INIT also over `path`; returns false if the session does not wait for a RESP or has too many
+    /// paths.
+    pub(super) fn add_candidate(&mut self, now: Timestamp, path: Path) -> bool {
+        match &mut self.phase {
+            Phase::Waiting(waiting) => waiting.race.add(now, path),
+            Phase::Created(_) | Phase::Open { .. } | Phase::Gateway(_) => false,
+        }
+    }
+
+    /// Sends the INIT no longer over `path`.
+    pub(super) fn remove_candidate(&mut self, path: Path) {
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.race.remove(path);
+        }
+    }
+
+    /// Returns true if the session sends over `path`, or may do so after its handshake.
+    pub(super) fn uses(&self, path: Path) -> bool {
+        match &self.phase {
+            Phase::Waiting(waiting) => waiting.race.has(path),
+            Phase::Created(_) | Phase::Open { .. } | Phase::Gateway(_) => self.connection.path() == path,
+        }
     }
 
     /// The gateway's data of the session; `None` at an agent.

@@ -7,7 +7,10 @@ use super::{
     Endpoint, Role,
     rate_limit::{KeyedTokenBuckets, TokenBucket, TokenRate},
 };
-use crate::wire::{ReceiverIndex, Reset, VERSION, Versions};
+use crate::{
+    path::Path,
+    wire::{ReceiverIndex, Reset, VERSION, Versions},
+};
 
 /// Rate of RESETs and VERSIONS to one address.
 const PER_ADDRESS: TokenRate = TokenRate::new(2, 3);
@@ -33,11 +36,12 @@ impl StatelessLimits {
 }
 
 impl Endpoint {
-    pub(super) fn answer_with_reset(&mut self, now: Timestamp, remote: SocketAddr, index: ReceiverIndex) {
+    pub(super) fn answer_with_reset(&mut self, now: Timestamp, remote: Path, index: ReceiverIndex) {
+        let address = self.links.address(remote);
         let (Role::Gateway(gateway), ReceiverIndex::Gateway(index)) = (&mut self.role, index) else {
             return;
         };
-        if !gateway.stateless.allow(now, remote) {
+        if !address.is_some_and(|address| gateway.stateless.allow(now, address)) {
             return;
         }
         let reset = Reset {
@@ -49,11 +53,12 @@ impl Endpoint {
         self.answer(remote, datagram);
     }
 
-    pub(super) fn answer_with_versions(&mut self, now: Timestamp, remote: SocketAddr, agent_index: u8) {
+    pub(super) fn answer_with_versions(&mut self, now: Timestamp, remote: Path, agent_index: u8) {
+        let address = self.links.address(remote);
         let Role::Gateway(gateway) = &mut self.role else {
             return;
         };
-        if !gateway.stateless.allow(now, remote) {
+        if !address.is_some_and(|address| gateway.stateless.allow(now, address)) {
             self.counters.rate_limited += 1;
             return;
         }

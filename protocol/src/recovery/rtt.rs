@@ -29,9 +29,12 @@ impl RttEstimator {
     /// Creates an estimator that assumes `expected` (the profile's RTT) until the first sample.
     pub fn new(expected: Option<Duration>) -> Self {
         let initial = expected.unwrap_or(INITIAL_RTT);
+        // An assumption says less than a profile (RFC 9002 section 6.2.2): with a quarter, the first probes of an unknown
+        // GPRS link precede the first feedback.
+        let uncertainty = if expected.is_some() { 4 } else { 2 };
         Self {
             smoothed: initial,
-            variation: initial / 4,
+            variation: initial / uncertainty,
             jitter: Duration::ZERO,
             minima: VecDeque::new(),
             latest: None,

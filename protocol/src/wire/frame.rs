@@ -10,6 +10,8 @@ use super::{
 
 /// Maximum length of the reason of a CLOSE in bytes.
 pub const MAX_REASON: usize = 200;
+/// Smallest and largest number of packets of a TRAIN.
+pub const TRAIN_PACKETS: std::ops::RangeInclusive<u8> = 2..=32;
 
 /// Errors of parsing a frame; a malformed frame closes the session with error 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +37,9 @@ pub enum FrameError {
     /// DATA ends beyond the stream's total, or beyond 2^62 - 1, or its FIN contradicts its total.
     #[error("DATA contradicts the length of its stream")]
     DataRange,
+    /// TRAIN asks for fewer than 2 or more than 32 packets.
+    #[error("TRAIN asks for fewer than 2 or more than 32 packets")]
+    TrainLength,
 }
 
 impl From<VarintError> for FrameError {
@@ -64,6 +69,7 @@ const TOKEN: u8 = 0x08;
 const PATH_CHALLENGE: u8 = 0x09;
 const PATH_RESPONSE: u8 = 0x0a;
 const CLOSE: u8 = 0x0b;
+const TRAIN: u8 = 0x0c;
 const DATA: u8 = 0x40;
 const DATA_OFFSET: u8 = 0x01;
 const DATA_TOTAL: u8 = 0x02;
@@ -245,6 +251,11 @@ pub enum Frame<'a> {
         /// Reason for log readers.
         reason: &'a str,
     },
+    /// Asks a gateway for full packets back to back, by whose spacing the agent measures the link.
+    Train {
+        /// Number of packets, within [`TRAIN_PACKETS`].
+        packets: u8,
+    },
     /// Bytes of a stream.
     Data(Data<'a>),
 }
@@ -277,6 +288,7 @@ impl<'a> Frame<'a> {
                 put(CLOSE, &[*error, reason.len() as u64], out);
                 out.extend_from_slice(reason.as_bytes());
             }
+            Self::Train { packets } => out.extend_from_slice(&[TRAIN, *packets]),
             Self::Data(data) => data.encode(Extent::Delimited, out),
         }
     }
@@ -325,6 +337,13 @@ impl<'a> Frame<'a> {
                 let reason =
                     std::str::from_utf8(field::take(input, length)?).map_err(|_| FrameError::Reason)?;
                 Self::Close { error, reason }
+            }
+            TRAIN => {
+                let packets = field::u8(input)?;
+                if !TRAIN_PACKETS.contains(&packets) {
+                    return Err(FrameError::TrainLength);
+                }
+                Self::Train { packets }
             }
             DATA..=0x4f => Self::Data(Data::decode(kind, input)?),
             _ => return Err(FrameError::UnknownType(kind)),

@@ -50,7 +50,13 @@ pub struct Parameters {
     pub max_udp_payload: u16,
     /// Link profile of the agent's hop (RTT in milliseconds on the wire, at least 1); `None` in a RESP.
     pub profile: Option<LinkProfile>,
+    /// In INIT: the agent measures an unknown link and asks for a full packet right behind the RESP, and for a
+    /// first flight without pacing. In RESP: the gateway does so, and understands TRAIN.
+    pub rate_probing: bool,
 }
+
+/// Flag of the seventh field.
+const RATE_PROBING: u64 = 0x01;
 
 impl Parameters {
     /// Appends the length and the fields.
@@ -67,7 +73,10 @@ impl Parameters {
             up,
             rtt,
         ];
-        let length: usize = fields.iter().map(|field| varint::len(*field)).sum();
+        // Left out when it is zero: the encoding is then that of peers without the field.
+        let probing = self.rate_probing.then_some(RATE_PROBING);
+        let fields = fields.into_iter().chain(probing);
+        let length: usize = fields.clone().map(varint::len).sum();
         varint::encode(length as u64, out);
         for field in fields {
             varint::encode(field, out);
@@ -90,6 +99,11 @@ impl Parameters {
         let down = varint::decode(&mut fields)?;
         let up = varint::decode(&mut fields)?;
         let rtt = varint::decode(&mut fields)?;
+        let flags = if fields.is_empty() {
+            0
+        } else {
+            varint::decode(&mut fields)?
+        };
         let max_udp_payload = u16::try_from(payload).unwrap_or(u16::MAX);
         if max_udp_payload < MIN_UDP_PAYLOAD {
             return Err(ParametersError::Malformed);
@@ -104,6 +118,7 @@ impl Parameters {
                 up: BitRate::bps(up),
                 rtt: Duration::from_millis(rtt),
             }),
+            rate_probing: flags & RATE_PROBING != 0,
         })
     }
 }

@@ -54,6 +54,8 @@ pub struct Config {
     pub tunnel: TunnelConfig,
     /// `[metrics]`.
     pub metrics: MetricsConfig,
+    /// `[carriers]`.
+    pub carriers: CarriersConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
 }
@@ -129,6 +131,17 @@ pub struct TunnelConfig {
 pub struct MetricsConfig {
     /// `listen`: loopback address that serves `/metrics`.
     pub listen: Option<SocketAddr>,
+}
+
+/// `[carriers]`: carriers beside UDP.
+#[derive(Clone, Debug)]
+pub struct CarriersConfig {
+    /// `tls`: TCP address of the carrier; `None` if it is off.
+    pub tls: Option<SocketAddr>,
+    /// `cert`: certificate chain; `None` for the one in the state directory.
+    pub cert: Option<PathBuf>,
+    /// `key`: its private key; `None` for the one in the state directory.
+    pub key: Option<PathBuf>,
 }
 
 /// `[limits]`: limits of work and memory.

@@ -1,5 +1,9 @@
 //! Parsers and formatters of the settings that have a form of their own.
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    net::{Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use longhaul_origin::{Cidr, DenyList, DnsServers, KeyHash, ResolveMap};
 use longhaul_settings::{Environment, Form, Value, Wrong, quoted};
@@ -73,6 +77,19 @@ pub(super) fn metrics_listen(value: &Value, _: &Form) -> Result<Option<SocketAdd
             "`{text}` is not a loopback address; metrics have no access control"
         ))
         .instead("use 127.0.0.1 or [::1]"))
+    }
+}
+
+pub(super) fn carrier_address(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
+    match value.text()? {
+        "off" => Ok(None),
+        "on" => Ok(Some(
+            (Ipv6Addr::UNSPECIFIED, longhaul_carriers::DEFAULT_PORT).into(),
+        )),
+        text => {
+            let problem = format!("`{text}` is neither ADDR:PORT nor \"on\" nor \"off\"");
+            text.parse().map(Some).map_err(|_| Wrong::new(problem))
+        }
     }
 }
 

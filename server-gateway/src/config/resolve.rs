@@ -2,8 +2,8 @@
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
 
 use super::{
-    CacheConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig,
-    TunnelConfig, parse, settings,
+    CacheConfig, CarriersConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig,
+    PicturesConfig, TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
 
@@ -67,6 +67,11 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         },
         metrics: MetricsConfig {
             listen: layers.get(&settings::METRICS_LISTEN),
+        },
+        carriers: CarriersConfig {
+            tls: layers.get(&settings::CARRIERS_TLS),
+            cert: layers.get(&settings::CARRIERS_CERT),
+            key: layers.get(&settings::CARRIERS_KEY),
         },
         limits: LimitsConfig {
             sessions: layers.get(&settings::LIMITS_SESSIONS),

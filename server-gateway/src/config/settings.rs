@@ -44,6 +44,9 @@ impl Configured for Gateway {
             &TUNNEL_PORTS,
             &TUNNEL_IDLE_TIMEOUT,
             &METRICS_LISTEN,
+            &CARRIERS_TLS,
+            &CARRIERS_CERT,
+            &CARRIERS_KEY,
             &LIMITS_SESSIONS,
             &LIMITS_STREAMS_PER_SESSION,
             &LIMITS_STREAMS_PER_DEVICE,
@@ -364,6 +367,52 @@ pub const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
 .flag("--metrics", "ADDR:PORT")
 .meaning("address of a page with Prometheus metrics")
 .reason("Metrics have no access control");
+
+/// `carriers.tls`
+pub const CARRIERS_TLS: Setting<Option<SocketAddr>> = Setting::new(
+    "carriers.tls",
+    Form::Text("`off`, `on` for `[::]:443`, or an address and port, such as `0.0.0.0:443`"),
+    |_| None,
+    parse::carrier_address,
+    |address| {
+        Some(quoted(
+            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
+        ))
+    },
+)
+.flag("--carrier-tls", "ADDR:PORT")
+.meaning("TCP address on which agents reach this gateway from networks that block UDP")
+.reason(
+    "Off, because another server may use port 443. Agents expect port 443 of the gateway's \
+         address (`carrier.tls-port`). The carrier is a WebSocket over TLS 1.3; every other request \
+         gets the status 404",
+);
+
+/// `carriers.cert`
+pub const CARRIERS_CERT: Setting<Option<PathBuf>> = Setting::new(
+    "carriers.cert",
+    Form::Text("a file (PEM)"),
+    |_| None,
+    |value, form| form.path(value).map(Some),
+    |path| Some(quoted(&path.as_ref()?.display().to_string())),
+)
+.default_text("`carrier.pem` in the state directory, made at the first start")
+.meaning("certificate chain of `carriers.tls`")
+.reason(
+    "Agents accept each certificate, because the session inside authenticates the gateway. A \
+         certificate of a public authority makes the gateway look like any other server",
+);
+
+/// `carriers.key`
+pub const CARRIERS_KEY: Setting<Option<PathBuf>> = Setting::new(
+    "carriers.key",
+    Form::Text("a file (PEM)"),
+    |_| None,
+    |value, form| form.path(value).map(Some),
+    |path| Some(quoted(&path.as_ref()?.display().to_string())),
+)
+.default_text("`carrier.key` in the state directory, made at the first start")
+.meaning("private key of `carriers.cert`");
 
 /// `limits.sessions`
 pub const LIMITS_SESSIONS: Setting<usize> = Setting::count("limits.sessions", 1_000_000, |_| 1000)

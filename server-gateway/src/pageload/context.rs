@@ -99,14 +99,11 @@ impl PageLoadContext {
         &self.gateway.bundles
     }
 
-    /// Rate towards the agent: measured, else that of the configured link profile.
+    /// Rate towards the agent: the agent's estimate, else that of the configured link profile. `None` while the link is
+    /// unknown: the rate at which the transport starts then is no property of the link.
     pub(crate) fn link_rate(&self) -> Option<BitRate> {
-        let granted = self.session.stats().send_rate;
-        if granted.as_bps() > 0 {
-            Some(granted)
-        } else {
-            self.profile.map(|profile| profile.down)
-        }
+        let known = self.session.stats().link_rate.filter(|rate| rate.as_bps() > 0);
+        known.or_else(|| self.profile.map(|profile| profile.down))
     }
 
     /// Memory for context mixing, if the agent accepts it.

@@ -1,8 +1,9 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, answers the operator's
 //! commands, serves metrics, shuts down.
 //!
-//! `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
+//! `carriers` opens the TCP port of the carrier, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
 //! data, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
+mod carriers;
 mod control;
 mod forget;
 mod key_replacement;
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
+use longhaul_carriers::TlsListener;
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
@@ -69,6 +71,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A gateway that accepts sessions.
 pub struct Server {
     listener: Listener,
+    /// Port of the carrier `tls`, if it is on.
+    tls: Option<TlsListener>,
     gateway: Arc<Gateway>,
     devices: Arc<DeviceRegister>,
     metrics: Option<TcpListener>,
@@ -86,6 +90,9 @@ pub enum ServerError {
     /// The admin socket cannot be opened.
     #[error(transparent)]
     Admin(#[from] AdminSocketError),
+    /// The port of a carrier cannot be opened.
+    #[error(transparent)]
+    Carrier(#[from] carriers::CarrierError),
     /// The cache cannot be opened.
     #[error("[cache] dir: {0}")]
     Cache(#[from] OpenError),
@@ -150,6 +157,7 @@ impl Server {
         if admitted.is_empty() {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
+        let tls = carriers::bind(config, &state, keys.secret.public()).await?;
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let listener = listen(ListenConfig {
@@ -203,6 +211,7 @@ impl Server {
         let (probe, probed) = liveness_probe();
         Ok(Self {
             listener,
+            tls,
             gateway: Arc::new(gateway),
             devices: Arc::new(register),
             metrics,
@@ -216,6 +225,11 @@ impl Server {
     /// Address on which the gateway accepts sessions.
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
+    }
+
+    /// TCP address of the carrier `tls`, if it is on.
+    pub fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls.as_ref().map(TlsListener::local_addr)
     }
 
     /// Address of the metrics server, if it is enabled.
@@ -252,6 +266,10 @@ impl Server {
                 }
             })
         });
+        let carrier = self
+            .tls
+            .take()
+            .map(|tls| tokio::spawn(tls.run(self.listener.links())));
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admin = self.admin.take().map(|socket| {
@@ -284,8 +302,9 @@ impl Server {
         self.listener.shutdown().await;
         sessions.shutdown().await;
         self.gateway.store.close().await;
-        if let Some(metrics) = metrics {
-            metrics.abort();
+        // After the sessions, which send their last packets over the carrier.
+        for task in [carrier, metrics].into_iter().flatten() {
+            task.abort();
         }
     }
 

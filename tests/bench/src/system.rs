@@ -35,11 +35,15 @@ pub enum System {
     /// The same with accelerated https, which otherwise passes as a tunnel. Generated pages are served over
     /// https in this case.
     LonghaulHttps,
+    /// The same without a link profile: an agent that starts on a network which it does not know.
+    LonghaulUnknown,
+    /// The same without a link profile, with the state folder of an agent that has used the network before.
+    LonghaulRemembered,
 }
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -52,6 +56,8 @@ impl System {
         Self::LonghaulNopush,
         Self::LonghaulFixed,
         Self::LonghaulHttps,
+        Self::LonghaulUnknown,
+        Self::LonghaulRemembered,
     ];
 
     /// Returns its name on the command line and in results.
@@ -69,6 +75,8 @@ impl System {
             Self::LonghaulNopush => "longhaul-nopush",
             Self::LonghaulFixed => "longhaul-fixed",
             Self::LonghaulHttps => "longhaul-https",
+            Self::LonghaulUnknown => "longhaul-unknown",
+            Self::LonghaulRemembered => "longhaul-remembered",
         }
     }
 
@@ -103,7 +111,12 @@ impl System {
     pub fn is_longhaul(self) -> bool {
         matches!(
             self,
-            Self::Longhaul | Self::LonghaulNopush | Self::LonghaulFixed | Self::LonghaulHttps
+            Self::Longhaul
+                | Self::LonghaulNopush
+                | Self::LonghaulFixed
+                | Self::LonghaulHttps
+                | Self::LonghaulUnknown
+                | Self::LonghaulRemembered
         )
     }
 }

@@ -143,7 +143,7 @@ async fn gateway(folder: &Path, config: &str) -> Result<(Running, String)> {
 }
 
 /// True if the test runs as root; otherwise it is skipped, and says so.
-fn is_root(needs: &str) -> Result<bool> {
+pub(crate) fn is_root(needs: &str) -> Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let is_root = std::fs::metadata("/proc/self")?.uid() == 0;
     if !is_root {

@@ -146,7 +146,7 @@ fn agent() -> Victim {
     let mut endpoint = Endpoint::agent(config, UNIX, [1; 32]);
     let to = ConnectTo {
         gateway: GATEWAY_KEY.public(),
-        remote: victim_of_agent(),
+        remote: victim_of_agent().into(),
         token: None,
         profile: None,
         last_stamp: None,
@@ -395,6 +395,7 @@ pub(crate) fn authentic_seeds() -> Vec<Vec<u8>> {
                 },
                 Frame::PathChallenge([1; 8]),
                 Frame::PathResponse([2; 8]),
+                Frame::Train { packets: 32 },
                 Frame::Token([9; 32]),
                 Frame::Forward { distance: 0 },
             ],

@@ -10,6 +10,7 @@ use longhaul_protocol::{
         AgentEndpointConfig, ConnectTo, ConnectionHandle, DeviceStatus, Endpoint, Event,
         GatewayEndpointConfig,
     },
+    path::Path,
     streams::{Priority, ReadOutcome},
     wire::{Init, PacketKind, Resp, VERSION, Versions, init::InitOutline},
 };
@@ -73,7 +74,7 @@ enum Invited {
 }
 
 /// Returns all datagrams that `endpoint` sends at `now`.
-fn drain(endpoint: &mut Endpoint, now: Timestamp) -> Vec<(SocketAddr, Vec<u8>)> {
+fn drain(endpoint: &mut Endpoint, now: Timestamp) -> Vec<(Path, Vec<u8>)> {
     let mut sent = Vec::new();
     let mut buf = Vec::new();
     for _ in 0..BURST {
@@ -122,7 +123,7 @@ impl Pair {
         };
         let to = ConnectTo {
             gateway: GATEWAY_KEY.public(),
-            remote: gateway_address(),
+            remote: gateway_address().into(),
             token,
             profile: None,
             last_stamp: None,

@@ -1,4 +1,5 @@
-//! Input from users and files: invites, request targets, link traces.
+//! Input from users and files: invites, remembered networks, request targets, link traces.
+use longhaul_agent::networks::Networks;
 use longhaul_types::{Invite, SecretKey};
 
 /// An invite parses or fails; a parsed invite is written as the same line.
@@ -20,6 +21,29 @@ pub(crate) fn invite_seeds() -> Vec<Vec<u8>> {
         [3; 32],
     );
     vec![invite.expect("a valid address").to_line().into_bytes()]
+}
+
+/// The file of remembered networks decodes or fails; what decodes is written and decoded as the same.
+pub(crate) fn networks_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(networks) = Networks::decode(text) {
+        let again = Networks::decode(&networks.encode());
+        assert_eq!(again, Ok(networks), "the networks changed in a round trip");
+    }
+}
+
+pub(crate) fn networks_seeds() -> Vec<Vec<u8>> {
+    let lines = [
+        "longhaul networks 1",
+        "network 00112233445566778899aabbccddeeff 1760000000 4",
+        "session 8000000 9000000 - - 63000 120",
+        "session 7000000 9500000 500000 600000 64000 0",
+        "network ffeeddccbbaa99887766554433221100 1760000001 -",
+    ];
+    let whole = lines.join("\n");
+    vec![whole.into_bytes(), b"longhaul networks 1\n".to_vec()]
 }
 
 /// A request target of a proxy parses or fails; a parsed target contains a host and gives a URL that parses

@@ -7,6 +7,7 @@
 #![expect(clippy::expect_used, reason = "a harness reports a defect by panicking")]
 
 mod authentic;
+mod carriers;
 mod content;
 mod datagrams;
 mod deltas;
@@ -40,6 +41,16 @@ pub const HARNESSES: &[Harness] = &[
         name: "body_windows",
         run: content::body_windows,
         seeds: content::body_seeds,
+    },
+    Harness {
+        name: "carrier_message",
+        run: carriers::carrier_message,
+        seeds: carriers::message_seeds,
+    },
+    Harness {
+        name: "carrier_upgrade",
+        run: carriers::carrier_upgrade,
+        seeds: carriers::upgrade_seeds,
     },
     Harness {
         name: "content_codings",
@@ -95,6 +106,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "manifest_records",
         run: manifest::manifest_records,
         seeds: manifest::manifest_seeds,
+    },
+    Harness {
+        name: "networks_file",
+        run: input::networks_file,
+        seeds: input::networks_seeds,
     },
     Harness {
         name: "packets",

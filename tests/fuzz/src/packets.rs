@@ -38,6 +38,7 @@ pub(crate) fn frame_seeds() -> Vec<Vec<u8>> {
         Frame::Forward { distance: 300 },
         Frame::Token([7; 32]),
         Frame::PathChallenge([1; 8]),
+        Frame::Train { packets: 32 },
         Frame::Close {
             error: 2,
             reason: "malformed",

@@ -43,6 +43,8 @@ const SYSTEMS: &[&str] = &[
     "longhaul-nopush",
     "longhaul-https",
     "longhaul-fixed",
+    "longhaul-unknown",
+    "longhaul-remembered",
     "longhaul-quic",
     "longhaul-tls",
     "clientless",

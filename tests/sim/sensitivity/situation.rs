@@ -64,7 +64,7 @@ impl Situation {
     pub(crate) fn of(constant: &Constant) -> Self {
         match (constant.group, constant.name) {
             ("start", "profile_margin" | "standing_packets") => Self::Download,
-            ("path" | "start", _) | ("rate", "early_arrivals" | "early_time") => Self::Unknown,
+            ("path" | "start" | "probing", _) | ("rate", "early_arrivals" | "early_time") => Self::Unknown,
             ("growth" | "ramp", _) => Self::TooSlow,
             ("late_feedback", _) | ("rate", "memory_late") => Self::Upload,
             ("trial", _) => Self::Lossy,

@@ -1,7 +1,8 @@
 //! Datagrams between the endpoints, the hop and the attacker.
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use longhaul_netem::ClientAddress;
+use longhaul_types::Timestamp;
 
 use super::{RESET, Sent, World};
 use crate::{
@@ -13,6 +14,12 @@ use crate::{
 pub(crate) fn client_socket(address: ClientAddress) -> SocketAddr {
     let network = u8::try_from(address.0 % 200).expect("below 200");
     SocketAddr::from(([192, 0, 2, network], 40_000))
+}
+
+/// End of the interval of a fixed raster in which `now` is.
+fn end_of(now: Timestamp, interval: Duration) -> Timestamp {
+    let interval = u64::try_from(interval.as_nanos()).expect("a short interval");
+    Timestamp::from_nanos(now.as_nanos().div_ceil(interval) * interval)
 }
 
 fn client_address(socket: SocketAddr) -> Option<ClientAddress> {
@@ -28,12 +35,16 @@ fn client_address(socket: SocketAddr) -> Option<ClientAddress> {
 impl World {
     pub(super) fn deliver(&mut self) {
         let now = self.now;
-        while let Some(mut delivery) = self.hop.poll_client(now) {
-            self.note("delivers to agent", &delivery.packet.payload);
-            if delivery.packet.fate == Fate::Arrives {
+        while let Some(delivery) = self.hop.poll_client(now) {
+            let at = self.bunching.map_or(now, |interval| end_of(now, interval));
+            self.bunched.push_back((at, delivery.packet));
+        }
+        while let Some((_, mut packet)) = self.bunched.pop_front_if(|(at, _)| *at <= now) {
+            self.note("delivers to agent", &packet.payload);
+            if packet.fate == Fate::Arrives {
                 self.agent
                     .endpoint
-                    .handle_datagram(now, self.gateway_address, &mut delivery.packet.payload);
+                    .handle_datagram(now, self.gateway_address, &mut packet.payload);
             }
         }
         while let Some(mut arrival) = self.hop.poll_gateway(now) {
@@ -112,7 +123,7 @@ impl World {
                     assert_eq!(transmit.remote, self.gateway_address);
                     self.hop.send_to_gateway(now, datagram);
                 }
-                User::Gateway => match client_address(transmit.remote) {
+                User::Gateway => match transmit.remote.udp().and_then(client_address) {
                     Some(address) => {
                         self.amplification
                             .sent(now, address, datagram.payload.len() as u64);

@@ -48,7 +48,7 @@ mod world;
 pub use driver::{DriverCounters, LinkSample};
 pub use emulated_link::{EmulatedLink, Quiet, Snapshot};
 pub use iproute::IpError;
-pub use namespace::{Namespace, NamespaceError};
+pub use namespace::{Namespace, NamespaceError, NamespaceThread};
 pub use sysctl::SysctlError;
 pub use topology::{
     CLIENT, DNS_SERVER, GATEWAY_ON_HOP, GATEWAY_ON_INTERNET, HOSTS_NETWORK, HOSTS_PREFIX, ORIGINS,

@@ -39,7 +39,7 @@ pub enum NamespaceError {
 }
 
 /// A handle to a network namespace. Clones refer to the same one; it exists as long as its
-/// [`World`](crate::World).
+/// [`World`](crate::World) or [`NamespaceThread`].
 #[derive(Clone, Debug)]
 pub struct Namespace {
     name: &'static str,
@@ -49,16 +49,20 @@ pub struct Namespace {
     jobs: mpsc::UnboundedSender<Job>,
 }
 
-/// Ends a namespace's thread when dropped.
+/// The thread of a namespace; dropping it ends the namespace.
 #[derive(Debug)]
-pub(crate) struct NamespaceThread {
+pub struct NamespaceThread {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Namespace {
-    /// Creates an empty namespace; even the loopback device is inactive.
-    pub(crate) fn create(name: &'static str) -> Result<(Self, NamespaceThread), NamespaceError> {
+    /// Creates an empty namespace; even the loopback device is inactive. For networks that a
+    /// [`World`](crate::World) does not offer.
+    ///
+    /// # Errors
+    /// The privileges are missing, or the thread cannot be started.
+    pub fn create(name: &'static str) -> Result<(Self, NamespaceThread), NamespaceError> {
         let (jobs, queue) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = blocking::channel();

@@ -57,7 +57,7 @@ impl Pair {
         let mut endpoint = Endpoint::agent(config, clock.unix_at_origin(), [8; 32]);
         let to = ConnectTo {
             gateway: secret.public(),
-            remote: gateway.socket.local_addr(),
+            remote: gateway.socket.local_addr().into(),
             token: Some(token),
             profile: None,
             last_stamp: None,

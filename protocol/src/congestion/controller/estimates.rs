@@ -61,6 +61,11 @@ impl PathEstimates {
         self.loop_delay = LoopDelayMeter::new(&parameters.late_feedback);
     }
 
+    /// The profile's rate of the feedback's direction.
+    pub(super) const fn reverse(&self) -> Option<BitRate> {
+        self.reverse
+    }
+
     pub(super) fn set_rtt(&mut self, rtt: Duration) {
         let path = &self.parameters.path;
         self.rtt = rtt.as_secs_f64().clamp(path.least_rtt, path.longest_rtt);

@@ -2,7 +2,8 @@
 //!
 //! A packet passes these steps: silence before it ([`silence`]), measurements ([`estimates`]), and, once the time
 //! for it has come, one update of the window ([`update`]): losses ([`losses`]), then slow start
-//! ([`slow_start`]), or a cut ([`cut`]) or growth ([`growth`], [`ramp`]).
+//! ([`slow_start`]), or a cut ([`cut`]) or growth ([`growth`], [`ramp`]). On an unknown link the estimates of
+//! [`unknown_link`] replace slow start.
 mod cut;
 mod estimates;
 mod growth;
@@ -12,6 +13,7 @@ mod ramp;
 mod silence;
 mod slow_start;
 mod target;
+mod unknown_link;
 mod update;
 
 use std::time::Duration;
@@ -22,8 +24,10 @@ use self::{cut::CutSeries, estimates::PathEstimates, loss_bounds::LossBounds, ra
 use super::{
     CongestionParameters, InitialGrant,
     byte_rate::{ByteRate, as_bytes, as_count},
+    start::{RateProbe, Start},
 };
 use crate::wire::{Activity, Stamp};
+pub use unknown_link::Estimated;
 
 /// Longest queueing delay of a single packet that is reported, in seconds: a stamp from before a jump of a clock
 /// can claim more.
@@ -131,6 +135,8 @@ pub struct Controller {
     /// Bounds of queue and window after losses.
     bounds: LossBounds,
     sender: SenderActivity,
+    /// Measurement of an unknown link.
+    probe: RateProbe,
 }
 
 impl Controller {
@@ -163,6 +169,14 @@ impl Controller {
             ramp: Ramp::default(),
             bounds: LossBounds::default(),
             sender: SenderActivity::default(),
+            probe: RateProbe::new(
+                &parameters.probing,
+                if rate.is_some() {
+                    Start::Told
+                } else {
+                    Start::SlowStart
+                },
+            ),
         }
     }
 

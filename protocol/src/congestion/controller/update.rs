@@ -55,6 +55,7 @@ impl Controller {
         let is_heavy = self.on_losses(&update);
         match self.window.phase {
             Phase::SlowStart => self.slow_start(&update, is_heavy),
+            Phase::CongestionAvoidance if self.refutes_estimate(&update, is_heavy) => self.retreat(&update),
             Phase::CongestionAvoidance => self.avoid_congestion(&update),
         }
     }

@@ -5,12 +5,14 @@
 //! sensitivity of the algorithm. Times are in seconds, sizes in packets or bytes, rates in byte/s.
 mod loss;
 mod measurement;
+mod probing;
 mod window;
 
 pub use loss::{LossBoundParameters, LossParameters, TrialParameters};
 pub use measurement::{
     FeedbackParameters, LateFeedbackParameters, PathParameters, QueueParameters, RateParameters,
 };
+pub use probing::ProbingParameters;
 pub use window::{
     CutParameters, GrowthParameters, PacingParameters, RampParameters, SilenceParameters, StartParameters,
     TargetParameters, UpdateParameters,
@@ -109,6 +111,8 @@ groups! {
     path: PathParameters,
     /// Start of a session.
     start: StartParameters,
+    /// Start on an unknown link.
+    probing: ProbingParameters,
     /// Feedback interval.
     feedback: FeedbackParameters,
     /// Measurement of late feedback.

@@ -11,7 +11,9 @@ use crate::{
 };
 
 mod faults;
+mod networks;
 mod path_mtu;
+mod rate_probing;
 mod transfers;
 
 /// xorshift64*: tests need repeatable noise, not quality.
@@ -137,7 +139,9 @@ struct Pair {
     steps: u64,
     events: Vec<(Timestamp, bool, Event)>,
     largest_book: usize,
-    from: SocketAddr,
+    from: Path,
+    /// The agent does not run: it neither sends nor receives.
+    suspended: bool,
 }
 
 fn keys() -> SessionKeys {
@@ -162,8 +166,8 @@ impl Pair {
 
     fn with(config: TransportConfig, server: TransportConfig, up: Link, down: Link, seed: u64) -> Self {
         let now = Timestamp::ZERO + Duration::from_secs(1);
-        let from = SocketAddr::from(([192, 0, 2, 1], 4000));
-        let to = SocketAddr::from(([192, 0, 2, 2], 4001));
+        let from = Path::Udp(([192, 0, 2, 1], 4000).into());
+        let to = Path::Udp(([192, 0, 2, 2], 4001).into());
         let mut agent = Connection::agent(&config, None, to, config.profile, now);
         agent.init_frames(now, 1000, &mut Vec::new());
         let parameters = config.parameters();
@@ -183,11 +187,15 @@ impl Pair {
             events: Vec::new(),
             largest_book: 0,
             from,
+            suspended: false,
         }
     }
 
     fn flush(&mut self) {
         for up in [true, false] {
+            if up && self.suspended {
+                continue;
+            }
             loop {
                 let mut datagram = Vec::new();
                 let from = if up { &mut self.agent } else { &mut self.gateway };
@@ -223,7 +231,8 @@ impl Pair {
     /// Advances to the next event; returns `false` if there is none before `until`.
     fn step(&mut self, until: Timestamp) -> bool {
         self.flush();
-        let timers = [self.agent.poll_timeout(), self.gateway.poll_timeout()];
+        let agent = self.agent.poll_timeout().filter(|_| !self.suspended);
+        let timers = [agent, self.gateway.poll_timeout()];
         let flight = self.flying.peek().map(|flying| flying.0.0.0);
         let Some(next) = timers.into_iter().flatten().chain(flight).min() else {
             return false;
@@ -237,6 +246,9 @@ impl Pair {
         self.now = self.now.max(next);
         while self.flying.peek().is_some_and(|flying| flying.0.0.0 <= self.now) {
             let Flying(_, up, mut datagram) = self.flying.pop().expect("peeked");
+            if self.suspended && !up {
+                continue;
+            }
             let (length, to) = if up {
                 (IndexLength::Gateway, &mut self.gateway)
             } else {
@@ -248,11 +260,14 @@ impl Pair {
             let remote = if up {
                 self.from
             } else {
-                SocketAddr::from(([192, 0, 2, 2], 4001))
+                Path::Udp(([192, 0, 2, 2], 4001).into())
             };
             to.handle_short(self.now, remote, header, header_len, &mut datagram);
         }
-        for connection in [&mut self.agent, &mut self.gateway] {
+        for (is_suspended, connection) in [(self.suspended, &mut self.agent), (false, &mut self.gateway)] {
+            if is_suspended {
+                continue;
+            }
             if connection.poll_timeout().is_some_and(|at| at <= self.now) {
                 connection.handle_timeout(self.now);
             }

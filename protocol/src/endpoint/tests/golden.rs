@@ -24,6 +24,7 @@ fn transport() -> TransportConfig {
         stream_window: ByteCount::kib(1024),
         max_streams: 100,
         max_udp_payload: 1252,
+        rate_probing: RateProbing::Off,
         ..TransportConfig::default()
     }
 }
@@ -41,10 +42,10 @@ fn init_and_resp_match_golden_vectors() {
     let mut gateway = Endpoint::gateway(config, UNIX, [2; 32]);
     let devices = BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Admitted)]);
     gateway.set_devices(now, devices);
-    let gateway_address = "198.51.100.1:443".parse().unwrap();
+    let gateway_address: SocketAddr = "198.51.100.1:443".parse().unwrap();
     let to = ConnectTo {
         gateway: GATEWAY_KEY.public(),
-        remote: gateway_address,
+        remote: gateway_address.into(),
         token: None,
         profile: None,
         last_stamp: None,
@@ -54,7 +55,11 @@ fn init_and_resp_match_golden_vectors() {
     let mut datagram = Vec::new();
     agent.poll_transmit(now, &mut datagram).unwrap();
     assert_eq!(hex(&datagram), INIT);
-    gateway.handle_datagram(now, "192.0.2.1:4000".parse().unwrap(), &mut datagram);
+    gateway.handle_datagram(
+        now,
+        "192.0.2.1:4000".parse::<SocketAddr>().unwrap(),
+        &mut datagram,
+    );
     gateway.poll_transmit(now, &mut datagram).unwrap();
     let (_, resp_len) = crate::wire::Resp::parse(&datagram).unwrap();
     assert_eq!(hex(&datagram[..resp_len]), RESP);

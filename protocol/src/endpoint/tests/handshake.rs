@@ -130,7 +130,7 @@ fn data_received_before_a_lost_resp_is_not_sent_again() {
 
 #[test]
 fn packets_that_overtake_the_resp_are_processed_after_it() {
-    let mut pair = Pair::new();
+    let mut pair = Pair::without_probing();
     let begin = pair.now;
     pair.response = 8000;
     let token = pair.token();
@@ -309,7 +309,7 @@ fn wire_bytes(pair: &Pair, from: Side) -> u64 {
 
 #[test]
 fn every_datagram_is_counted_and_figures_are_measured_first() {
-    let mut pair = Pair::new();
+    let mut pair = Pair::without_probing();
     pair.loses = Box::new(|_| true);
     let token = pair.token();
     let handle = pair.open(token, b"GET /");

@@ -54,6 +54,7 @@ fn open_by_hand(pair: &mut Pair, frames: &[u8]) -> (SessionKeys, Acceptance) {
             max_streams: 1 << 40,
             max_udp_payload: 256,
             profile: None,
+            rate_probing: false,
         },
         stamp: Stamp::from_raw(9),
         frames,

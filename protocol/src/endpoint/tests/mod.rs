@@ -3,6 +3,8 @@ mod golden;
 mod handshake;
 mod hostile;
 mod malicious;
+mod race;
+mod rate_probing;
 mod refusal;
 mod session;
 
@@ -17,7 +19,7 @@ use longhaul_types::{PublicKey, SecretKey, StreamId, Timestamp, UnixTime};
 
 use super::*;
 use crate::{
-    connection::EarlyData,
+    connection::{EarlyData, RateProbing},
     crypto::{EpochKeys, ResetKey},
     streams::{Priority, ReadError, ReadOutcome},
     wire::EarlyOutcome,
@@ -50,6 +52,7 @@ struct Sent {
     at: Timestamp,
     from: Side,
     source: SocketAddr,
+    to: SocketAddr,
     bytes: Vec<u8>,
 }
 
@@ -75,6 +78,8 @@ struct Pair {
     gateway: Endpoint,
     agent_address: SocketAddr,
     gateway_address: SocketAddr,
+    /// Addresses of both sides in the other family.
+    others: [SocketAddr; 2],
     flying: BTreeMap<(Timestamp, u64), Sent>,
     sequence: u64,
     sent: Vec<Sent>,
@@ -123,6 +128,7 @@ impl Pair {
             gateway: gateway_endpoint(1, 2),
             agent_address: "192.0.2.1:4000".parse().unwrap(),
             gateway_address: "198.51.100.1:443".parse().unwrap(),
+            others: ["[2001:db8::1]:4000", "[2001:db8::2]:443"].map(|of| of.parse().unwrap()),
             flying: BTreeMap::new(),
             sequence: 0,
             sent: Vec::new(),
@@ -134,6 +140,21 @@ impl Pair {
         }
     }
 
+    /// A pair whose agent does not measure the link: the handshake alone.
+    fn without_probing() -> Self {
+        let config = AgentEndpointConfig {
+            secret: AGENT_KEY,
+            transport: TransportConfig {
+                rate_probing: RateProbing::Off,
+                ..TransportConfig::default()
+            },
+        };
+        Self {
+            agent: Endpoint::agent(config, UNIX, [1; 32]),
+            ..Self::new()
+        }
+    }
+
     fn token(&mut self) -> Option<Token> {
         self.gateway.mint_token(self.now, AGENT_KEY.public())
     }
@@ -141,7 +162,7 @@ impl Pair {
     fn connect_to(&self, token: Option<Token>) -> ConnectTo {
         ConnectTo {
             gateway: GATEWAY_KEY.public(),
-            remote: self.gateway_address,
+            remote: self.gateway_address.into(),
             token,
             profile: None,
             last_stamp: None,
@@ -247,15 +268,23 @@ impl Pair {
                 };
                 assert_eq!(transmit.len, buf.len());
                 assert!(buf.len() <= 1472);
-                let (source, expected) = match side {
-                    Side::Agent => (self.agent_address, self.gateway_address),
-                    Side::Gateway => (self.gateway_address, transmit.remote),
+                let to = transmit.remote.udp().expect("no session has a link here");
+                let is_other = to.is_ipv6() != self.gateway_address.is_ipv6();
+                let [agent, gateway] = if is_other {
+                    self.others
+                } else {
+                    [self.agent_address, self.gateway_address]
                 };
-                assert_eq!(transmit.remote, expected);
+                let (source, expected) = match side {
+                    Side::Agent => (agent, gateway),
+                    Side::Gateway => (gateway, to),
+                };
+                assert_eq!(to, expected);
                 let sent = Sent {
                     at: now,
                     from: side,
                     source,
+                    to,
                     bytes: buf.clone(),
                 };
                 self.sent.push(sent.clone());

@@ -28,6 +28,25 @@ fn a_session_follows_its_agent_to_another_address() {
 }
 
 #[test]
+fn a_long_session_gets_a_new_token_every_day_which_opens_the_next_one() {
+    let (mut pair, _) = opened();
+    pair.run_for(Duration::from_secs(49 * 3600));
+    let tokens = pair.events.iter().filter_map(|(side, _, event)| {
+        if let (Side::Agent, Event::Token(token)) = (side, event) {
+            Some(*token)
+        } else {
+            None
+        }
+    });
+    let tokens: Vec<_> = tokens.collect();
+    assert_eq!(tokens.len(), 3, "one of the RESP, and two of the days");
+    assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2]);
+    pair.open(tokens.last().copied(), b"again");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.connected(), [EarlyOutcome::Accepted; 2]);
+}
+
+#[test]
 fn a_close_reaches_the_peer_and_leaves_no_state() {
     let (mut pair, handle) = opened();
     let now = pair.now;

@@ -328,6 +328,12 @@ impl Streams {
     pub fn has_output(&self) -> bool {
         self.has_request() || !self.scheduler.is_empty()
     }
+    /// Returns true if this side has opened a stream outside the class of control data that is not yet acknowledged.
+    pub fn has_request_stream(&self) -> bool {
+        self.send
+            .values()
+            .any(|(stream, _)| stream.priority != Priority::CONTROL)
+    }
     /// Memory of received and unread data in bytes.
     pub const fn recv_buffered(&self) -> u64 {
         self.recv_buffered

@@ -36,17 +36,21 @@ fn any_parameters() -> impl Strategy<Value = Parameters> {
         any_varint(),
         256..=u16::MAX,
         proptest::option::of(profile),
+        any::<bool>(),
     )
-        .prop_map(|(window, max_streams, max_udp_payload, profile)| Parameters {
-            stream_window: ByteCount::kib(window),
-            max_streams,
-            max_udp_payload,
-            profile: profile.map(|(down, up, rtt)| LinkProfile {
-                down: BitRate::bps(down),
-                up: BitRate::bps(up),
-                rtt: Duration::from_millis(rtt),
-            }),
-        })
+        .prop_map(
+            |(window, max_streams, max_udp_payload, profile, rate_probing)| Parameters {
+                stream_window: ByteCount::kib(window),
+                max_streams,
+                max_udp_payload,
+                profile: profile.map(|(down, up, rtt)| LinkProfile {
+                    down: BitRate::bps(down),
+                    up: BitRate::bps(up),
+                    rtt: Duration::from_millis(rtt),
+                }),
+                rate_probing,
+            },
+        )
 }
 
 proptest! {
@@ -101,6 +105,7 @@ proptest! {
             Frame::PathChallenge(data),
             Frame::PathResponse(data),
             Frame::Close { error: b, reason },
+            Frame::Train { packets: data[0] % 31 + 2 },
         ] {
             let mut bytes = encoded(|out| frame.encode(out));
             bytes.push(1);

@@ -20,6 +20,7 @@ fn parameters() -> Parameters {
             up: BitRate::bps(13_400),
             rtt: Duration::from_millis(660),
         }),
+        rate_probing: false,
     }
 }
 
@@ -85,6 +86,7 @@ fn frames_match_the_specification() {
             },
             "0b0103627965".to_owned(),
         ),
+        (Frame::Train { packets: 32 }, "0c20".to_owned()),
         (Frame::Data(data), "4f0443e843eb03616263".to_owned()),
     ];
     for (frame, expected) in vectors {
@@ -161,6 +163,16 @@ fn handshake_payloads_match_the_specification() {
     let fields = "0e4200406444e480009ab074584294";
     assert_eq!(hex(&bytes), format!("000000006500000001020304{fields}01020301"));
     assert_eq!(InitPayload::decode(&bytes), Ok(init));
+    let probing = Parameters {
+        rate_probing: true,
+        ..parameters()
+    };
+    let bytes = encoded(|out| probing.encode(out));
+    assert_eq!(hex(&bytes), "0f4200406444e480009ab07458429401");
+    assert_eq!(Parameters::decode(&mut &bytes[..]), Ok(probing));
+    // Flags of a later version, and bytes after the seventh field.
+    let later = [&[0x11], &bytes[1..15], &[0x07, 0xff, 0xff]].concat();
+    assert_eq!(Parameters::decode(&mut &later[..]), Ok(probing));
     let resp = RespPayload::Accepted(Acceptance {
         early: EarlyOutcome::Accepted,
         gateway_index: 0x0102_0304,
@@ -203,8 +215,11 @@ fn packet_numbers_expand_to_the_nearest() {
 
 #[test]
 fn contradictions_are_malformed() {
-    let cases: [(&[u8], FrameError); 7] = [
-        (&[0x0c], FrameError::UnknownType(0x0c)),
+    let cases: [(&[u8], FrameError); 10] = [
+        (&[0x0d], FrameError::UnknownType(0x0d)),
+        (&[0x0c], FrameError::Truncated),
+        (&[0x0c, 1], FrameError::TrainLength),
+        (&[0x0c, 33], FrameError::TrainLength),
         (&[0x50], FrameError::UnknownType(0x50)),
         (&[0x46, 0, 1, 2, 1, 1], FrameError::DataRange),
         (&[0x4e, 0, 3, 2, 1, 1], FrameError::DataRange),

@@ -123,6 +123,14 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     if job.state != State::First && matches!(network.between, Between::Pair(_)) {
         network.world.client().run(pair::session_open).await?;
     }
+    if job.system == System::LonghaulRemembered {
+        remember_network(&mut network, &link).await?;
+        drop(browser);
+        browser = start_browser(job, &network, limit, temporary).await?;
+        if job.state != State::First {
+            network.world.client().run(pair::session_open).await?;
+        }
+    }
     if let Some((_, url)) = before {
         let earlier = load(browser, &network, url, limit, Cache::Keep, Picture::None).await;
         browser = earlier.browser;
@@ -255,6 +263,18 @@ async fn leave(network: &Network) {
     }
 }
 
+/// Lets the agent use the network for a while, and starts it again with the same state folder and without its cache.
+async fn remember_network(network: &mut Network, link: &Link) -> Result<(), LoadError> {
+    network.world.client().run(pair::session_open).await?;
+    let origin = network.bulk_origin;
+    drop(bulk_download::start(network.world.client(), network.proxy(), origin).await);
+    settle(network, link).await;
+    if let Between::Pair(pair) = &mut network.between {
+        pair.restart_agent(network.world.client()).await?;
+    }
+    Ok(())
+}
+
 /// Waits until the hop is idle.
 async fn settle(network: &Network, link: &Link) {
     let quiet = QUIET.max(link.rtt * 2);
@@ -330,7 +350,9 @@ fn rules(system: System) -> Rules {
         | System::Longhaul
         | System::LonghaulNopush
         | System::LonghaulFixed
-        | System::LonghaulHttps => Rules::persistent(6),
+        | System::LonghaulHttps
+        | System::LonghaulUnknown
+        | System::LonghaulRemembered => Rules::persistent(6),
     }
 }
 

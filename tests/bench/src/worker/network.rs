@@ -426,14 +426,22 @@ async fn between(
                 .await?;
             return Ok(Between::Splitting(started));
         }
-        System::Longhaul | System::LonghaulNopush | System::LonghaulFixed | System::LonghaulHttps => {
+        System::Longhaul
+        | System::LonghaulNopush
+        | System::LonghaulFixed
+        | System::LonghaulHttps
+        | System::LonghaulUnknown
+        | System::LonghaulRemembered => {
             let ca: PathBuf = temporary.join("authority.pem");
             fs::write(&ca, authority.pem())?;
             let plan = PairPlan {
                 bin_dir: job.bin_dir.clone(),
                 temporary: temporary.to_owned(),
                 ca,
-                link: link.agent_profile.clone(),
+                link: link
+                    .agent_profile
+                    .clone()
+                    .filter(|_| !matches!(job.system, System::LonghaulUnknown | System::LonghaulRemembered)),
                 image_level: job.image_level,
                 push: if job.system == System::LonghaulNopush {
                     Push::Off

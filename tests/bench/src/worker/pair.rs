@@ -51,6 +51,8 @@ pub(super) struct Pair {
     plan: PairPlan,
     /// The agent's folder in the plan's temporary folder.
     folder: &'static str,
+    /// Its invite.
+    invite: String,
     /// Invite of the second device.
     spare: Option<String>,
     /// Invite of another, concurrent device.
@@ -91,7 +93,7 @@ pub(super) struct PairPlan {
     pub(super) temporary: PathBuf,
     /// The test authority's certificate.
     pub(super) ca: PathBuf,
-    /// The link profile that a user of this link would configure.
+    /// The link profile that a user of this link would configure, unless the system starts without one.
     pub(super) link: Option<String>,
     /// Image quality.
     pub(super) image_level: ImageLevel,
@@ -158,6 +160,7 @@ impl Pair {
             .run(move || async move { start_gateway(&in_gateway).await })
             .await?;
         let in_client = plan.clone();
+        let invite = invites.first.clone();
         let agent = client
             .run(move || async move { start_agent(&in_client, FIRST_DEVICE, &invites.first).await })
             .await?;
@@ -166,6 +169,7 @@ impl Pair {
             gateway,
             plan,
             folder: FIRST_DEVICE,
+            invite,
             spare: invites.second,
             other_invite: invites.other,
             other: None,
@@ -196,6 +200,23 @@ impl Pair {
         Ok(())
     }
 
+    /// Ends the agent and starts it again with its state folder, but without its cache.
+    ///
+    /// # Errors
+    /// The agent does not start, or its cache cannot be removed.
+    pub(super) async fn restart_agent(&mut self, client: &Namespace) -> Result<(), PairError> {
+        self.agent.end().await?;
+        let cache = self.plan.temporary.join(self.folder).join("cache");
+        if cache.exists() {
+            std::fs::remove_dir_all(cache)?;
+        }
+        let (plan, folder, invite) = (self.plan.clone(), self.folder, self.invite.clone());
+        self.agent = client
+            .run(move || async move { start_agent(&plan, folder, &invite).await })
+            .await?;
+        Ok(())
+    }
+
     /// Ends the agent and starts that of another device instead.
     ///
     /// # Errors
@@ -206,6 +227,7 @@ impl Pair {
             invite.ok_or_else(|| PairError::Invite("there is none for a second device".to_owned()))?;
         self.agent.end().await?;
         let plan = self.plan.clone();
+        self.invite.clone_from(&invite);
         self.agent = client
             .run(move || async move { start_agent(&plan, SECOND_DEVICE, &invite).await })
             .await?;
@@ -288,7 +310,11 @@ async fn invite(mut command: Command, name: &str) -> Result<String, PairError> {
 
 async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Service, PairError> {
     let program = programs::ours(&plan.bin_dir, "longhaul-agent")?;
-    let state = private_folder(&plan.temporary, folder)?;
+    let state = match private_folder(&plan.temporary, folder) {
+        // The folder of an earlier start of this device.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => plan.temporary.join(folder),
+        created => created?,
+    };
     let mut run = clean(&program);
     run.arg("run").arg("--listen").arg(PROXY.to_string());
     run.arg("--control").arg(CONTROL.to_string());

@@ -1,0 +1,263 @@
+//! The network through which the session runs, and what is known about its link.
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use longhaul_driver::{Alternatives, ConnectionStats, NetworkChange};
+use longhaul_types::{ByteCount, LinkProfile};
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use super::{gateway_session::GatewaySession, state::LinkKnowledge};
+use crate::networks::{
+    Attachment, Family, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
+};
+
+/// Time between two records of a long session: what a killed agent loses.
+const RECORD_INTERVAL: Duration = Duration::from_secs(60);
+/// Round-trip time of an unknown link, for the delay between two addresses.
+const UNKNOWN_RTT: Duration = Duration::from_millis(200);
+/// Size of an INIT with a request.
+const INIT_SIZE: ByteCount = ByteCount::new(1_000);
+/// Bounds of the delay between two addresses: the least one of RFC 8305 section 8, and a wait that users still
+/// accept.
+const LEAST_DELAY: Duration = Duration::from_millis(250);
+const LONGEST_DELAY: Duration = Duration::from_secs(3);
+/// Packets since the last look that an idle session exchanges: a keepalive, its answer and feedback.
+const IDLE_PACKETS: u64 = 4;
+
+/// The network of the current session, and the memory of networks.
+pub(super) struct LinkTracker {
+    memory: NetworkMemory,
+    /// Profile that the user told.
+    told: Option<LinkProfile>,
+    pub(super) watch: NetworkWatch,
+    network: Option<Attachment>,
+    source: Option<IpAddr>,
+    pub(super) knowledge: LinkKnowledge,
+    /// A round-trip time was compared with the remembered one.
+    is_confirmed: bool,
+    recorded: Recorded,
+    recorded_at: Instant,
+    /// Packets of the session at the last look.
+    packets: u64,
+}
+
+/// How a session begins.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    /// First address.
+    pub(super) address: SocketAddr,
+    /// The other addresses.
+    pub(super) alternatives: Alternatives,
+    pub(super) profile: Option<LinkProfile>,
+}
+
+impl LinkTracker {
+    pub(super) fn new(memory: NetworkMemory, told: Option<LinkProfile>) -> Self {
+        Self {
+            memory,
+            told,
+            watch: NetworkWatch::start(),
+            network: None,
+            source: None,
+            knowledge: LinkKnowledge::of_profile(told, None),
+            is_confirmed: false,
+            recorded: Recorded::default(),
+            recorded_at: Instant::now(),
+            packets: 0,
+        }
+    }
+
+    /// Prepares the start of a session with one of these addresses; `None` if there are none.
+    pub(super) async fn begin(&mut self, addresses: &[SocketAddr]) -> Option<Start> {
+        let towards = addresses.first()?.ip();
+        let recalled = self.enter(Attachment::find(towards).await);
+        let mut ordered = interleaved(addresses, recalled.family).into_iter();
+        let address = ordered.next()?;
+        self.source = source_towards(address).await.ok();
+        let profile = self.told.or(recalled.profile);
+        Some(Start {
+            address,
+            alternatives: Alternatives {
+                addresses: ordered.collect(),
+                delay: delay(profile),
+            },
+            profile,
+        })
+    }
+
+    /// Notes which of the addresses has answered: the way to it may be another one.
+    pub(super) async fn opened(&mut self, session: &GatewaySession) {
+        let Some(remote) = session.stats().remote else {
+            return;
+        };
+        let source = source_towards(remote).await.ok();
+        if source != self.source {
+            self.network = Attachment::find(remote.ip()).await;
+        }
+        self.source = source;
+    }
+
+    /// Begins to track a network; returns what is remembered about it.
+    fn enter(&mut self, network: Option<Attachment>) -> Recalled {
+        let recalled = network
+            .as_ref()
+            .map_or_else(Recalled::default, |network| self.memory.recall(network));
+        self.network = network;
+        self.knowledge = LinkKnowledge::of_profile(self.told, recalled.profile);
+        self.is_confirmed = false;
+        self.recorded = Recorded::default();
+        self.recorded_at = Instant::now();
+        recalled
+    }
+
+    /// True if the session exchanges more than keepalives.
+    pub(super) fn is_in_use(&self, stats: &ConnectionStats) -> bool {
+        packets(stats).saturating_sub(self.packets) > IDLE_PACKETS
+    }
+
+    /// Looks at the way to the gateway; if it has changed, the session goes on in the new network.
+    pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) {
+        let stats = session.stats();
+        self.packets = packets(&stats);
+        let Some(remote) = stats.remote else { return };
+        // Without a route there is no other network: the session waits, as in any outage.
+        let Ok(source) = source_towards(remote).await else {
+            return;
+        };
+        let found = Attachment::find(remote.ip()).await;
+        let has_moved = self.source.is_some_and(|before| before != source);
+        // Another network can give this computer the same private address.
+        let is_other_router = found.is_some() && self.network.is_some() && found != self.network;
+        let is_same_router = found.is_some() && found == self.network;
+        if is_other_router || has_moved && !is_same_router {
+            self.record(&stats).await;
+            let recalled = self.enter(found.clone());
+            info!(
+                link = self.knowledge.name(),
+                "the network has changed; the session continues"
+            );
+            session.network_changed(NetworkChange::Other(self.told.or(recalled.profile)));
+        } else if has_moved || wake == Wake::Resumed {
+            debug!(?wake, has_moved, "the session continues on a new socket");
+            session.network_changed(NetworkChange::Same);
+        } else {
+            self.compare(&stats);
+            if self.recorded_at.elapsed() >= RECORD_INTERVAL {
+                self.record(&stats).await;
+            }
+        }
+        // The router's hardware address may become known only now.
+        if self.network.is_none() && found.is_some() {
+            self.network = found;
+        }
+        self.source = Some(source);
+    }
+
+    /// Compares the measured round-trip time with the remembered one, once in a network.
+    fn compare(&mut self, stats: &ConnectionStats) {
+        let (Some(network), Some(rtt)) = (&self.network, stats.link.least_rtt) else {
+            return;
+        };
+        if self.knowledge != LinkKnowledge::Remembered || std::mem::replace(&mut self.is_confirmed, true) {
+            return;
+        }
+        if !self.memory.confirms(network, rtt) {
+            self.knowledge = LinkKnowledge::Measured;
+        }
+    }
+
+    /// Records what the session has found out about the link of the current network.
+    pub(super) async fn record(&mut self, stats: &ConnectionStats) {
+        self.compare(stats);
+        let Some(network) = self.network.clone() else {
+            return;
+        };
+        if !self.memory.is_on() || stats.packets_received == 0 {
+            return;
+        }
+        let (memory, mut recorded, mut stats) = (self.memory.clone(), self.recorded, *stats);
+        // Only a start at the remembered rate says something about this rate.
+        stats.link.started_too_fast &= self.knowledge == LinkKnowledge::Remembered;
+        let written = tokio::task::spawn_blocking(move || {
+            memory.record(&network, &mut recorded, &stats);
+            recorded
+        });
+        if let Ok(recorded) = written.await {
+            self.recorded = recorded;
+        }
+        self.recorded_at = Instant::now();
+    }
+}
+
+const fn packets(stats: &ConnectionStats) -> u64 {
+    stats.packets_sent + stats.packets_received
+}
+
+/// The addresses with alternating families (RFC 8305 section 4): `first` begins, or the family of the first address.
+fn interleaved(addresses: &[SocketAddr], first: Option<Family>) -> Vec<SocketAddr> {
+    let first = first.or_else(|| addresses.first().map(Family::of));
+    let (begins, follows): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses
+        .iter()
+        .partition(|address| Some(Family::of(address)) == first);
+    let mut ordered = Vec::with_capacity(addresses.len());
+    let (mut begins, mut follows) = (begins.into_iter(), follows.into_iter());
+    loop {
+        let pair = [begins.next(), follows.next()];
+        if pair == [None, None] {
+            return ordered;
+        }
+        ordered.extend(pair.into_iter().flatten());
+    }
+}
+
+/// Time between the first INITs to two addresses: most links have answered by then.
+fn delay(profile: Option<LinkProfile>) -> Duration {
+    let (rtt, sending) = match profile {
+        Some(LinkProfile { rtt, up, .. }) if up.as_bps() > 0 => (rtt, INIT_SIZE / up),
+        Some(_) | None => (UNKNOWN_RTT, Duration::ZERO),
+    };
+    (rtt.min(LONGEST_DELAY) * 5 / 4)
+        .saturating_add(sending)
+        .clamp(LEAST_DELAY, LONGEST_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_alternate_and_the_remembered_one_begins() {
+        let addresses: Vec<SocketAddr> = ["[2001:db8::1]:1", "[2001:db8::2]:1", "192.0.2.1:1", "192.0.2.2:1"]
+            .map(|address| address.parse().unwrap())
+            .into();
+        let order = |first| {
+            let ordered = interleaved(&addresses, first);
+            ordered
+                .iter()
+                .map(|of| addresses.iter().position(|at| at == of).unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(order(None), [0, 2, 1, 3]);
+        assert_eq!(order(Some(Family::V6)), [0, 2, 1, 3]);
+        assert_eq!(order(Some(Family::V4)), [2, 0, 3, 1]);
+        assert_eq!(interleaved(&addresses[..2], Some(Family::V4)), addresses[..2]);
+        assert_eq!(interleaved(&[], None), []);
+    }
+
+    #[test]
+    fn the_delay_between_addresses_follows_the_link() {
+        let of = |name: &str| delay(Some(name.parse().unwrap()));
+        assert_eq!(delay(None), LEAST_DELAY);
+        assert_eq!(of("lte"), LEAST_DELAY);
+        assert_eq!(of("geo-sat"), Duration::from_micros(756_500));
+        assert!((Duration::from_millis(1_400)..Duration::from_millis(1_450)).contains(&of("gprs-3+1")));
+        let absurd = LinkProfile {
+            rtt: Duration::MAX,
+            .."lte".parse().unwrap()
+        };
+        assert_eq!(delay(Some(absurd)), LONGEST_DELAY);
+    }
+}

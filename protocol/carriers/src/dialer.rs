@@ -1,0 +1,188 @@
+//! Agent side of the carrier: opens links to the gateway.
+use std::{fmt, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+
+use longhaul_driver::{Carrier, LinkEnd};
+use longhaul_types::PublicKey;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    version::TLS13,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{handshake::client::generate_key, protocol::Role},
+};
+use tracing::debug;
+
+use crate::{
+    pump::{self, PumpError},
+    tcp::TcpOptions,
+    upgrade::{self, MAX_HEAD, ResponseError},
+};
+
+/// Time for the TCP and TLS handshakes and the upgrade. Afterwards another attempt is better than waiting:
+/// the pauses between repetitions of a lost SYN double.
+const CONNECT_TIME: Duration = Duration::from_secs(12);
+
+/// The carrier `tls` to one gateway.
+#[derive(Clone)]
+pub struct TlsCarrier {
+    address: SocketAddr,
+    /// Host name of the gateway, or its address.
+    host: String,
+    name: ServerName<'static>,
+    gateway: PublicKey,
+    tls: TlsConnector,
+}
+
+impl fmt::Debug for TlsCarrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsCarrier")
+            .field("address", &self.address)
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TlsCarrier {
+    /// Creates the carrier to the gateway with this key at a TCP `address`. `host` is its name, for the Host
+    /// field and the TLS handshake.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults, which does not happen.
+    pub fn new(address: SocketAddr, host: &str, gateway: PublicKey) -> Result<Self, rustls::Error> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = Arc::new(AnyCertificate(Arc::clone(&provider)));
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let name = ServerName::try_from(host.to_owned()).unwrap_or_else(|_| address.ip().into());
+        Ok(Self {
+            address,
+            host: host.to_owned(),
+            name,
+            gateway,
+            tls: TlsConnector::from(Arc::new(config)),
+        })
+    }
+
+    async fn carry(self, mut end: LinkEnd) -> Result<(), CarrierError> {
+        let connected = timeout(CONNECT_TIME, self.connect(&mut end)).await;
+        let (stream, rest, options) = connected.map_err(|_| CarrierError::TooSlow)??;
+        end.input.connected(self.address);
+        let socket =
+            WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(pump::limits())).await;
+        Ok(pump::run(socket, end, options).await?)
+    }
+
+    /// Opens the WebSocket. Returns the connection and the bytes after the response.
+    async fn connect(
+        &self,
+        end: &mut LinkEnd,
+    ) -> Result<(TlsStream<TcpStream>, Vec<u8>, TcpOptions), CarrierError> {
+        let tcp = TcpStream::connect(self.address).await?;
+        let options = TcpOptions::new(&tcp);
+        let mut stream = self.tls.connect(self.name.clone(), tcp).await?;
+        let key = generate_key();
+        let first = end.output.next_now();
+        let request = upgrade::request(&self.gateway, &self.host, &key, first.as_deref());
+        stream.write_all(request.as_bytes()).await?;
+        stream.flush().await?;
+        if let Some(first) = first {
+            end.output.written(first.len());
+        }
+        let mut head = Vec::with_capacity(1024);
+        loop {
+            let room = MAX_HEAD.saturating_sub(head.len());
+            let read = (&mut stream).take(room as u64).read_buf(&mut head).await?;
+            if read == 0 && room > 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            if let Some(length) = upgrade::parse_response(&key, &head)? {
+                let rest = head.split_off(length);
+                return Ok((stream, rest, options));
+            }
+        }
+    }
+}
+
+impl Carrier for TlsCarrier {
+    fn run(&self, end: LinkEnd) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let carrier = self.clone();
+        Box::pin(async move {
+            let address = carrier.address;
+            match carrier.carry(end).await {
+                Ok(()) => debug!(%address, "the link has ended"),
+                Err(error) => debug!(%address, %error, "the link has ended"),
+            }
+        })
+    }
+}
+
+/// Errors of the carrier.
+#[derive(Debug, thiserror::Error)]
+enum CarrierError {
+    /// The network or the gateway refuses TCP or TLS.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Another server answers.
+    #[error(transparent)]
+    Response(#[from] ResponseError),
+    /// Nothing answers.
+    #[error("no answer in time")]
+    TooSlow,
+    /// The open link failed.
+    #[error(transparent)]
+    Pump(#[from] PumpError),
+}
+
+/// Accepts each certificate: the handshake of the packets authenticates the gateway, and a network that
+/// intercepts TLS is no reason to give up.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,34 @@
+//! Carriers of Longhaul packets for networks that block UDP (docs/protocol/transport.md section 8).
+//!
+//! The one carrier is `tls`: a WebSocket over TLS on a TCP port. [`TlsCarrier`] opens links for an agent,
+//! [`TlsListener`] accepts them at a gateway; both pass the packets to the driver of the session
+//! (`longhaul_driver`), which treats a link as another path to the peer.
+//!
+//! TLS proves nothing here: the agent accepts each certificate, because the handshake of the packets inside
+//! authenticates the gateway. A network that intercepts TLS sees the ciphertext of these packets.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod dialer;
+pub mod framing;
+mod identity;
+mod limits;
+mod listener;
+mod pump;
+#[cfg(target_os = "linux")]
+mod tcp_linux;
+#[cfg(not(target_os = "linux"))]
+mod tcp_portable;
+pub mod upgrade;
+
+#[cfg(target_os = "linux")]
+use tcp_linux as tcp;
+#[cfg(not(target_os = "linux"))]
+use tcp_portable as tcp;
+
+pub use dialer::TlsCarrier;
+pub use identity::{Identity, IdentityError, PemIdentity};
+pub use listener::{BindError, TlsListener};
+
+/// TCP port of the carrier, unless another one is configured.
+pub const DEFAULT_PORT: u16 = 443;

@@ -1,0 +1,208 @@
+//! Gateway side of the carrier: accepts TLS connections and opens links.
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use longhaul_driver::LinkAcceptor;
+use longhaul_types::PublicKey;
+use rustls::{ServerConfig, crypto::ring, version::TLS13};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
+use tracing::{debug, warn};
+
+use crate::{
+    Identity,
+    limits::HandshakeLimits,
+    pump,
+    tcp::TcpOptions,
+    upgrade::{self, RequestHead},
+};
+
+/// Time for the TLS handshake and the request: two round trips of the slowest links, with queues.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Time for the 404 and the end of its connection.
+const REFUSAL_TIME: Duration = Duration::from_secs(2);
+/// Pause after an error of accepting, such as too many open files: the error would occur again at once.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
+/// Errors of starting to listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The port cannot be used.
+    #[error("TCP address {address} cannot be used: {source}")]
+    Socket {
+        /// The configured address.
+        address: SocketAddr,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// Certificate and key cannot be used.
+    #[error("certificate and key cannot be used: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A TCP port on which agents open links.
+pub struct TlsListener {
+    listener: TcpListener,
+    local: SocketAddr,
+    tls: TlsAcceptor,
+    gateway: PublicKey,
+}
+
+impl std::fmt::Debug for TlsListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsListener")
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TlsListener {
+    /// Binds to `address`. `gateway` is the gateway's public key, from which the path of links follows.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub async fn bind(
+        address: SocketAddr,
+        identity: Identity,
+        gateway: PublicKey,
+    ) -> Result<Self, BindError> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(identity.chain, identity.key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let failed = |source| BindError::Socket { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let local = listener.local_addr().map_err(failed)?;
+        Ok(Self {
+            listener,
+            local,
+            tls: TlsAcceptor::from(Arc::new(config)),
+            gateway,
+        })
+    }
+
+    /// The local address.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Opens links until the future is dropped, which ends them.
+    pub async fn run(self, links: LinkAcceptor) {
+        let limits = HandshakeLimits::new(Instant::now());
+        // Bounded by the limits of handshakes and, after them, of the driver's links.
+        let mut connections = JoinSet::new();
+        loop {
+            let (tcp, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    warn!(%error, "the carrier's port accepts no connection");
+                    sleep(ERROR_PAUSE).await;
+                    continue;
+                }
+            };
+            while connections.try_join_next().is_some() {}
+            let Some(handshake) = limits.admit(Instant::now(), peer.ip()) else {
+                debug!(%peer, "too many handshakes: the connection is refused");
+                continue;
+            };
+            let (tls, gateway, links) = (self.tls.clone(), self.gateway, links.clone());
+            connections.spawn(async move {
+                let options = TcpOptions::new(&tcp);
+                let opened = timeout(HANDSHAKE_TIME, open(tcp, &tls, &gateway)).await;
+                drop(handshake);
+                match opened {
+                    Ok(Ok(Opened { stream, rest, first })) => {
+                        serve(stream, rest, first, peer, &links, options).await;
+                    }
+                    Ok(Err(reason)) => debug!(%peer, %reason, "no link"),
+                    Err(_) => debug!(%peer, "no link: the handshake takes too long"),
+                }
+            });
+        }
+    }
+}
+
+/// A connection whose upgrade is complete.
+struct Opened {
+    stream: TlsStream<TcpStream>,
+    /// Bytes after the request.
+    rest: Vec<u8>,
+    /// First packet.
+    first: Option<Vec<u8>>,
+}
+
+/// Errors of a connection that opens no link.
+#[derive(Debug, thiserror::Error)]
+enum NoLink {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("another request")]
+    Other,
+}
+
+async fn open(tcp: TcpStream, tls: &TlsAcceptor, gateway: &PublicKey) -> Result<Opened, NoLink> {
+    let mut stream = tls.accept(tcp).await?;
+    let mut head = Vec::with_capacity(2048);
+    loop {
+        let room = upgrade::MAX_HEAD.saturating_sub(head.len());
+        let read = (&mut stream).take(room as u64).read_buf(&mut head).await?;
+        if read == 0 && room > 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        match upgrade::parse_request(gateway, &head) {
+            RequestHead::Partial => {}
+            RequestHead::Other => {
+                refuse(&mut stream).await;
+                return Err(NoLink::Other);
+            }
+            RequestHead::Link {
+                length,
+                response,
+                first,
+            } => {
+                stream.write_all(response.as_bytes()).await?;
+                stream.flush().await?;
+                let rest = head.split_off(length);
+                return Ok(Opened { stream, rest, first });
+            }
+        }
+    }
+}
+
+/// Answers as an ordinary server without this page.
+async fn refuse(stream: &mut TlsStream<TcpStream>) {
+    let answer = async {
+        stream.write_all(upgrade::NOT_FOUND).await?;
+        stream.shutdown().await
+    };
+    // The client may be gone.
+    let _gone = timeout(REFUSAL_TIME, answer).await;
+}
+
+async fn serve(
+    stream: TlsStream<TcpStream>,
+    rest: Vec<u8>,
+    first: Option<Vec<u8>>,
+    peer: SocketAddr,
+    links: &LinkAcceptor,
+    options: TcpOptions,
+) {
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let Ok(end) = links.open(peer) else { return };
+    if let Some(first) = first
+        && end.input.deliver(first).await.is_err()
+    {
+        return;
+    }
+    let socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(pump::limits())).await;
+    if let Err(error) = pump::run(socket, end, options).await {
+        debug!(%peer, %error, "a link has ended");
+    }
+}

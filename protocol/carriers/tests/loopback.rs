@@ -1,0 +1,298 @@
+//! Sessions over the carrier `tls` on real sockets over loopback; UDP is silent.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use longhaul_carriers::{PemIdentity, TlsCarrier, TlsListener};
+use longhaul_driver::{
+    Alternatives, CarrierPlan, DeviceStatus, DialConfig, EarlyData, End, EpochKeys, Incoming, LinkState,
+    ListenConfig, Listener, OpenOptions, Priority, RecvStream, Session, TransportConfig, dial_over, listen,
+};
+use longhaul_types::{SecretKey, UnixTime};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::watch,
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+
+/// Sufficient for a busy machine; a failure only takes longer.
+const LIMIT: Duration = Duration::from_secs(60);
+const GATEWAY: SecretKey = SecretKey::from_bytes([1; 32]);
+const DEVICE: SecretKey = SecretKey::from_bytes([2; 32]);
+
+fn here() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn epoch() -> EpochKeys {
+    EpochKeys {
+        epoch: 1,
+        key: [5; 32],
+    }
+}
+
+/// A gateway with the carrier, an address where UDP is silent, and the tasks that end with it.
+struct Rig {
+    listener: Listener,
+    tls: SocketAddr,
+    certificate: String,
+    silent: UdpSocket,
+    _tasks: JoinSet<()>,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let listener = listen(ListenConfig {
+            listen: here(),
+            secret: GATEWAY,
+            epoch: epoch(),
+            reset_secret: [6; 32],
+            transport: TransportConfig::gateway(),
+            max_sessions: 16,
+            devices: BTreeMap::from([(DEVICE.public(), DeviceStatus::Admitted)]),
+        })
+        .unwrap();
+        let made = PemIdentity::self_signed("localhost").unwrap();
+        let identity = made.parse().unwrap();
+        let tls = TlsListener::bind(here(), identity, GATEWAY.public())
+            .await
+            .unwrap();
+        let address = tls.local_addr();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(tls.run(listener.links()));
+        Self {
+            listener,
+            tls: address,
+            certificate: made.certificate,
+            silent: UdpSocket::bind(here()).await.unwrap(),
+            _tasks: tasks,
+        }
+    }
+
+    fn dial(&self, tls: SocketAddr, plan: fn(Arc<TlsCarrier>) -> CarrierPlan) -> Session {
+        let far = UnixTime::new(Duration::from_secs(4_000_000_000));
+        let config = DialConfig {
+            gateway_key: GATEWAY.public(),
+            remote: self.silent.local_addr().unwrap(),
+            secret: DEVICE,
+            token: Some(epoch().mint(&DEVICE.public(), [1; 4], far)),
+            profile: None,
+            last_stamp: None,
+            transport: TransportConfig::agent(None),
+        };
+        let carrier = TlsCarrier::new(tls, "localhost", GATEWAY.public()).unwrap();
+        let (session, _) = dial_over(
+            config,
+            &Alternatives::default(),
+            Vec::new(),
+            plan(Arc::new(carrier)),
+        )
+        .unwrap();
+        session
+    }
+
+    async fn pair(
+        &mut self,
+        tls: SocketAddr,
+        plan: fn(Arc<TlsCarrier>) -> CarrierPlan,
+    ) -> (Session, Session) {
+        let agent = self.dial(tls, plan);
+        let accepted = timeout(LIMIT, self.listener.accept()).await.unwrap();
+        let Incoming { session, .. } = accepted.unwrap();
+        let mut state = agent.state();
+        let open = state.wait_for(|state| *state == LinkState::Open);
+        timeout(LIMIT, open).await.unwrap().unwrap();
+        (agent, session)
+    }
+}
+
+fn only(carrier: Arc<TlsCarrier>) -> CarrierPlan {
+    CarrierPlan::Link(carrier)
+}
+
+fn also(carrier: Arc<TlsCarrier>) -> CarrierPlan {
+    CarrierPlan::UdpThen(carrier)
+}
+
+fn body() -> Vec<u8> {
+    (0..500_000_u32).flat_map(u32::to_le_bytes).collect()
+}
+
+async fn all(stream: &mut RecvStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = stream.read().await.unwrap() {
+        bytes.extend_from_slice(&chunk);
+    }
+    bytes
+}
+
+async fn send(from: &Session) {
+    let options = OpenOptions {
+        class: Priority::NORMAL,
+        early: EarlyData::Forbidden,
+        total: None,
+    };
+    let mut stream = from.open(options, body().into(), End::Finish).await.unwrap();
+    // The stream is cancelled if it is dropped before its end.
+    stream.delivered().await.unwrap();
+}
+
+/// Transfers a body from one session to the other.
+async fn transfer(from: &Session, to: &Session) {
+    let receive = async {
+        let mut stream = to.accept().await.unwrap();
+        assert!(all(&mut stream).await == body(), "the bytes changed");
+    };
+    let both = async { tokio::join!(send(from), receive) };
+    timeout(LIMIT, both).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_works_over_tls_alone() {
+    let mut rig = Rig::start().await;
+    let (agent, gateway) = rig.pair(rig.tls, only).await;
+    transfer(&gateway, &agent).await;
+    transfer(&agent, &gateway).await;
+    let stats = gateway.stats();
+    assert_eq!(
+        (stats.packets_lost, stats.retransmitted_bytes),
+        (0, 0),
+        "{stats:?}"
+    );
+    agent.close(0, "done");
+    timeout(LIMIT, gateway.closed()).await.unwrap();
+}
+
+#[tokio::test]
+async fn tls_starts_where_udp_is_silent() {
+    let mut rig = Rig::start().await;
+    let (agent, gateway) = rig.pair(rig.tls, also).await;
+    transfer(&gateway, &agent).await;
+    let mut datagram = [0; 1500];
+    let received = timeout(LIMIT, rig.silent.recv(&mut datagram)).await.unwrap();
+    assert!(received.unwrap() > 100, "UDP is tried first");
+}
+
+/// A TCP relay whose connections a test can cut.
+struct TcpRelay {
+    address: SocketAddr,
+    cut: watch::Sender<()>,
+    _tasks: JoinSet<()>,
+}
+
+impl TcpRelay {
+    async fn start(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind(here()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cut, watching) = watch::channel(());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (mut near, _) = listener.accept().await.unwrap();
+                let mut watching = watching.clone();
+                watching.mark_unchanged();
+                connections.spawn(async move {
+                    let mut far = TcpStream::connect(to).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = watching.changed() => {}
+                    }
+                });
+            }
+        });
+        Self {
+            address,
+            cut,
+            _tasks: tasks,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_replaced_and_the_session_continues() {
+    for plan in [only, also] {
+        let mut rig = Rig::start().await;
+        let relay = TcpRelay::start(rig.tls).await;
+        let (agent, gateway) = rig.pair(relay.address, plan).await;
+        let receive = async {
+            let mut stream = agent.accept().await.unwrap();
+            let first = stream.read().await.unwrap().unwrap();
+            relay.cut.send(()).unwrap();
+            let mut bytes = first.to_vec();
+            bytes.extend_from_slice(&all(&mut stream).await);
+            assert!(bytes == body(), "the bytes changed");
+        };
+        let both = async { tokio::join!(send(&gateway), receive) };
+        timeout(LIMIT, both).await.unwrap();
+        transfer(&agent, &gateway).await;
+    }
+}
+
+#[tokio::test]
+async fn the_session_is_gone_at_the_gateway_when_the_agent_closes_it() {
+    let mut rig = Rig::start().await;
+    // Fewer than the gateway's rate limit of INITs with one token.
+    for _ in 0..4 {
+        let (agent, gateway) = rig.pair(rig.tls, only).await;
+        drop(agent);
+        timeout(LIMIT, gateway.closed()).await.unwrap();
+    }
+}
+
+/// Sends `request` in TLS, as a browser that trusts the certificate, and returns the answer.
+async fn ask(address: SocketAddr, certificate: &str, request: &[u8]) -> String {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap())
+        .unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let tcp = TcpStream::connect(address).await.unwrap();
+    let name = "localhost".try_into().unwrap();
+    let mut tls = TlsConnector::from(Arc::new(config))
+        .connect(name, tcp)
+        .await
+        .unwrap();
+    tls.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    tls.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn a_prober_sees_an_ordinary_404() {
+    let mut rig = Rig::start().await;
+    for request in [
+        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /0123456789abcdef0123456789abcdef HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
+         Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+        "\x16\x03\x01 no HTTP\r\n\r\n",
+    ] {
+        let answer = timeout(LIMIT, ask(rig.tls, &rig.certificate, request.as_bytes()))
+            .await
+            .unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{answer}");
+        assert!(!answer.to_lowercase().contains("longhaul"), "{answer}");
+    }
+    // The port still works.
+    let (agent, gateway) = rig.pair(rig.tls, only).await;
+    transfer(&gateway, &agent).await;
+}

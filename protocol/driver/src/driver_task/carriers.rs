@@ -1,0 +1,240 @@
+//! Links in the driver task: their packets and events, and the carrier of an agent's session.
+use std::{net::SocketAddr, time::Duration};
+
+use longhaul_protocol::{
+    connection::State,
+    endpoint::{ConnectError, ConnectTo, ConnectionHandle},
+    path::{LinkId, Path},
+};
+use longhaul_types::BitRate;
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::DriverTask;
+use crate::{
+    carrier_choice::{self, CarrierChoice, CarrierPlan},
+    dial::Alternatives,
+    link::LinkEvent,
+};
+
+/// Maximum number of link events in one turn, so that links do not starve the socket.
+const EVENTS_A_TURN: usize = 128;
+/// Silence of a link after which another one is opened. TCP repeats at growing intervals after an outage, and
+/// never reaches the gateway from a new address of this machine.
+const LINK_PATIENCE: Duration = Duration::from_secs(8);
+
+impl DriverTask {
+    /// Creates an agent's session with the gateway at `udp`, over the carriers of the plan.
+    pub(crate) fn connect(
+        &mut self,
+        mut to: ConnectTo,
+        udp: SocketAddr,
+        alternatives: &Alternatives,
+        plan: CarrierPlan,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        let now = self.clock.now();
+        to.remote = udp.into();
+        match plan {
+            CarrierPlan::Udp => {
+                let session = self.endpoint.connect(now, to)?;
+                self.endpoint
+                    .race(session, &alternatives.addresses, alternatives.delay);
+                Ok(session)
+            }
+            CarrierPlan::Link(carrier) => {
+                let link = self.links.dial(&carrier);
+                self.endpoint.open_link(link, udp, true);
+                to.remote = link.into();
+                let session = self.endpoint.connect(now, to)?;
+                let choice = CarrierChoice::new(session, None, udp, carrier, Some(link), None);
+                self.choice = Some(choice);
+                Ok(session)
+            }
+            CarrierPlan::UdpThen(carrier) => {
+                let due = Instant::now() + carrier_choice::delay(to.profile.as_ref());
+                let session = self.endpoint.connect(now, to)?;
+                self.endpoint
+                    .race(session, &alternatives.addresses, alternatives.delay);
+                let choice = CarrierChoice::new(session, Some(udp), udp, carrier, None, Some(due));
+                self.choice = Some(choice);
+                Ok(session)
+            }
+        }
+    }
+
+    /// Sends the datagram in the buffer over a link.
+    pub(super) fn send_on_link(&mut self, link: LinkId, session: Option<ConnectionHandle>) {
+        let rate = session.and_then(|session| Some(self.endpoint.peek(session)?.send_rate()));
+        self.links.send(link, &self.datagram, rate);
+        let room = self.links.has_room(link, rate.unwrap_or(BitRate::bps(0)));
+        if !room {
+            self.endpoint.set_link_writable(link, false);
+        }
+    }
+
+    pub(super) fn handle_link_events(&mut self, first: (LinkId, LinkEvent)) {
+        self.handle_link_event(first);
+        for _ in 0..EVENTS_A_TURN {
+            let Ok(next) = self.links.events.try_recv() else {
+                return;
+            };
+            self.handle_link_event(next);
+        }
+    }
+
+    fn handle_link_event(&mut self, (link, event): (LinkId, LinkEvent)) {
+        match event {
+            LinkEvent::Accepted { peer, driver_end } => {
+                if self.incoming.is_some() && self.links.accept(link, driver_end) {
+                    self.endpoint.open_link(link, peer, true);
+                }
+            }
+            LinkEvent::Connected(peer) => {
+                debug!(%peer, "the carrier is connected");
+                self.links.set_connected(link);
+                self.endpoint.set_link_writable(link, true);
+                self.use_connected_link(link);
+            }
+            LinkEvent::Packet(mut packet) => {
+                let now = self.clock.now();
+                self.endpoint.handle_datagram(now, link, &mut packet);
+                self.links.processed(link);
+            }
+            // The next packet is built when the session is served; `send_on_link` stops after it if the link
+            // is full again.
+            LinkEvent::Drained => {
+                let is_connected = self.links.is_connected(link);
+                self.endpoint.set_link_writable(link, is_connected);
+            }
+            LinkEvent::Ended => self.end_link(link),
+        }
+    }
+
+    fn end_link(&mut self, link: LinkId) {
+        let was_connected = self.links.is_connected(link);
+        self.links.close(link);
+        let now = Instant::now();
+        let Some(choice) = self.choice.as_mut().filter(|choice| choice.link == Some(link)) else {
+            self.endpoint.close_link(link);
+            return;
+        };
+        debug!(was_connected, "the carrier has ended");
+        choice.ended(now, was_connected);
+        let (session, udp) = (choice.session, choice.udp);
+        self.endpoint.close_link(link);
+        let Some(connection) = self.endpoint.peek(session) else {
+            return;
+        };
+        // Until the carrier is connected again, UDP is the only path.
+        let is_lost = connection.path() == Path::Link(link) && connection.state() != State::Early;
+        if let Some(udp) = udp.filter(|_| is_lost) {
+            self.endpoint.change_path(self.clock.now(), session, udp.into());
+        }
+    }
+
+    /// Uses a link that has just connected, if the session needs it.
+    fn use_connected_link(&mut self, link: LinkId) {
+        let Some(choice) = self.choice.as_mut().filter(|choice| choice.link == Some(link)) else {
+            return;
+        };
+        choice.succeeded();
+        let (session, uses_udp, started) = (choice.session, choice.udp.is_some(), choice.started);
+        let Some(connection) = self.endpoint.peek(session) else {
+            return;
+        };
+        if connection.state() == State::Early || connection.path() == Path::Link(link) {
+            return;
+        }
+        if uses_udp && connection.last_received_at() > started {
+            // UDP has answered meanwhile.
+            self.drop_link();
+            return;
+        }
+        debug!("UDP is silent: the session continues over the carrier");
+        self.endpoint.change_path(self.clock.now(), session, link.into());
+    }
+
+    /// Ends the link of an agent's session and the attempts to open one.
+    fn drop_link(&mut self) {
+        let Some(choice) = &mut self.choice else { return };
+        if let Some(link) = choice.link {
+            self.links.close(link);
+            self.endpoint.close_link(link);
+        }
+        choice.rest();
+    }
+
+    /// The operating system refused a datagram: no answer can come over UDP at present.
+    pub(super) fn on_udp_refused(&mut self) {
+        if let Some(choice) = &mut self.choice {
+            choice.hurry(Instant::now());
+        }
+    }
+
+    /// The session is open: another path than that of the answer is not needed.
+    pub(super) fn on_connected(&mut self, session: ConnectionHandle) {
+        let Some(choice) = self.choice.as_ref().filter(|choice| choice.session == session) else {
+            return;
+        };
+        let path = self.endpoint.peek(session).map(|connection| connection.path());
+        if choice.link.map(Path::Link) != path {
+            self.drop_link();
+        }
+    }
+
+    /// Opens the carrier if it is due, and ends links without a session.
+    pub(super) fn run_carriers(&mut self) {
+        let now = Instant::now();
+        for link in self.links.sweep(now, |link| self.endpoint.is_link_used(link)) {
+            // An agent's links end with its choice.
+            if self.choice.is_none() {
+                self.links.close(link);
+                self.endpoint.close_link(link);
+            }
+        }
+        let Some(choice) = &mut self.choice else { return };
+        let Some(connection) = self.endpoint.peek(choice.session) else {
+            return;
+        };
+        let is_early = connection.state() == State::Early;
+        if !is_early && connection.path().udp().is_some() {
+            if connection.is_path_silent() {
+                choice.hurry(now);
+            } else if choice.link.is_none() && connection.last_received_at() > choice.started {
+                choice.rest();
+            }
+        }
+        let at = self.clock.now();
+        let silent_since = connection.last_received_at().max(choice.started);
+        if let Some(link) = choice.link
+            && connection.path() == Path::Link(link)
+            && connection.is_path_silent()
+            && at.saturating_since(silent_since) > LINK_PATIENCE
+        {
+            debug!("the carrier is silent: it is opened anew");
+            self.links.close(link);
+            self.endpoint.close_link(link);
+            choice.link = None;
+            choice.due = Some(now);
+        }
+        if choice.link.is_some() || choice.due.is_none_or(|due| due > now) {
+            return;
+        }
+        let link = self.links.dial(&choice.carrier);
+        choice.link = Some(link);
+        choice.due = None;
+        choice.started = at;
+        let session = choice.session;
+        // The INIT travels with the carrier's handshake; an open session waits for the handshake.
+        self.endpoint.open_link(link, choice.remote, is_early);
+        if is_early {
+            self.endpoint.add_path(at, session, link.into());
+        }
+    }
+
+    /// Time of the next call of [`DriverTask::run_carriers`].
+    pub(super) fn next_carrier_time(&self) -> Option<Instant> {
+        let attempt = self.choice.as_ref().and_then(|choice| choice.due);
+        attempt.into_iter().chain(self.links.next_sweep()).min()
+    }
+}

@@ -1,0 +1,341 @@
+//! Start on an unknown link: the rate of the link from the spacing of packets that were sent back to back
+//! (congestion.md section 2.1).
+//!
+//! Only the agent measures. Packets that leave the gateway together cross the bottleneck one behind the other, so they
+//! arrive at the bottleneck's rate. A cross traffic makes the measured rate too low, which is the safe side.
+use std::time::Duration;
+
+use longhaul_types::{ByteCount, Timestamp};
+
+use super::{
+    ByteRate, FULL_PACKET_BYTES,
+    byte_rate::{as_bytes, as_count},
+    parameters::ProbingParameters,
+};
+use crate::wire::{Stamp, frame::TRAIN_PACKETS};
+
+/// Share of a run's dispersion that its sending may take: more, and the spacing is the sender's.
+const MOST_SENDING_SHARE: f64 = 0.25;
+
+/// State of the start: how the receiver came to the rate of the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// A profile contains the rate, from the configuration or from an earlier session on this network.
+    #[default]
+    Told,
+    /// Nothing tells the rate and nothing measures it: the peer does not support that, or this side does not ask.
+    /// Slow start finds the rate.
+    SlowStart,
+    /// INIT asked for a full packet behind the RESP, whose distance from the RESP gives a first estimate.
+    Pair,
+    /// A TRAIN is requested. The estimate of the pair is in force if there was one.
+    Train,
+    /// The estimate is in force.
+    Steady,
+    /// Queue or losses have refuted the estimate: the measured delivery rate took its place.
+    Retreat,
+}
+
+/// Estimate of the rate of an unknown link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Estimate {
+    /// Rate in byte/s, with its margin.
+    pub(super) capacity: f64,
+    /// Rate in byte/s for the window: that of a pair without its margin, because on the slowest links one packet less in
+    /// flight leaves the link idle between two feedbacks.
+    pub(super) window_rate: f64,
+    /// True if the shortest dispersion limits the rate: the link may be faster.
+    pub(super) is_bound: bool,
+    /// Number of packets of a train that would improve the estimate.
+    pub(super) train: Option<u8>,
+    /// True for the first estimate.
+    pub(super) is_first: bool,
+}
+
+/// Packets that were sent together.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Arrival and stamp of the first packet.
+    at: Timestamp,
+    stamp: Stamp,
+    packets: f64,
+    /// Bytes behind the first packet.
+    bytes: f64,
+}
+
+impl Run {
+    const fn begin(at: Timestamp, stamp: Stamp) -> Self {
+        Self {
+            at,
+            stamp,
+            packets: 1.0,
+            bytes: 0.0,
+        }
+    }
+}
+
+/// Measurement of an unknown link.
+#[derive(Clone, Debug)]
+pub(super) struct RateProbe {
+    parameters: &'static ProbingParameters,
+    pub(super) state: Start,
+    /// Arrival of the RESP, until the next packet.
+    resp: Option<Timestamp>,
+    run: Option<Run>,
+    /// Number of packets of the longest run that gave an estimate.
+    counted: f64,
+    /// Number of packets of the requested train.
+    requested: f64,
+    /// Estimate in force.
+    pub(super) estimate: Option<Estimate>,
+    /// Time at which the window of the estimate has had its effect on arriving packets.
+    pub(super) effective_at: Timestamp,
+    /// First packet of a backlogged sender.
+    pub(super) data_since: Option<Timestamp>,
+}
+
+impl RateProbe {
+    pub(super) fn new(parameters: &'static ProbingParameters, state: Start) -> Self {
+        Self {
+            parameters,
+            state,
+            resp: None,
+            run: None,
+            counted: 0.0,
+            requested: 0.0,
+            estimate: None,
+            effective_at: Timestamp::ZERO,
+            data_since: None,
+        }
+    }
+
+    /// Records the RESP, which `arrived` before any packet or not. Without support at the peer slow start finds the
+    /// rate.
+    pub(super) fn on_resp(&mut self, arrived: Option<Timestamp>, is_supported: bool) {
+        if self.state != Start::Pair {
+            return;
+        }
+        self.resp = arrived;
+        if !is_supported {
+            self.state = Start::SlowStart;
+        }
+    }
+
+    /// Records that a train of `packets` was requested.
+    pub(super) fn on_train_requested(&mut self, packets: u8) {
+        self.state = Start::Train;
+        self.requested = f64::from(packets);
+    }
+
+    /// Records a packet of any content; returns an estimate if the packet gives a better one.
+    /// A pair more than `patience` seconds behind the RESP is none.
+    pub(super) fn on_arrival(
+        &mut self,
+        now: Timestamp,
+        stamp: Stamp,
+        size: ByteCount,
+        patience: f64,
+    ) -> Option<Estimate> {
+        match self.state {
+            Start::Told | Start::SlowStart | Start::Retreat => return None,
+            Start::Pair | Start::Train | Start::Steady => {}
+        }
+        let bytes = as_bytes(size);
+        if let Some(resp) = self.resp {
+            self.run = Some(Run::begin(now, stamp));
+            if bytes < FULL_PACKET_BYTES && now == resp {
+                // This packet came in the datagram of the RESP.
+                return None;
+            }
+            self.resp = None;
+            // A shorter packet is not the requested one, and a late one has not left with the RESP.
+            let is_pair = bytes >= FULL_PACKET_BYTES && now.saturating_since(resp).as_secs_f64() <= patience;
+            return is_pair.then(|| self.of_pair(now, resp, bytes));
+        }
+        let Some(run) = self.run.as_mut().filter(|run| {
+            let sent_after = stamp.seconds_above(run.stamp);
+            (0.0..=self.parameters.run_spread).contains(&sent_after)
+        }) else {
+            self.run = Some(Run::begin(now, stamp));
+            return None;
+        };
+        run.packets += 1.0;
+        run.bytes += bytes;
+        let run = *run;
+        self.of_run(now, stamp, run)
+    }
+
+    /// First estimate, from the packet behind the RESP.
+    fn of_pair(&mut self, now: Timestamp, resp: Timestamp, bytes: f64) -> Estimate {
+        let parameters = self.parameters;
+        let dispersion = seconds_between(resp, now);
+        let rate = bytes / dispersion.max(parameters.least_dispersion);
+        let train = self.train_at(rate);
+        self.state = Start::Steady;
+        Estimate {
+            capacity: parameters.pair_share * rate,
+            window_rate: rate,
+            is_bound: dispersion < parameters.least_dispersion,
+            train,
+            is_first: true,
+        }
+    }
+
+    /// Number of packets of a train that improves a first estimate.
+    fn train_at(&self, rate: f64) -> Option<u8> {
+        let parameters = self.parameters;
+        let packets = (parameters.train_time * rate / FULL_PACKET_BYTES).min(parameters.train_most);
+        (packets >= parameters.train_least).then(|| whole_packets(packets))
+    }
+
+    /// Estimate from a run, each time that the run is twice as long as the last one that counted, and at the end of a
+    /// train.
+    fn of_run(&mut self, now: Timestamp, stamp: Stamp, run: Run) -> Option<Estimate> {
+        let parameters = self.parameters;
+        let is_train_complete = self.requested > self.counted && run.packets >= self.requested;
+        let is_longer = run.packets >= parameters.run_packets.max(2.0 * self.counted);
+        let measured = seconds_between(run.at, now);
+        let dispersion = measured.max(parameters.least_dispersion);
+        let is_together = stamp.seconds_above(run.stamp) <= MOST_SENDING_SHARE * dispersion;
+        if !(is_longer || is_train_complete) || !is_together {
+            return None;
+        }
+        let is_first = self.counted < 1.0 && self.state != Start::Steady;
+        let is_pair = run.packets < parameters.train_least;
+        let share = if is_pair {
+            parameters.pair_share
+        } else {
+            parameters.train_share
+        };
+        self.counted = run.packets;
+        self.state = Start::Steady;
+        let rate = run.bytes / dispersion;
+        Some(Estimate {
+            capacity: share * rate,
+            window_rate: if is_pair { rate } else { share * rate },
+            is_bound: measured < parameters.least_dispersion,
+            train: self.train_at(rate).filter(|_| is_pair),
+            is_first,
+        })
+    }
+}
+
+/// Rate of the agent's uplink and the size of a first flight, if the packet behind the INIT arrived `dispersion` after it.
+pub fn first_flight(parameters: &ProbingParameters, dispersion: Duration) -> (ByteRate, ByteCount) {
+    let uplink = FULL_PACKET_BYTES / dispersion.as_secs_f64().max(parameters.least_dispersion);
+    let flight = (parameters.flight_time * uplink).min(parameters.flight_most * FULL_PACKET_BYTES);
+    (ByteRate::new(uplink), as_count(flight))
+}
+
+fn seconds_between(first: Timestamp, last: Timestamp) -> f64 {
+    last.saturating_since(first).as_secs_f64()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most 32, and `as` saturates"
+)]
+fn whole_packets(packets: f64) -> u8 {
+    (packets as u8).clamp(*TRAIN_PACKETS.start(), *TRAIN_PACKETS.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::CongestionParameters;
+
+    const FULL: ByteCount = ByteCount::new(1280);
+    const PATIENCE: f64 = 0.6;
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    fn probe() -> RateProbe {
+        let mut probe = RateProbe::new(&CongestionParameters::STANDARD.probing, Start::Pair);
+        probe.on_resp(Some(at(1.0)), true);
+        probe
+    }
+
+    /// Packets sent at the same time over a link of `rate` byte/s.
+    fn train(probe: &mut RateProbe, from: f64, packets: u32, rate: f64) -> Option<f64> {
+        let stamp = Stamp::of(at(from));
+        let arrivals = (0..packets).map(|number| at(from + 0.3 + f64::from(number) * 1280.0 / rate));
+        let estimates = arrivals.filter_map(|now| probe.on_arrival(now, stamp, FULL, PATIENCE));
+        estimates.last().map(|estimate| estimate.capacity)
+    }
+
+    #[test]
+    fn the_packet_behind_the_resp_gives_the_rate_and_the_length_of_the_train() {
+        // Rate of the link, its estimate, packets of the train.
+        for (rate, estimated, packets) in [
+            (4_950.0, 4_950.0, None),
+            (49_000.0, 49_000.0, Some(6)),
+            // The shortest dispersion limits the estimate.
+            (2_500_000.0, 256_000.0, Some(32)),
+        ] {
+            let mut probe = probe();
+            let arrival = at(1.0 + 1280.0 / rate);
+            let estimate = probe
+                .on_arrival(arrival, Stamp::of(at(0.7)), FULL, PATIENCE)
+                .expect("a pair");
+            assert!(
+                (estimate.capacity / (0.8 * estimated) - 1.0).abs() < 1e-3,
+                "{estimate:?}"
+            );
+            assert_eq!(estimate.train, packets);
+            assert_eq!(probe.state, Start::Steady);
+        }
+    }
+
+    #[test]
+    fn a_train_gives_a_better_rate_also_with_losses() {
+        for (rate, expected) in [(48_000.0, 43_200.0), (2_500_000.0, 2_250_000.0)] {
+            for packets in [32, 30, 17] {
+                let mut probe = probe();
+                probe.on_arrival(at(1.03), Stamp::of(at(0.7)), FULL, PATIENCE);
+                probe.on_train_requested(32);
+                let capacity = train(&mut probe, 2.0, packets, rate).expect("a train");
+                assert!(capacity <= expected * 1.001, "{capacity} of {packets} packets");
+                assert!(capacity >= 0.6 * expected, "{capacity} of {packets} packets");
+            }
+        }
+    }
+
+    #[test]
+    fn packets_that_the_sender_has_spaced_give_no_estimate() {
+        let mut probe = probe();
+        probe.on_arrival(at(1.03), Stamp::of(at(0.7)), FULL, PATIENCE);
+        for number in 0..200 {
+            let sent = at(2.0 + f64::from(number) * 0.001);
+            let estimate =
+                probe.on_arrival(sent + Duration::from_millis(30), Stamp::of(sent), FULL, PATIENCE);
+            assert_eq!(estimate, None, "packet {number}");
+        }
+    }
+
+    #[test]
+    fn a_gateway_without_support_leaves_slow_start() {
+        let mut probe = RateProbe::new(&CongestionParameters::STANDARD.probing, Start::Pair);
+        probe.on_resp(Some(at(1.0)), false);
+        assert_eq!(probe.state, Start::SlowStart);
+        assert_eq!(
+            probe.on_arrival(at(1.1), Stamp::of(at(0.7)), FULL, PATIENCE),
+            None
+        );
+    }
+
+    #[test]
+    fn a_short_packet_behind_the_resp_is_no_pair() {
+        let mut probe = probe();
+        assert_eq!(
+            probe.on_arrival(at(1.1), Stamp::of(at(0.7)), ByteCount::new(200), PATIENCE),
+            None
+        );
+        assert!(
+            train(&mut probe, 2.0, 10, 48_000.0).is_some(),
+            "a first flight of data"
+        );
+    }
+}

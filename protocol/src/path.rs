@@ -1,0 +1,98 @@
+//! Paths to the peer (transport.md section 8): a UDP address, or a link of another carrier.
+//!
+//! A carrier brings whole packets to the peer. A change of the carrier is a change of the path of the same
+//! connection; keys, packet numbers and streams stay.
+use std::{fmt, net::SocketAddr};
+
+/// Number of a link, given by the driver. An endpoint never sees a number twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// A way to bring packets to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Path {
+    /// UDP datagrams to this address.
+    Udp(SocketAddr),
+    /// A link: a connection of another protocol that carries packets to one peer.
+    Link(LinkId),
+}
+
+/// Properties of a path on which loss recovery depends (transport.md section 8.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathClass {
+    /// Packets can be lost and reordered, and their size is limited by the path MTU.
+    Datagram,
+    /// Every packet arrives, in order, until the path ends.
+    Ordered,
+}
+
+impl Path {
+    /// Class of the path.
+    pub const fn class(self) -> PathClass {
+        match self {
+            Self::Udp(_) => PathClass::Datagram,
+            Self::Link(_) => PathClass::Ordered,
+        }
+    }
+
+    /// The UDP address; `None` for a link.
+    pub const fn udp(self) -> Option<SocketAddr> {
+        match self {
+            Self::Udp(address) => Some(address),
+            Self::Link(_) => None,
+        }
+    }
+
+    /// Returns true if a change between the two paths is only a new port of a NAT: the network is the same
+    /// (transport.md section 7.1).
+    pub(crate) fn is_same_network(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Udp(one), Self::Udp(two)) => one.ip() == two.ip(),
+            (Self::Link(one), Self::Link(two)) => one == two,
+            (Self::Udp(_), Self::Link(_)) | (Self::Link(_), Self::Udp(_)) => false,
+        }
+    }
+}
+
+impl From<SocketAddr> for Path {
+    fn from(address: SocketAddr) -> Self {
+        Self::Udp(address)
+    }
+}
+
+impl From<LinkId> for Path {
+    fn from(link: LinkId) -> Self {
+        Self::Link(link)
+    }
+}
+
+impl PartialEq<SocketAddr> for Path {
+    fn eq(&self, address: &SocketAddr) -> bool {
+        self.udp() == Some(*address)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp(address) => write!(f, "udp {address}"),
+            Self::Link(LinkId(number)) => write!(f, "link {number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_port_of_the_same_address_is_the_same_network() {
+        let udp = |text: &str| Path::Udp(text.parse().unwrap());
+        let link = |number| Path::Link(LinkId(number));
+        assert!(udp("192.0.2.1:1").is_same_network(udp("192.0.2.1:2")));
+        assert!(!udp("192.0.2.1:1").is_same_network(udp("192.0.2.2:1")));
+        assert!(!udp("192.0.2.1:1").is_same_network(link(1)));
+        assert!(!link(1).is_same_network(link(2)));
+        assert!(link(2).is_same_network(link(2)));
+    }
+}

@@ -1,0 +1,143 @@
+//! Networks that block UDP: the session uses the carrier `tls`.
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result, ensure};
+use http::Request;
+use hyper::body::Incoming;
+use longhaul_chromium::{Browser, BrowserOptions};
+use longhaul_tests::{
+    client::{Ending, RawResponse},
+    origin::Origin,
+    relay::{Direction, Passage},
+};
+use longhaul_types::BitRate;
+use tokio::net::TcpListener;
+
+use crate::{
+    content::{noise, ok},
+    pair::{LIMIT, Link, Pair, Setup},
+};
+
+const SIZE: usize = 2_000_000;
+
+async fn origin() -> Result<Origin> {
+    Origin::start(
+        None,
+        |_| {},
+        |request: Request<Incoming>| async move {
+            match request.uri().path() {
+                "/file" => ok("application/octet-stream", noise(SIZE, 30)),
+                "/style.css" => ok("text/css", "body { margin: 7px }"),
+                _ => ok(
+                    "text/html",
+                    "<!doctype html><title>Carried</title><link rel=icon href=data:,>\
+                     <link rel=stylesheet href=/style.css><p>A page",
+                ),
+            }
+        },
+    )
+    .await
+}
+
+/// An address with a free TCP port.
+async fn free_tcp_port() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    Ok(listener.local_addr()?)
+}
+
+/// A pair over a relay for UDP, with the carrier `tls` beside it; the agent uses `carriers`.
+async fn pair(origin: &Origin, carriers: &str, link: Link) -> Result<Pair> {
+    let tls = free_tcp_port().await?;
+    let mut setup = Setup::resolving(&[("files.test", origin.address())]).over(link);
+    setup
+        .gateway_config
+        .push_str(&format!("[carriers]\ntls = \"{tls}\"\n"));
+    let port = tls.port().to_string();
+    let arguments = ["--carrier", carriers, "--carrier-tls-port", &port];
+    setup.agent_arguments.extend(arguments.map(str::to_owned));
+    Pair::start(setup).await
+}
+
+fn block_udp(pair: &Pair) {
+    for direction in [Direction::Up, Direction::Down] {
+        pair.relay().set(direction, Passage::Blocked);
+    }
+}
+
+fn is_the_file(response: &RawResponse) -> bool {
+    response.status == 200 && response.ending == Ending::Whole && response.body == noise(SIZE, 30)
+}
+
+async fn load_with_udp_blocked(carriers: &str) -> Result<()> {
+    let origin = origin().await?;
+    let mut pair = pair(&origin, carriers, Link::Relayed).await?;
+    pair.kill_agent().await?;
+    block_udp(&pair);
+    let passed = pair.relay().passed(Direction::Down);
+    pair.start_agent().await?;
+    let mut browser = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
+    let margin = browser
+        .evaluate(
+            "http://files.test/",
+            "getComputedStyle(document.body).margin",
+            LIMIT,
+        )
+        .await?;
+    assert_eq!(margin.as_str().context("a margin")?, "7px");
+    let file = pair.get("http://files.test/file").await?;
+    ensure!(is_the_file(&file), "{} {:?}", file.status, file.ending);
+    let status = pair.status().await?;
+    assert_eq!(
+        (&status["state"], &status["sessions"]),
+        (&"open".into(), &1.into()),
+        "{status:#}"
+    );
+    assert_eq!(
+        pair.relay().passed(Direction::Down),
+        passed,
+        "nothing came over UDP"
+    );
+    pair.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_carries_the_session_where_udp_is_blocked() -> Result<()> {
+    load_with_udp_blocked("tls").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_finds_tls_by_itself_where_udp_is_blocked() -> Result<()> {
+    load_with_udp_blocked("auto").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_download_continues_over_tls_when_udp_dies() -> Result<()> {
+    let origin = origin().await?;
+    let pair = pair(&origin, "auto", Link::Paced(BitRate::kbps(3000))).await?;
+    let die = async {
+        let relay = pair.relay();
+        relay.has_passed(Direction::Down, SIZE as u64 / 4, LIMIT).await?;
+        block_udp(&pair);
+        Ok(())
+    };
+    let (file, ()) = tokio::try_join!(pair.get("http://files.test/file"), die)?;
+    ensure!(is_the_file(&file), "{} {:?}", file.status, file.ending);
+    ensure!(
+        pair.relay().passed(Direction::Down) < SIZE as u64,
+        "UDP carried the file"
+    );
+    let status = pair.status().await?;
+    assert_eq!(
+        (
+            &status["state"],
+            &status["sessions"],
+            &status["repeated"],
+            &status["truncated"]
+        ),
+        (&"open".into(), &1.into(), &0.into(), &0.into()),
+        "{status:#}"
+    );
+    let fetched = origin.seen().iter().filter(|seen| seen.path == "/file").count();
+    assert_eq!(fetched, 1, "the file was fetched once");
+    Ok(())
+}

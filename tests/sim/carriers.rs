@@ -1,0 +1,590 @@
+//! Two paths between agent and gateway, UDP and an ordered link, with changes from one to the other at any
+//! time: each byte arrives once, in order (docs/protocol/transport.md section 8).
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use longhaul_protocol::{
+    connection::{ConnectionStats, EarlyData, TransportConfig},
+    crypto::{EpochKeys, ResetKey},
+    endpoint::{
+        AgentEndpointConfig, ConnectTo, ConnectionHandle, DeviceStatus, Endpoint, Event,
+        GatewayEndpointConfig,
+    },
+    path::{LinkId, Path},
+    streams::{Priority, ReadOutcome, StreamEvent, WriteError},
+};
+use longhaul_types::{BitRate, ByteCount, SecretKey, StreamId, Timestamp, UnixTime};
+
+use crate::{random::Random, seeds};
+
+const UNIX: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
+/// Headers of IP, UDP or TCP.
+const HEADERS: u64 = 40;
+/// A run that takes longer does not end: the bodies need less than a minute at the rates of these paths.
+const LIMIT: Duration = Duration::from_secs(600);
+
+fn agent_address() -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1], 4000))
+}
+
+fn gateway_address() -> SocketAddr {
+    SocketAddr::from(([198, 51, 100, 1], 4433))
+}
+
+/// One direction of a path.
+#[derive(Debug)]
+struct Lane {
+    rate: BitRate,
+    delay: Duration,
+    /// One of so many packets is lost; 0 for none.
+    loss: u64,
+    /// One of so many packets is late.
+    reordering: u64,
+    works: bool,
+    free_at: Timestamp,
+    /// Packets that wait for transmission, with the time of its end.
+    unsent: VecDeque<(Timestamp, usize)>,
+    flying: BTreeMap<(Timestamp, u64), Vec<u8>>,
+    carried: u64,
+}
+
+impl Lane {
+    fn new(random: &mut Random) -> Self {
+        Self {
+            rate: BitRate::bps(200_000 + random.below(8_000_000)),
+            delay: Duration::from_millis(5) + random.time(Duration::from_millis(200)),
+            loss: 0,
+            reordering: 0,
+            works: true,
+            free_at: Timestamp::ZERO,
+            unsent: VecDeque::new(),
+            flying: BTreeMap::new(),
+            carried: 0,
+        }
+    }
+
+    fn send(&mut self, now: Timestamp, packet: Vec<u8>, random: &mut Random) {
+        self.free_at = self.free_at.max(now) + ByteCount::new(packet.len() as u64 + HEADERS) / self.rate;
+        self.carried += 1;
+        let lost = !self.works || self.loss > 0 && random.one_in(self.loss);
+        if lost || self.free_at.saturating_since(now) > Duration::from_secs(2) && self.loss > 0 {
+            return;
+        }
+        let late = self.reordering > 0 && random.one_in(self.reordering);
+        let extra = if late {
+            random.time(Duration::from_millis(30))
+        } else {
+            Duration::ZERO
+        };
+        self.unsent.push_back((self.free_at, packet.len()));
+        self.flying
+            .insert((self.free_at + self.delay + extra, self.carried), packet);
+    }
+
+    fn unsent(&mut self, now: Timestamp) -> usize {
+        while self.unsent.front().is_some_and(|(at, _)| *at <= now) {
+            self.unsent.pop_front();
+        }
+        self.unsent.iter().map(|(_, len)| len).sum()
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
+        // The end of a transmission makes space on a link.
+        let sent = self.unsent.front().map(|(at, _)| *at);
+        arrival.into_iter().chain(sent).min()
+    }
+
+    fn arrived(&mut self, now: Timestamp) -> Vec<Vec<u8>> {
+        self.unsent(now);
+        let later = self.flying.split_off(&(now + Duration::from_nanos(1), 0));
+        std::mem::replace(&mut self.flying, later).into_values().collect()
+    }
+
+    /// Interrupts an ordered lane: everything is late by this time.
+    fn pause(&mut self, now: Timestamp, time: Duration) {
+        self.free_at = self.free_at.max(now) + time;
+        let late = std::mem::take(&mut self.flying).into_iter();
+        self.flying = late
+            .map(|((at, number), packet)| ((at + time, number), packet))
+            .collect();
+        for (at, _) in &mut self.unsent {
+            *at += time;
+        }
+    }
+}
+
+/// A link, ordered in both directions.
+#[derive(Debug)]
+struct Link {
+    id: LinkId,
+    up: Lane,
+    down: Lane,
+}
+
+const AGENT: usize = 0;
+const GATEWAY: usize = 1;
+
+struct World {
+    now: Timestamp,
+    random: Random,
+    sides: [Endpoint; 2],
+    handles: [Option<ConnectionHandle>; 2],
+    up: Lane,
+    down: Lane,
+    link: Option<Link>,
+    links: u64,
+    bodies: BTreeMap<StreamId, Bytes>,
+    writing: BTreeMap<StreamId, Bytes>,
+    received: BTreeMap<StreamId, Vec<u8>>,
+    finished: usize,
+    steps: u64,
+    /// Greatest number of bytes in flight from the gateway since this was reset.
+    most_in_flight: u64,
+    /// Bytes that arrived at the agent over links.
+    over_links: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed, 40);
+        let (secret, device) = (
+            SecretKey::from_bytes(random.key()),
+            SecretKey::from_bytes(random.key()),
+        );
+        let epoch = EpochKeys {
+            epoch: 1,
+            key: random.key(),
+        };
+        let token = epoch.mint(&device.public(), [1; 4], UNIX + Duration::from_secs(3600));
+        let config = GatewayEndpointConfig {
+            secret: secret.clone(),
+            epoch,
+            reset_key: ResetKey::new(random.key()),
+            transport: TransportConfig::gateway(),
+            max_sessions: 4,
+        };
+        let mut gateway = Endpoint::gateway(config, UNIX, random.key());
+        let devices = BTreeMap::from([(device.public(), DeviceStatus::Admitted)]);
+        gateway.set_devices(Timestamp::ZERO, devices);
+        let config = AgentEndpointConfig {
+            secret: device,
+            transport: TransportConfig::agent(None),
+        };
+        let mut agent = Endpoint::agent(config, UNIX, random.key());
+        let to = ConnectTo {
+            gateway: secret.public(),
+            remote: gateway_address().into(),
+            token: (!random.one_in(3)).then_some(token),
+            profile: None,
+            last_stamp: None,
+        };
+        let handle = agent.connect(Timestamp::ZERO, to).expect("the first session");
+        agent.start(handle);
+        let (up, down) = (Lane::new(&mut random), Lane::new(&mut random));
+        Self {
+            now: Timestamp::ZERO,
+            random,
+            sides: [agent, gateway],
+            handles: [Some(handle), None],
+            up,
+            down,
+            link: None,
+            links: 0,
+            bodies: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            received: BTreeMap::new(),
+            finished: 0,
+            steps: 0,
+            most_in_flight: 0,
+            over_links: 0,
+        }
+    }
+
+    fn stats(&self, side: usize) -> ConnectionStats {
+        let connection = self.handles[side].and_then(|handle| self.sides[side].peek(handle));
+        connection
+            .map(|connection| connection.stats())
+            .unwrap_or_default()
+    }
+
+    fn path(&self, side: usize) -> Option<Path> {
+        Some(self.sides[side].peek(self.handles[side]?)?.path())
+    }
+
+    /// Opens a link at both ends; the earlier one ends.
+    fn open_link(&mut self) -> LinkId {
+        self.close_link();
+        self.links += 1;
+        let id = LinkId(self.links);
+        self.sides[AGENT].open_link(id, gateway_address(), true);
+        self.sides[GATEWAY].open_link(id, agent_address(), true);
+        let (up, down) = (Lane::new(&mut self.random), Lane::new(&mut self.random));
+        self.link = Some(Link { id, up, down });
+        id
+    }
+
+    fn close_link(&mut self) {
+        if let Some(link) = self.link.take() {
+            for side in &mut self.sides {
+                side.close_link(link.id);
+            }
+        }
+    }
+
+    fn change_path(&mut self, path: Path) {
+        let handle = self.handles[AGENT].expect("connected at the start");
+        if !self.sides[AGENT].add_path(self.now, handle, path) {
+            self.sides[AGENT].change_path(self.now, handle, path);
+        }
+    }
+
+    /// The gateway sends a body.
+    fn send_body(&mut self, len: u64) {
+        let Some(handle) = self.handles[GATEWAY] else {
+            return;
+        };
+        let mut body = vec![0; usize::try_from(len).expect("small")];
+        self.random.fill(&mut body);
+        let class = self.random.class();
+        let connection = self.sides[GATEWAY].connection(handle).expect("open");
+        let id = connection
+            .open(Priority::new(class), EarlyData::Forbidden)
+            .expect("a stream");
+        connection.announce(id, len);
+        self.bodies.insert(id, body.clone().into());
+        self.writing.insert(id, body.into());
+    }
+
+    fn write(&mut self) {
+        let Some(handle) = self.handles[GATEWAY] else {
+            return;
+        };
+        let now = self.now;
+        let Some(connection) = self.sides[GATEWAY].connection(handle) else {
+            panic!("the gateway's session has ended");
+        };
+        self.writing.retain(|id, left| {
+            match connection.write(now, *id, left.clone()) {
+                Ok(taken) => *left = left.slice(taken..),
+                Err(WriteError::Blocked) => return true,
+                Err(error) => panic!("{id}: {error}"),
+            }
+            if left.is_empty() {
+                connection.finish(*id).expect("open");
+            }
+            !left.is_empty()
+        });
+    }
+
+    fn read(&mut self) {
+        let handle = self.handles[AGENT].expect("connected at the start");
+        let now = self.now;
+        let Some(connection) = self.sides[AGENT].connection(handle) else {
+            panic!("the agent's session has ended");
+        };
+        while let Some(id) = connection.accept() {
+            self.received.insert(id, Vec::new());
+        }
+        let mut complete = Vec::new();
+        for (id, bytes) in &mut self.received {
+            loop {
+                match connection.read(now, *id) {
+                    Ok(ReadOutcome::Data(data)) => bytes.extend_from_slice(&data),
+                    Ok(ReadOutcome::Blocked) => break,
+                    Ok(ReadOutcome::Finished) => {
+                        complete.push(*id);
+                        break;
+                    }
+                    Err(error) => panic!("{id}: {error}"),
+                }
+            }
+        }
+        for id in complete {
+            let bytes = self.received.remove(&id).expect("read above");
+            assert!(self.bodies[&id] == bytes, "{id} differs");
+            self.finished += 1;
+        }
+    }
+
+    fn events(&mut self) {
+        for side in [AGENT, GATEWAY] {
+            while let Some((handle, event)) = self.sides[side].poll_event() {
+                match event {
+                    Event::Accepted { .. } => self.handles[GATEWAY] = Some(handle),
+                    Event::Closed(reason) => panic!("side {side} closed: {reason}"),
+                    Event::Stream(StreamEvent::Stopped(..) | StreamEvent::Cancelled(..)) => {
+                        panic!("a stream ended early")
+                    }
+                    Event::Connected { .. }
+                    | Event::Stream(_)
+                    | Event::Stalled
+                    | Event::Resumed
+                    | Event::Token(_)
+                    | Event::Moved => {}
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        for side in [AGENT, GATEWAY] {
+            self.set_writable(side);
+            let mut buffer = Vec::new();
+            while let Some(transmit) = self.sides[side].poll_transmit(self.now, &mut buffer) {
+                let lane = match transmit.remote {
+                    Path::Udp(_) if side == AGENT => &mut self.up,
+                    Path::Udp(address) => {
+                        assert_eq!(address, agent_address());
+                        &mut self.down
+                    }
+                    Path::Link(id) => {
+                        let link = self.link.as_mut().filter(|link| link.id == id);
+                        let link = link.expect("nothing is sent over a link that has ended");
+                        if side == AGENT {
+                            &mut link.up
+                        } else {
+                            &mut link.down
+                        }
+                    }
+                };
+                lane.send(self.now, buffer.clone(), &mut self.random);
+                self.set_writable(side);
+            }
+        }
+        self.most_in_flight = self.most_in_flight.max(self.stats(GATEWAY).outstanding.bytes());
+    }
+
+    /// As the driver: a packet is built only while less than 50 ms of the rate, or two packets, are unsent.
+    fn set_writable(&mut self, side: usize) {
+        let rate = self.stats(side).send_rate;
+        if let Some(link) = &mut self.link {
+            let lane = if side == AGENT {
+                &mut link.up
+            } else {
+                &mut link.down
+            };
+            let limit = (rate * Duration::from_millis(50)).bytes().max(3000);
+            let unsent = lane.unsent(self.now) as u64;
+            self.sides[side].set_link_writable(link.id, unsent < limit);
+        }
+    }
+
+    /// Advances to the next event or to `until`.
+    fn step(&mut self, until: Timestamp) {
+        self.steps += 1;
+        assert!(self.steps < 5_000_000, "the endpoints spin");
+        self.write();
+        self.events();
+        self.transmit();
+        self.events();
+        let timers = self.sides.iter().filter_map(Endpoint::poll_timeout);
+        let lanes = [self.up.next(), self.down.next()];
+        let link = self
+            .link
+            .iter()
+            .flat_map(|link| [link.up.next(), link.down.next()]);
+        let next = timers.chain(lanes.into_iter().chain(link).flatten()).min();
+        self.now = next.map_or(until, |next| next.clamp(self.now, until));
+        self.deliver();
+        for side in &mut self.sides {
+            side.handle_timeout(self.now);
+        }
+        self.events();
+        self.read();
+    }
+
+    fn deliver(&mut self) {
+        for mut packet in self.up.arrived(self.now) {
+            self.sides[GATEWAY].handle_datagram(self.now, agent_address(), &mut packet);
+        }
+        for mut packet in self.down.arrived(self.now) {
+            self.sides[AGENT].handle_datagram(self.now, gateway_address(), &mut packet);
+        }
+        let Some(link) = &mut self.link else { return };
+        for mut packet in link.up.arrived(self.now) {
+            self.sides[GATEWAY].handle_datagram(self.now, link.id, &mut packet);
+        }
+        for mut packet in link.down.arrived(self.now) {
+            self.over_links += packet.len() as u64;
+            self.sides[AGENT].handle_datagram(self.now, link.id, &mut packet);
+        }
+    }
+
+    fn run_until(&mut self, until: Timestamp) {
+        while self.now < until {
+            self.step(until);
+        }
+    }
+
+    fn run_to_the_end(&mut self) {
+        let end = self.now + LIMIT;
+        while self.finished < self.bodies.len() {
+            assert!(
+                self.now < end,
+                "{} of {} bodies; agent {:?} {:?}; gateway {:?} {:?}",
+                self.finished,
+                self.bodies.len(),
+                self.path(AGENT),
+                self.stats(AGENT),
+                self.path(GATEWAY),
+                self.stats(GATEWAY)
+            );
+            self.step(end);
+        }
+    }
+
+    /// An event of the network or a decision of the agent's driver.
+    fn disturb(&mut self) {
+        match self.random.below(8) {
+            0 | 1 => {
+                let id = self.open_link();
+                self.change_path(id.into());
+            }
+            2 => self.change_path(gateway_address().into()),
+            // The link ends: the driver selects UDP.
+            3 => {
+                self.close_link();
+                self.change_path(gateway_address().into());
+            }
+            4 => self.up.works = !self.up.works,
+            5 => self.down.works = !self.down.works,
+            6 => {
+                let pause = self.random.time(Duration::from_secs(5));
+                if let Some(link) = &mut self.link {
+                    link.up.pause(self.now, pause);
+                    link.down.pause(self.now, pause);
+                }
+            }
+            _ => {
+                let length = 1 + self.random.below(200_000);
+                self.send_body(length);
+            }
+        }
+    }
+}
+
+#[test]
+fn changes_of_the_carrier_at_any_time_lose_and_repeat_nothing() {
+    let results = seeds::for_each(
+        "changes_of_the_carrier_at_any_time_lose_and_repeat_nothing",
+        |seed| {
+            let mut world = World::new(seed);
+            for lane in [&mut world.up, &mut world.down] {
+                lane.loss = 30 + seed % 100;
+                lane.reordering = 20;
+            }
+            for _ in 0..40 {
+                let time = world.random.time(Duration::from_millis(1500));
+                world.run_until(world.now + time);
+                world.disturb();
+            }
+            // In the end one path works, and it is not always the same.
+            world.up.works = true;
+            world.down.works = true;
+            if world.random.one_in(2) {
+                let id = world.open_link();
+                world.change_path(id.into());
+            } else {
+                world.close_link();
+                world.change_path(gateway_address().into());
+            }
+            world.run_until(world.now + Duration::from_secs(20));
+            for _ in 0..4 {
+                world.send_body(50_000);
+            }
+            world.run_to_the_end();
+            assert!(world.finished >= 4);
+            assert_eq!(world.path(AGENT), Some(expected_path(&world)));
+            world.finished
+        },
+    );
+    println!("{} bodies arrived", results.iter().sum::<usize>());
+}
+
+fn expected_path(world: &World) -> Path {
+    world
+        .link
+        .as_ref()
+        .map_or_else(|| gateway_address().into(), |link| link.id.into())
+}
+
+/// On an ordered path, lateness is never taken for loss, whatever the timers of a datagram path would do.
+#[test]
+fn an_ordered_path_repeats_nothing() {
+    seeds::for_each("an_ordered_path_repeats_nothing", |seed| {
+        let mut world = World::new(seed);
+        (world.up.works, world.down.works) = (false, false);
+        // The INIT goes out over UDP, and is lost.
+        world.run_until(world.now + Duration::from_millis(1));
+        let id = world.open_link();
+        world.change_path(id.into());
+        world.run_until(world.now + Duration::from_secs(3));
+        assert_eq!(world.path(AGENT), Some(id.into()));
+        for _ in 0..10 {
+            let length = 1 + world.random.below(300_000);
+            world.send_body(length);
+            let time = world.random.time(Duration::from_secs(2));
+            world.run_until(world.now + time);
+            let pause = world.random.time(Duration::from_secs(12));
+            if let Some(link) = &mut world.link {
+                link.up.pause(world.now, pause);
+                link.down.pause(world.now, pause);
+            }
+        }
+        world.run_to_the_end();
+        assert_eq!(world.finished, 10);
+        for side in [AGENT, GATEWAY] {
+            let stats = world.stats(side);
+            assert_eq!(
+                (stats.packets_lost, stats.retransmitted_bytes, stats.spurious),
+                (0, 0, 0),
+                "side {side}: {stats:?}"
+            );
+        }
+    });
+}
+
+/// What is in flight on a path that dies is sent again once, and the transfer continues within a second.
+#[test]
+fn a_dead_path_costs_what_was_in_flight() {
+    let pauses = seeds::for_each("a_dead_path_costs_what_was_in_flight", |seed| {
+        let mut world = World::new(seed);
+        let started = Duration::from_millis(500) + world.random.time(Duration::from_secs(2));
+        world.run_until(world.now + Duration::from_secs(1));
+        world.send_body(3_000_000);
+        world.run_until(world.now + started);
+        let before = world.stats(GATEWAY);
+        (world.up.works, world.down.works) = (false, false);
+        let id = world.open_link();
+        let at = world.now;
+        world.change_path(id.into());
+        // What the gateway sends until it follows is lost, too.
+        world.most_in_flight = 0;
+        while world.path(GATEWAY) != Some(id.into()) {
+            world.step(at + Duration::from_secs(5));
+            assert!(
+                world.now < at + Duration::from_secs(5),
+                "the gateway does not follow"
+            );
+        }
+        let in_flight = world.most_in_flight;
+        while world.over_links < 3000 {
+            assert!(world.now < at + Duration::from_secs(5), "no data over the link");
+            world.step(at + Duration::from_secs(5));
+        }
+        let pause = world.now.saturating_since(at);
+        world.run_to_the_end();
+        let repeated = world.stats(GATEWAY).retransmitted_bytes - before.retransmitted_bytes;
+        assert!(
+            repeated <= in_flight,
+            "{repeated} bytes repeated, {in_flight} in flight"
+        );
+        pause
+    });
+    println!("longest pause {:?}", pauses.iter().max());
+}
