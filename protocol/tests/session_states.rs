@@ -257,7 +257,11 @@ impl World {
                     assert_eq!(before, Some(State::Early), "connected twice");
                     self.states[side] = Some(State::Open);
                 }
-                Event::Accepted { .. } | Event::Token(_) | Event::Moved | Event::Stream(_) => {}
+                Event::Accepted { .. }
+                | Event::Token(_)
+                | Event::Moved
+                | Event::PathProbed { .. }
+                | Event::Stream(_) => {}
             }
         }
         self.read(side);
@@ -464,6 +468,19 @@ fn run(steps: Vec<Step>) {
             "streams lost"
         );
     }
+}
+
+/// The RESP goes to the address of the INIT, and not to an address that early data has shown since then.
+#[test]
+fn an_agent_that_moves_before_the_answer_gets_no_more_than_the_limit() {
+    run(vec![
+        Step::Link(true),
+        Step::Move(false),
+        Step::Request(AGENT, 300),
+        Step::Move(false),
+        Step::Wait(50),
+        Step::Request(GATEWAY, LARGE),
+    ]);
 }
 
 proptest! {

@@ -100,7 +100,12 @@ impl Side {
                 self.handle = Some(handle);
             }
             Event::Closed(ref reason) => self.closed = Some((now, reason.clone())),
-            Event::Connected { .. } | Event::Stalled | Event::Resumed | Event::Token(_) | Event::Moved => {}
+            Event::Connected { .. }
+            | Event::Stalled
+            | Event::Resumed
+            | Event::Token(_)
+            | Event::Moved
+            | Event::PathProbed { .. } => {}
         }
         self.events.push((now, event));
     }

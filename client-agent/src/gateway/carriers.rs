@@ -2,7 +2,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use longhaul_carriers::TlsCarrier;
-use longhaul_driver::{Carrier, CarrierPlan};
+use longhaul_driver::{Carrier, CarrierPlan, ReturnTimes};
 use longhaul_types::Invite;
 
 use crate::trouble::Trouble;
@@ -62,7 +62,7 @@ pub(super) fn plan(
         Ok(Arc::new(carrier))
     };
     Ok(match settings.carriers {
-        Carriers::Auto => CarrierPlan::UdpThen(tls()?),
+        Carriers::Auto => CarrierPlan::UdpThen(tls()?, ReturnTimes::default()),
         Carriers::Udp => CarrierPlan::Udp,
         Carriers::Tls => CarrierPlan::Link(tls()?),
     })

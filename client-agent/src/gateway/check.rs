@@ -172,7 +172,8 @@ impl Attempt {
                     | Event::Stream(_)
                     | Event::Stalled
                     | Event::Resumed
-                    | Event::Moved => {}
+                    | Event::Moved
+                    | Event::PathProbed { .. } => {}
                 }
             }
         }

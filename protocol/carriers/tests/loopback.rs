@@ -5,14 +5,18 @@
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use longhaul_carriers::{PemIdentity, TlsCarrier, TlsListener};
 use longhaul_driver::{
     Alternatives, CarrierPlan, DeviceStatus, DialConfig, EarlyData, End, EpochKeys, Incoming, LinkState,
-    ListenConfig, Listener, OpenOptions, Priority, RecvStream, Session, TransportConfig, dial_over, listen,
+    ListenConfig, Listener, OpenOptions, Priority, RecvStream, ReturnTimes, Session, TransportConfig,
+    dial_over, listen,
 };
 use longhaul_types::{SecretKey, UnixTime};
 use rustls::{
@@ -51,6 +55,8 @@ struct Rig {
     tls: SocketAddr,
     certificate: String,
     silent: UdpSocket,
+    /// Address to which agents send over UDP.
+    remote: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
@@ -74,11 +80,13 @@ impl Rig {
         let address = tls.local_addr();
         let mut tasks = JoinSet::new();
         tasks.spawn(tls.run(listener.links()));
+        let silent = UdpSocket::bind(here()).await.unwrap();
         Self {
             listener,
             tls: address,
             certificate: made.certificate,
-            silent: UdpSocket::bind(here()).await.unwrap(),
+            remote: silent.local_addr().unwrap(),
+            silent,
             _tasks: tasks,
         }
     }
@@ -87,7 +95,7 @@ impl Rig {
         let far = UnixTime::new(Duration::from_secs(4_000_000_000));
         let config = DialConfig {
             gateway_key: GATEWAY.public(),
-            remote: self.silent.local_addr().unwrap(),
+            remote: self.remote,
             secret: DEVICE,
             token: Some(epoch().mint(&DEVICE.public(), [1; 4], far)),
             profile: None,
@@ -125,7 +133,7 @@ fn only(carrier: Arc<TlsCarrier>) -> CarrierPlan {
 }
 
 fn also(carrier: Arc<TlsCarrier>) -> CarrierPlan {
-    CarrierPlan::UdpThen(carrier)
+    CarrierPlan::UdpThen(carrier, ReturnTimes::default())
 }
 
 fn body() -> Vec<u8> {
@@ -185,6 +193,88 @@ async fn tls_starts_where_udp_is_silent() {
     let mut datagram = [0; 1500];
     let received = timeout(LIMIT, rig.silent.recv(&mut datagram)).await.unwrap();
     assert!(received.unwrap() > 100, "UDP is tried first");
+}
+
+/// A UDP relay to the gateway, which drops everything while it is not open.
+struct UdpRelay {
+    address: SocketAddr,
+    open: Arc<AtomicBool>,
+    _tasks: JoinSet<()>,
+}
+
+impl UdpRelay {
+    async fn start(to: SocketAddr) -> Self {
+        let near = UdpSocket::bind(here()).await.unwrap();
+        let far = UdpSocket::bind(here()).await.unwrap();
+        far.connect(to).await.unwrap();
+        let address = near.local_addr().unwrap();
+        let open = Arc::new(AtomicBool::new(false));
+        let is_open = Arc::clone(&open);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let (mut up, mut down) = ([0; 2048], [0; 2048]);
+            let mut agent = None;
+            loop {
+                tokio::select! {
+                    Ok((len, from)) = near.recv_from(&mut up) => {
+                        agent = Some(from);
+                        if is_open.load(Relaxed) {
+                            far.send(&up[..len]).await.unwrap();
+                        }
+                    }
+                    Ok(len) = far.recv(&mut down) => {
+                        if let Some(agent) = agent.filter(|_| is_open.load(Relaxed)) {
+                            near.send_to(&down[..len], agent).await.unwrap();
+                        }
+                    }
+                }
+            }
+        });
+        Self {
+            address,
+            open,
+            _tasks: tasks,
+        }
+    }
+}
+
+fn soon(carrier: Arc<TlsCarrier>) -> CarrierPlan {
+    let times = ReturnTimes {
+        first: Duration::from_millis(50),
+        longest: Duration::from_millis(400),
+        kept: Duration::from_secs(5),
+        patience: Duration::from_millis(100),
+    };
+    CarrierPlan::UdpThen(carrier, times)
+}
+
+/// Transfers bodies until the agent's session uses UDP, or no longer uses it.
+async fn transfer_until(agent: &Session, gateway: &Session, uses_udp: bool) {
+    for _ in 0..1_000 {
+        // The agent sends: it notices a silence at once.
+        transfer(agent, gateway).await;
+        if agent.stats().remote.is_some() == uses_udp {
+            return;
+        }
+    }
+    panic!("the path stays: {:?}", agent.stats());
+}
+
+#[tokio::test]
+async fn the_session_returns_to_udp_and_leaves_it_again() {
+    let mut rig = Rig::start().await;
+    let relay = UdpRelay::start(rig.listener.local_addr()).await;
+    rig.remote = relay.address;
+    let (agent, gateway) = rig.pair(rig.tls, soon).await;
+    for _ in 0..2 {
+        transfer(&gateway, &agent).await;
+        assert_eq!(agent.stats().remote, None, "UDP is blocked");
+        relay.open.store(true, Relaxed);
+        transfer_until(&agent, &gateway, true).await;
+        assert!(gateway.stats().remote.is_some());
+        relay.open.store(false, Relaxed);
+        transfer_until(&agent, &gateway, false).await;
+    }
 }
 
 /// A TCP relay whose connections a test can cut.

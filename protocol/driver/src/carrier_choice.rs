@@ -5,7 +5,10 @@ use longhaul_protocol::{endpoint::ConnectionHandle, path::LinkId};
 use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 use tokio::time::Instant;
 
-use crate::link::Carrier;
+use crate::{
+    link::Carrier,
+    udp_return::{ReturnTimes, UdpReturn},
+};
 
 /// Pause before a carrier that failed is tried again; it doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -25,7 +28,7 @@ pub enum CarrierPlan {
     /// Only this carrier.
     Link(Arc<dyn Carrier>),
     /// UDP, and this carrier where UDP does not answer.
-    UdpThen(Arc<dyn Carrier>),
+    UdpThen(Arc<dyn Carrier>, ReturnTimes),
 }
 
 /// Delay after which a carrier starts beside UDP: the gateway's answer over UDP would have come by then.
@@ -55,6 +58,8 @@ pub(crate) struct CarrierChoice {
     /// Time of the next attempt, if there is no link.
     pub(crate) due: Option<Instant>,
     failures: u32,
+    /// Return to UDP.
+    pub(crate) udp_return: UdpReturn,
 }
 
 impl CarrierChoice {
@@ -65,6 +70,7 @@ impl CarrierChoice {
         carrier: Arc<dyn Carrier>,
         link: Option<LinkId>,
         due: Option<Instant>,
+        times: ReturnTimes,
     ) -> Self {
         Self {
             session,
@@ -75,6 +81,7 @@ impl CarrierChoice {
             started: Timestamp::ZERO,
             due,
             failures: 0,
+            udp_return: UdpReturn::new(times),
         }
     }
 

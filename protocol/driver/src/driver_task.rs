@@ -1,5 +1,6 @@
 //! The task that owns socket, links, clock and endpoint.
 mod carriers;
+mod udp_return;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -299,6 +300,9 @@ impl DriverTask {
         };
         if matches!(what, ConnectionCommand::NetworkChanged(_)) {
             self.socket.rebind();
+            if let Some(choice) = &mut self.choice {
+                choice.udp_return.on_network_change(tokio::time::Instant::now());
+            }
         }
         channels.execute(now, connection, what);
         self.touched.insert(handle);
@@ -358,6 +362,7 @@ impl DriverTask {
         };
         match event {
             Event::Accepted { .. } | Event::Moved => {}
+            Event::PathProbed { rtt, .. } => self.on_path_probed(rtt),
             Event::Connected { early } => {
                 debug!(?early, "session open");
                 // A user that sees the open session may read its exporter secret at once.

@@ -19,6 +19,7 @@ mod listen;
 mod session;
 mod socket;
 mod stream;
+mod udp_return;
 
 pub use carrier_choice::CarrierPlan;
 pub use dial::{Alternatives, DialConfig, DialError, FirstStream, dial, dial_over, dial_with};
@@ -35,6 +36,7 @@ pub use longhaul_protocol::{
 pub use session::{End, Expectation, LinkState, NetworkChange, OpenOptions, Session, SessionError};
 pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
+pub use udp_return::ReturnTimes;
 
 /// Error code for a stream whose handle was dropped before the end of the stream.
 pub const ERROR_ABANDONED: u64 = 1;

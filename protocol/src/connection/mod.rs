@@ -8,6 +8,7 @@ mod held_packets;
 mod link_meter;
 mod mtu;
 mod path;
+mod path_probe;
 mod probe;
 mod rate_probing;
 mod receive;
@@ -34,6 +35,7 @@ use self::{
     link_meter::LinkMeter,
     mtu::PathMtu,
     path::PeerPath,
+    path_probe::PathProbes,
     probe::Prober,
     rate_probing::Probing,
     timer::{Timer, Timers},
@@ -50,6 +52,8 @@ use crate::{
 
 /// IPv4 and UDP headers, which count for credit and pacing (transport.md section 6).
 const IP_UDP_HEADERS: u64 = 28;
+/// Length of the stamp before the frames of a short packet.
+const STAMP_LEN: usize = 3;
 const UDP_IPV4: usize = 28;
 /// Additional header bytes of IPv6 (transport.md section 1).
 const IPV6_EXTRA: usize = 20;
@@ -169,6 +173,7 @@ pub struct Connection {
     pending_ack: PendingAck,
     prober: Prober,
     probing: Probing,
+    path_probes: PathProbes,
     timers: Timers,
     /// True if `timers` must be recomputed.
     timers_stale: bool,
@@ -248,6 +253,7 @@ impl Connection {
             pending_ack: PendingAck::default(),
             prober: Prober::default(),
             probing: Probing::new(now),
+            path_probes: PathProbes::default(),
             timers: Timers::default(),
             timers_stale: true,
             tail_reports: 0,

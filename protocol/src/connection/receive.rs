@@ -5,7 +5,7 @@ use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
     Connection, IP_UDP_HEADERS, Keys, Lifecycle, STALL_PATIENCE, TAIL_SLACK,
-    held_packets::HeldPacketDetector, link_meter::Observation, path::PeerPath,
+    held_packets::HeldPacketDetector, link_meter::Observation, path::PeerPath, path_probe::is_probing,
 };
 use crate::{
     congestion::{ByteRate, FULL_PACKET, PacketSample},
@@ -104,7 +104,8 @@ impl Connection {
         header_len: usize,
         datagram: &mut [u8],
     ) {
-        let size = datagram.len() as u64;
+        let datagram_len = datagram.len();
+        let size = datagram_len as u64;
         let largest = self.replay.largest();
         let number = expand_packet_number(header.truncated, largest);
         let Some((stamp, frames)) = self.open_packet(now, number, header, header_len, datagram) else {
@@ -124,6 +125,10 @@ impl Connection {
         }
         self.stats.packets_received += 1;
         self.stats.bytes_received += size + IP_UDP_HEADERS;
+        if remote != self.path.remote && header.keys == KeySpace::Full && is_probing(frames) {
+            self.on_probing_packet(now, remote, number, datagram_len, frames);
+            return;
+        }
         let earlier_path = self.path.remote;
         self.follow_address(
             now,
@@ -152,6 +157,7 @@ impl Connection {
         } else {
             self.gaps.on_packet(now, number)
         };
+        self.note_overtaking(now);
         if arrival == Arrival::OpenedGap && silence > self.rtt.smoothed() * 2 {
             let wait = (self.controller.packet_time() * 2).max(STALL_PATIENCE);
             self.gaps.be_patient(now + wait);
@@ -212,10 +218,7 @@ impl Connection {
                 return;
             }
             let same_network = remote.is_same_network(self.path.remote);
-            self.challenges += 1;
-            let digest = blake3::keyed_hash(&self.challenge_secret, &self.challenges.to_be_bytes());
-            let mut data = [0; 8];
-            data.copy_from_slice(&digest.as_bytes()[..8]);
+            let data = self.next_challenge();
             self.path = PeerPath::moved(remote, data, now);
             self.probing.end_train();
             self.mtu = super::path_mtu(self.mtu.limit(), remote);

@@ -75,6 +75,9 @@ impl Connection {
         if self.timers.take_expired(Timer::Probe, now) {
             self.on_probe_deadline(now);
         }
+        if self.timers.take_expired(Timer::PathProbe, now) {
+            self.end_path_probe();
+        }
         self.rearm();
     }
 
@@ -216,6 +219,7 @@ impl Connection {
         );
         timers.set(Timer::Keepalive, self.keepalive_at());
         timers.set(Timer::Challenge, self.path.challenge_at());
+        timers.set(Timer::PathProbe, self.path_probes.deadline());
         timers.set(
             Timer::Silence,
             Some(self.last_received_at + self.config.max_silence),
@@ -228,6 +232,7 @@ impl Connection {
     /// a stall. The endpoint wakes the connection when the link accepts packets.
     fn blocked_timers(&self, mut timers: Timers) -> Timers {
         timers.clear();
+        timers.set(Timer::PathProbe, self.path_probes.deadline());
         if matches!(self.keys, Keys::Early { .. }) {
             return timers;
         }

@@ -20,13 +20,15 @@ pub(super) enum Timer {
     Keepalive,
     /// PATH_CHALLENGE is repeated (section 7.1).
     Challenge,
+    /// The challenge of a second path is not answered (section 7.7).
+    PathProbe,
     /// The maximum silence of a session has passed (section 7.3).
     Silence,
     /// The closed connection stops answering late packets (section 7.4).
     Drain,
 }
 
-const COUNT: usize = 10;
+const COUNT: usize = 11;
 
 /// Expiry of each timer.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle};
+use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle, STAMP_LEN};
 use crate::{
     path::Path,
     recovery::SentContent,
@@ -14,8 +14,6 @@ use crate::{
     },
 };
 
-/// Length of the stamp before the frames.
-const STAMP_LEN: usize = 3;
 /// Least remaining space for another DATA frame.
 const WORTHWHILE: u64 = 16;
 /// UDP payload of a probe during a stall: a minute of probes is less than 4 kB (transport.md section 7.3).
@@ -135,6 +133,9 @@ impl Connection {
     }
 
     fn transmit_open(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Path> {
+        if let Some(path) = self.transmit_probing(now, out) {
+            return Some(path);
+        }
         let permit = self.permit(now, out.len())?;
         // After a stall the peer needs feedback to know which packets arrived before the stall.
         let after_stall = matches!(permit, Permit::Probe(_)) && self.pending_ack.echo.is_some();
@@ -334,7 +335,7 @@ impl Connection {
                 .is_none_or(|last| now.saturating_since(last) * 2 >= self.controller.feedback_interval())
     }
 
-    const fn header_len(&self) -> usize {
+    pub(super) const fn header_len(&self) -> usize {
         match self.keys {
             Keys::Early { .. } => IndexLength::Gateway.header_len(),
             Keys::Full { peer, .. } => match peer {
@@ -345,7 +346,7 @@ impl Connection {
     }
 
     /// Writes the header before the frames and seals the packet.
-    fn seal(
+    pub(super) fn seal(
         &mut self,
         now: Timestamp,
         number: u64,

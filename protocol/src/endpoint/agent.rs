@@ -123,6 +123,18 @@ impl Endpoint {
         true
     }
 
+    /// Finds out whether `path` carries packets of an open session, while the session goes on over its own path (agent,
+    /// transport.md section 7.7). [`Event::PathProbed`](super::Event::PathProbed) has the result. Returns false if the
+    /// session has ended.
+    pub fn probe_path(&mut self, handle: ConnectionHandle, path: Path) -> bool {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return false;
+        };
+        session.connection.probe_path(path);
+        self.touch(handle);
+        true
+    }
+
     /// Starts a session (agent): the next [`Endpoint::poll_transmit`] returns its INIT, with the data that
     /// its streams contain by then.
     pub fn start(&mut self, handle: ConnectionHandle) {

@@ -1,9 +1,10 @@
 //! Events of an endpoint.
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use longhaul_types::{LinkProfile, PublicKey};
 
 use crate::{
+    path::Path,
     streams::StreamEvent,
     wire::{EarlyOutcome, Refusal, init::TOKEN_LEN},
 };
@@ -34,6 +35,13 @@ pub enum Event {
     Token([u8; TOKEN_LEN]),
     /// The peer's address changed.
     Moved,
+    /// Agent: the result of [`Endpoint::probe_path`](super::Endpoint::probe_path).
+    PathProbed {
+        /// The probed path.
+        path: Path,
+        /// Median time from a challenge to its answer; `None` if one was not answered.
+        rtt: Option<Duration>,
+    },
     /// The session and all its streams have ended. No event follows.
     Closed(CloseReason),
 }

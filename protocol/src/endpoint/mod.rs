@@ -312,10 +312,16 @@ impl Endpoint {
         let blocked = self.links.is_blocked(session.connection.path());
         session.connection.set_blocked(blocked);
         if blocked {
-            return None;
+            return session.connection.transmit_probing(now, buf);
         }
         let resp_to = session.take_resp(buf);
         let resp_len = buf.len();
+        if resp_to.is_some_and(|to| to != session.connection.path()) {
+            // The session has moved since the INIT: the RESP goes where the INIT came from, and does not count for the
+            // amplification limit of the new address.
+            session.connection.count_handshake_sent(resp_len);
+            return resp_to;
+        }
         let remote = session.connection.poll_transmit(now, buf).or(resp_to);
         if resp_to.is_some() && buf.len() == resp_len {
             session.connection.count_handshake_sent(resp_len);

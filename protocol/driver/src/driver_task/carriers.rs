@@ -15,6 +15,7 @@ use crate::{
     carrier_choice::{self, CarrierChoice, CarrierPlan},
     dial::Alternatives,
     link::LinkEvent,
+    udp_return::ReturnTimes,
 };
 
 /// Maximum number of link events in one turn, so that links do not starve the socket.
@@ -46,16 +47,24 @@ impl DriverTask {
                 self.endpoint.open_link(link, udp, true);
                 to.remote = link.into();
                 let session = self.endpoint.connect(now, to)?;
-                let choice = CarrierChoice::new(session, None, udp, carrier, Some(link), None);
+                let choice = CarrierChoice::new(
+                    session,
+                    None,
+                    udp,
+                    carrier,
+                    Some(link),
+                    None,
+                    ReturnTimes::default(),
+                );
                 self.choice = Some(choice);
                 Ok(session)
             }
-            CarrierPlan::UdpThen(carrier) => {
+            CarrierPlan::UdpThen(carrier, times) => {
                 let due = Instant::now() + carrier_choice::delay(to.profile.as_ref());
                 let session = self.endpoint.connect(now, to)?;
                 self.endpoint
                     .race(session, &alternatives.addresses, alternatives.delay);
-                let choice = CarrierChoice::new(session, Some(udp), udp, carrier, None, Some(due));
+                let choice = CarrierChoice::new(session, Some(udp), udp, carrier, None, Some(due), times);
                 self.choice = Some(choice);
                 Ok(session)
             }
@@ -119,7 +128,12 @@ impl DriverTask {
             return;
         };
         debug!(was_connected, "the carrier has ended");
-        choice.ended(now, was_connected);
+        if choice.udp_return.keeps_link() {
+            choice.udp_return.on_udp();
+            choice.rest();
+        } else {
+            choice.ended(now, was_connected);
+        }
         let (session, udp) = (choice.session, choice.udp);
         self.endpoint.close_link(link);
         let Some(connection) = self.endpoint.peek(session) else {
@@ -151,11 +165,12 @@ impl DriverTask {
             return;
         }
         debug!("UDP is silent: the session continues over the carrier");
+        choice.udp_return.on_link(Instant::now());
         self.endpoint.change_path(self.clock.now(), session, link.into());
     }
 
     /// Ends the link of an agent's session and the attempts to open one.
-    fn drop_link(&mut self) {
+    pub(super) fn drop_link(&mut self) {
         let Some(choice) = &mut self.choice else { return };
         if let Some(link) = choice.link {
             self.links.close(link);
@@ -179,6 +194,8 @@ impl DriverTask {
         let path = self.endpoint.peek(session).map(|connection| connection.path());
         if choice.link.map(Path::Link) != path {
             self.drop_link();
+        } else if let Some(choice) = &mut self.choice {
+            choice.udp_return.on_link(Instant::now());
         }
     }
 
@@ -192,6 +209,7 @@ impl DriverTask {
                 self.endpoint.close_link(link);
             }
         }
+        self.run_udp_return(now);
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
             return;
@@ -235,6 +253,11 @@ impl DriverTask {
     /// Time of the next call of [`DriverTask::run_carriers`].
     pub(super) fn next_carrier_time(&self) -> Option<Instant> {
         let attempt = self.choice.as_ref().and_then(|choice| choice.due);
-        attempt.into_iter().chain(self.links.next_sweep()).min()
+        let udp_return = self.choice.as_ref().and_then(|choice| choice.udp_return.due());
+        attempt
+            .into_iter()
+            .chain(udp_return)
+            .chain(self.links.next_sweep())
+            .min()
     }
 }

@@ -1,5 +1,4 @@
-//! Two paths between agent and gateway, UDP and an ordered link, with changes from one to the other at any
-//! time: each byte arrives once, in order (docs/protocol/transport.md section 8).
+//! Agent and gateway with two paths, UDP and an ordered link.
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
@@ -19,7 +18,7 @@ use longhaul_protocol::{
 };
 use longhaul_types::{BitRate, ByteCount, SecretKey, StreamId, Timestamp, UnixTime};
 
-use crate::{random::Random, seeds};
+use crate::random::Random;
 
 const UNIX: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
 /// Headers of IP, UDP or TCP.
@@ -27,33 +26,33 @@ const HEADERS: u64 = 40;
 /// A run that takes longer does not end: the bodies need less than a minute at the rates of these paths.
 const LIMIT: Duration = Duration::from_secs(600);
 
-fn agent_address() -> SocketAddr {
+pub(super) fn agent_address() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 1], 4000))
 }
 
-fn gateway_address() -> SocketAddr {
+pub(super) fn gateway_address() -> SocketAddr {
     SocketAddr::from(([198, 51, 100, 1], 4433))
 }
 
 /// One direction of a path.
 #[derive(Debug)]
-struct Lane {
-    rate: BitRate,
-    delay: Duration,
+pub(super) struct Lane {
+    pub(super) rate: BitRate,
+    pub(super) delay: Duration,
     /// One of so many packets is lost; 0 for none.
-    loss: u64,
+    pub(super) loss: u64,
     /// One of so many packets is late.
-    reordering: u64,
-    works: bool,
-    free_at: Timestamp,
+    pub(super) reordering: u64,
+    pub(super) works: bool,
+    pub(super) free_at: Timestamp,
     /// Packets that wait for transmission, with the time of its end.
-    unsent: VecDeque<(Timestamp, usize)>,
-    flying: BTreeMap<(Timestamp, u64), Vec<u8>>,
-    carried: u64,
+    pub(super) unsent: VecDeque<(Timestamp, usize)>,
+    pub(super) flying: BTreeMap<(Timestamp, u64), Vec<u8>>,
+    pub(super) carried: u64,
 }
 
 impl Lane {
-    fn new(random: &mut Random) -> Self {
+    pub(super) fn new(random: &mut Random) -> Self {
         Self {
             rate: BitRate::bps(200_000 + random.below(8_000_000)),
             delay: Duration::from_millis(5) + random.time(Duration::from_millis(200)),
@@ -67,7 +66,7 @@ impl Lane {
         }
     }
 
-    fn send(&mut self, now: Timestamp, packet: Vec<u8>, random: &mut Random) {
+    pub(super) fn send(&mut self, now: Timestamp, packet: Vec<u8>, random: &mut Random) {
         self.free_at = self.free_at.max(now) + ByteCount::new(packet.len() as u64 + HEADERS) / self.rate;
         self.carried += 1;
         let lost = !self.works || self.loss > 0 && random.one_in(self.loss);
@@ -85,28 +84,28 @@ impl Lane {
             .insert((self.free_at + self.delay + extra, self.carried), packet);
     }
 
-    fn unsent(&mut self, now: Timestamp) -> usize {
+    pub(super) fn unsent(&mut self, now: Timestamp) -> usize {
         while self.unsent.front().is_some_and(|(at, _)| *at <= now) {
             self.unsent.pop_front();
         }
         self.unsent.iter().map(|(_, len)| len).sum()
     }
 
-    fn next(&self) -> Option<Timestamp> {
+    pub(super) fn next(&self) -> Option<Timestamp> {
         let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
         // The end of a transmission makes space on a link.
         let sent = self.unsent.front().map(|(at, _)| *at);
         arrival.into_iter().chain(sent).min()
     }
 
-    fn arrived(&mut self, now: Timestamp) -> Vec<Vec<u8>> {
+    pub(super) fn arrived(&mut self, now: Timestamp) -> Vec<Vec<u8>> {
         self.unsent(now);
         let later = self.flying.split_off(&(now + Duration::from_nanos(1), 0));
         std::mem::replace(&mut self.flying, later).into_values().collect()
     }
 
     /// Interrupts an ordered lane: everything is late by this time.
-    fn pause(&mut self, now: Timestamp, time: Duration) {
+    pub(super) fn pause(&mut self, now: Timestamp, time: Duration) {
         self.free_at = self.free_at.max(now) + time;
         let late = std::mem::take(&mut self.flying).into_iter();
         self.flying = late
@@ -120,37 +119,39 @@ impl Lane {
 
 /// A link, ordered in both directions.
 #[derive(Debug)]
-struct Link {
-    id: LinkId,
-    up: Lane,
-    down: Lane,
+pub(super) struct Link {
+    pub(super) id: LinkId,
+    pub(super) up: Lane,
+    pub(super) down: Lane,
 }
 
-const AGENT: usize = 0;
-const GATEWAY: usize = 1;
+pub(super) const AGENT: usize = 0;
+pub(super) const GATEWAY: usize = 1;
 
-struct World {
-    now: Timestamp,
-    random: Random,
-    sides: [Endpoint; 2],
-    handles: [Option<ConnectionHandle>; 2],
-    up: Lane,
-    down: Lane,
-    link: Option<Link>,
-    links: u64,
-    bodies: BTreeMap<StreamId, Bytes>,
-    writing: BTreeMap<StreamId, Bytes>,
-    received: BTreeMap<StreamId, Vec<u8>>,
-    finished: usize,
-    steps: u64,
+pub(super) struct World {
+    pub(super) now: Timestamp,
+    pub(super) random: Random,
+    pub(super) sides: [Endpoint; 2],
+    pub(super) handles: [Option<ConnectionHandle>; 2],
+    pub(super) up: Lane,
+    pub(super) down: Lane,
+    pub(super) link: Option<Link>,
+    pub(super) links: u64,
+    pub(super) bodies: BTreeMap<StreamId, Bytes>,
+    pub(super) writing: BTreeMap<StreamId, Bytes>,
+    pub(super) received: BTreeMap<StreamId, Vec<u8>>,
+    pub(super) finished: usize,
+    pub(super) steps: u64,
     /// Greatest number of bytes in flight from the gateway since this was reset.
-    most_in_flight: u64,
+    pub(super) most_in_flight: u64,
     /// Bytes that arrived at the agent over links.
-    over_links: u64,
+    pub(super) over_links: u64,
+    /// Result of the last probe of a path.
+    pub(super) probed: Option<(Path, Option<Duration>)>,
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, 40);
         let (secret, device) = (
             SecretKey::from_bytes(random.key()),
@@ -202,22 +203,23 @@ impl World {
             steps: 0,
             most_in_flight: 0,
             over_links: 0,
+            probed: None,
         }
     }
 
-    fn stats(&self, side: usize) -> ConnectionStats {
+    pub(super) fn stats(&self, side: usize) -> ConnectionStats {
         let connection = self.handles[side].and_then(|handle| self.sides[side].peek(handle));
         connection
             .map(|connection| connection.stats())
             .unwrap_or_default()
     }
 
-    fn path(&self, side: usize) -> Option<Path> {
+    pub(super) fn path(&self, side: usize) -> Option<Path> {
         Some(self.sides[side].peek(self.handles[side]?)?.path())
     }
 
     /// Opens a link at both ends; the earlier one ends.
-    fn open_link(&mut self) -> LinkId {
+    pub(super) fn open_link(&mut self) -> LinkId {
         self.close_link();
         self.links += 1;
         let id = LinkId(self.links);
@@ -228,7 +230,7 @@ impl World {
         id
     }
 
-    fn close_link(&mut self) {
+    pub(super) fn close_link(&mut self) {
         if let Some(link) = self.link.take() {
             for side in &mut self.sides {
                 side.close_link(link.id);
@@ -236,15 +238,21 @@ impl World {
         }
     }
 
-    fn change_path(&mut self, path: Path) {
+    pub(super) fn change_path(&mut self, path: Path) {
         let handle = self.handles[AGENT].expect("connected at the start");
         if !self.sides[AGENT].add_path(self.now, handle, path) {
             self.sides[AGENT].change_path(self.now, handle, path);
         }
     }
 
+    /// The agent finds out whether a path carries packets.
+    pub(super) fn probe(&mut self, path: Path) {
+        let handle = self.handles[AGENT].expect("connected at the start");
+        self.sides[AGENT].probe_path(handle, path);
+    }
+
     /// The gateway sends a body.
-    fn send_body(&mut self, len: u64) {
+    pub(super) fn send_body(&mut self, len: u64) {
         let Some(handle) = self.handles[GATEWAY] else {
             return;
         };
@@ -260,7 +268,7 @@ impl World {
         self.writing.insert(id, body.into());
     }
 
-    fn write(&mut self) {
+    pub(super) fn write(&mut self) {
         let Some(handle) = self.handles[GATEWAY] else {
             return;
         };
@@ -281,7 +289,7 @@ impl World {
         });
     }
 
-    fn read(&mut self) {
+    pub(super) fn read(&mut self) {
         let handle = self.handles[AGENT].expect("connected at the start");
         let now = self.now;
         let Some(connection) = self.sides[AGENT].connection(handle) else {
@@ -311,7 +319,7 @@ impl World {
         }
     }
 
-    fn events(&mut self) {
+    pub(super) fn events(&mut self) {
         for side in [AGENT, GATEWAY] {
             while let Some((handle, event)) = self.sides[side].poll_event() {
                 match event {
@@ -326,12 +334,13 @@ impl World {
                     | Event::Resumed
                     | Event::Token(_)
                     | Event::Moved => {}
+                    Event::PathProbed { path, rtt } => self.probed = Some((path, rtt)),
                 }
             }
         }
     }
 
-    fn transmit(&mut self) {
+    pub(super) fn transmit(&mut self) {
         for side in [AGENT, GATEWAY] {
             self.set_writable(side);
             let mut buffer = Vec::new();
@@ -360,7 +369,7 @@ impl World {
     }
 
     /// As the driver: a packet is built only while less than 50 ms of the rate, or two packets, are unsent.
-    fn set_writable(&mut self, side: usize) {
+    pub(super) fn set_writable(&mut self, side: usize) {
         let rate = self.stats(side).send_rate;
         if let Some(link) = &mut self.link {
             let lane = if side == AGENT {
@@ -375,7 +384,7 @@ impl World {
     }
 
     /// Advances to the next event or to `until`.
-    fn step(&mut self, until: Timestamp) {
+    pub(super) fn step(&mut self, until: Timestamp) {
         self.steps += 1;
         assert!(self.steps < 5_000_000, "the endpoints spin");
         self.write();
@@ -398,7 +407,7 @@ impl World {
         self.read();
     }
 
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         for mut packet in self.up.arrived(self.now) {
             self.sides[GATEWAY].handle_datagram(self.now, agent_address(), &mut packet);
         }
@@ -415,13 +424,13 @@ impl World {
         }
     }
 
-    fn run_until(&mut self, until: Timestamp) {
+    pub(super) fn run_until(&mut self, until: Timestamp) {
         while self.now < until {
             self.step(until);
         }
     }
 
-    fn run_to_the_end(&mut self) {
+    pub(super) fn run_to_the_end(&mut self) {
         let end = self.now + LIMIT;
         while self.finished < self.bodies.len() {
             assert!(
@@ -439,8 +448,8 @@ impl World {
     }
 
     /// An event of the network or a decision of the agent's driver.
-    fn disturb(&mut self) {
-        match self.random.below(8) {
+    pub(super) fn disturb(&mut self) {
+        match self.random.below(9) {
             0 | 1 => {
                 let id = self.open_link();
                 self.change_path(id.into());
@@ -460,131 +469,11 @@ impl World {
                     link.down.pause(self.now, pause);
                 }
             }
+            7 => self.probe(gateway_address().into()),
             _ => {
                 let length = 1 + self.random.below(200_000);
                 self.send_body(length);
             }
         }
     }
-}
-
-#[test]
-fn changes_of_the_carrier_at_any_time_lose_and_repeat_nothing() {
-    let results = seeds::for_each(
-        "changes_of_the_carrier_at_any_time_lose_and_repeat_nothing",
-        |seed| {
-            let mut world = World::new(seed);
-            for lane in [&mut world.up, &mut world.down] {
-                lane.loss = 30 + seed % 100;
-                lane.reordering = 20;
-            }
-            for _ in 0..40 {
-                let time = world.random.time(Duration::from_millis(1500));
-                world.run_until(world.now + time);
-                world.disturb();
-            }
-            // In the end one path works, and it is not always the same.
-            world.up.works = true;
-            world.down.works = true;
-            if world.random.one_in(2) {
-                let id = world.open_link();
-                world.change_path(id.into());
-            } else {
-                world.close_link();
-                world.change_path(gateway_address().into());
-            }
-            world.run_until(world.now + Duration::from_secs(20));
-            for _ in 0..4 {
-                world.send_body(50_000);
-            }
-            world.run_to_the_end();
-            assert!(world.finished >= 4);
-            assert_eq!(world.path(AGENT), Some(expected_path(&world)));
-            world.finished
-        },
-    );
-    println!("{} bodies arrived", results.iter().sum::<usize>());
-}
-
-fn expected_path(world: &World) -> Path {
-    world
-        .link
-        .as_ref()
-        .map_or_else(|| gateway_address().into(), |link| link.id.into())
-}
-
-/// On an ordered path, lateness is never taken for loss, whatever the timers of a datagram path would do.
-#[test]
-fn an_ordered_path_repeats_nothing() {
-    seeds::for_each("an_ordered_path_repeats_nothing", |seed| {
-        let mut world = World::new(seed);
-        (world.up.works, world.down.works) = (false, false);
-        // The INIT goes out over UDP, and is lost.
-        world.run_until(world.now + Duration::from_millis(1));
-        let id = world.open_link();
-        world.change_path(id.into());
-        world.run_until(world.now + Duration::from_secs(3));
-        assert_eq!(world.path(AGENT), Some(id.into()));
-        for _ in 0..10 {
-            let length = 1 + world.random.below(300_000);
-            world.send_body(length);
-            let time = world.random.time(Duration::from_secs(2));
-            world.run_until(world.now + time);
-            let pause = world.random.time(Duration::from_secs(12));
-            if let Some(link) = &mut world.link {
-                link.up.pause(world.now, pause);
-                link.down.pause(world.now, pause);
-            }
-        }
-        world.run_to_the_end();
-        assert_eq!(world.finished, 10);
-        for side in [AGENT, GATEWAY] {
-            let stats = world.stats(side);
-            assert_eq!(
-                (stats.packets_lost, stats.retransmitted_bytes, stats.spurious),
-                (0, 0, 0),
-                "side {side}: {stats:?}"
-            );
-        }
-    });
-}
-
-/// What is in flight on a path that dies is sent again once, and the transfer continues within a second.
-#[test]
-fn a_dead_path_costs_what_was_in_flight() {
-    let pauses = seeds::for_each("a_dead_path_costs_what_was_in_flight", |seed| {
-        let mut world = World::new(seed);
-        let started = Duration::from_millis(500) + world.random.time(Duration::from_secs(2));
-        world.run_until(world.now + Duration::from_secs(1));
-        world.send_body(3_000_000);
-        world.run_until(world.now + started);
-        let before = world.stats(GATEWAY);
-        (world.up.works, world.down.works) = (false, false);
-        let id = world.open_link();
-        let at = world.now;
-        world.change_path(id.into());
-        // What the gateway sends until it follows is lost, too.
-        world.most_in_flight = 0;
-        while world.path(GATEWAY) != Some(id.into()) {
-            world.step(at + Duration::from_secs(5));
-            assert!(
-                world.now < at + Duration::from_secs(5),
-                "the gateway does not follow"
-            );
-        }
-        let in_flight = world.most_in_flight;
-        while world.over_links < 3000 {
-            assert!(world.now < at + Duration::from_secs(5), "no data over the link");
-            world.step(at + Duration::from_secs(5));
-        }
-        let pause = world.now.saturating_since(at);
-        world.run_to_the_end();
-        let repeated = world.stats(GATEWAY).retransmitted_bytes - before.retransmitted_bytes;
-        assert!(
-            repeated <= in_flight,
-            "{repeated} bytes repeated, {in_flight} in flight"
-        );
-        pause
-    });
-    println!("longest pause {:?}", pauses.iter().max());
 }
