@@ -12,6 +12,12 @@ test: tools check
 	LONGHAUL_SIM_SEEDS=$(SEEDS) $(CARGO) test --locked --workspace --all-targets
 	$(CARGO) test --locked --workspace --doc
 
+# Every test program TIMES times, or only SUITES, to find tests that fail only sometimes.
+.PHONY: repeat-tests
+repeat-tests: TIMES = 50
+repeat-tests: tools
+	scripts/repeat-tests.sh $(TIMES) $(SUITES)
+
 check: tools-build
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings

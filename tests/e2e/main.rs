@@ -14,6 +14,7 @@ mod content;
 mod contracts;
 mod doctor;
 mod error_messages;
+mod hop_bytes;
 mod hostile;
 mod http;
 mod https;

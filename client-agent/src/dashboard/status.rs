@@ -7,7 +7,7 @@ use crate::{
     gateway::{GatewaySession, GatewayState},
     handles::Handles,
     https::{self, Accelerate, Https},
-    savings::SavedBytes,
+    savings::{ReportedFlows, SavedBytes},
     trouble::Trouble,
 };
 
@@ -129,6 +129,9 @@ pub struct SavingsStatus {
     /// The bytes, in total and by cause.
     #[serde(flatten)]
     pub saved: SavedBytes,
+    /// What the gateway reported: the bytes of responses from origins and on the hop.
+    #[serde(default)]
+    pub flows: ReportedFlows,
     /// False if the gateway of the current session is of an older version, which does not report what origins
     /// sent: then only answers of the agent's cache are counted in this session.
     pub reported: bool,
@@ -215,7 +218,8 @@ impl Status {
         let cache = storage.store.usage();
         let cache = cache.as_ref();
         let silent = view.silent_since.map(|since| since.elapsed());
-        let saved = counters.savings.totals().saved(traffic.reported_down);
+        let totals = counters.savings.totals();
+        let saved = totals.saved(traffic.reported_down);
         let reported = view
             .session
             .as_ref()
@@ -241,7 +245,11 @@ impl Status {
             bytes_up: traffic.up,
             sessions: traffic.sessions,
             body_bytes_decoded: counters.body_bytes_decoded.get(),
-            savings: SavingsStatus { saved, reported },
+            savings: SavingsStatus {
+                saved,
+                flows: totals.flows(),
+                reported,
+            },
             bytes_saved: u64::try_from(saved.bytes).unwrap_or(0),
             upload_bytes: counters.upload_bytes.get(),
             tunnel_bytes: counters.tunnel_bytes.get(),

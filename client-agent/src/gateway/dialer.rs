@@ -298,6 +298,8 @@ impl Dialer {
         // The values with which the session began count as seen.
         let mut preferences = self.config.preferences.clone();
         let mut accelerated = self.config.https.changes();
+        // A difference of the clocks is published together with the open session: it is no reason for which there
+        // is none.
         let token = *tokens.borrow_and_update();
         self.store_token(token).await;
         let mut look: Option<Look> = None;
@@ -344,6 +346,7 @@ impl Dialer {
                 Ok(()) = tokens.changed() => {
                     let token = *tokens.borrow_and_update();
                     self.store_token(token).await;
+                    self.publish_trouble();
                 }
                 Ok(()) = key_wanted.changed() => self.replace_key(session).await,
                 Ok(()) = welcome.changed() => {
@@ -369,6 +372,7 @@ impl Dialer {
         }
     }
 
+    /// Stores the newest token, and compares the clocks by it. The caller publishes the result.
     async fn store_token(&mut self, token: Option<[u8; 32]>) {
         let Some(token) = token else {
             return;

@@ -50,7 +50,8 @@ impl Dialer {
         }
     }
 
-    /// Compares this computer's clock with the gateway's, which the token of a new session shows.
+    /// Compares this computer's clock with the gateway's, which the token of a new session shows. The caller
+    /// publishes the result.
     pub(super) fn compare_clocks(&mut self, token: &[u8; 32]) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let difference =
@@ -58,7 +59,6 @@ impl Dialer {
         if let Some(trouble) = self.diagnosis.compared_clocks(Instant::now(), difference) {
             warn!("{trouble}");
         }
-        self.publish_trouble();
     }
 
     /// Notes the result of a look for the reason of a silence.
@@ -84,7 +84,7 @@ impl Dialer {
         self.publish_trouble();
     }
 
-    fn publish_trouble(&self) {
+    pub(super) fn publish_trouble(&self) {
         let trouble = self.diagnosis.current().cloned();
         self.view.send_if_modified(|view| {
             let is_new = view.trouble != trouble;

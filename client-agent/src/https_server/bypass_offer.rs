@@ -48,6 +48,11 @@ const fn is_defect(reason: FailureReason) -> bool {
     )
 }
 
+/// True if the button sends this request.
+pub(super) fn is_request<B>(request: &Request<B>) -> bool {
+    request.uri().path().starts_with(PATH)
+}
+
 /// Answers the request of the button.
 pub(super) fn answer<B>(https: &Https, host: &str, request: &Request<B>) -> Option<Response<ProxyBody>> {
     let secret = request.uri().path().strip_prefix(PATH)?;

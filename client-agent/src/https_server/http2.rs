@@ -8,7 +8,6 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
-use http::Response;
 use hyper::{body::Incoming, server::conn::http2, service::HttpService};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
@@ -129,9 +128,9 @@ impl Cancels {
 
 impl Unanswered {
     /// Marks the request as answered.
-    pub(super) fn answered<B>(mut self, response: Response<B>) -> Response<B> {
+    pub(super) fn answered<T>(mut self, answer: T) -> T {
         self.0 = None;
-        response
+        answer
     }
 }
 
@@ -145,6 +144,8 @@ impl Drop for Unanswered {
 
 #[cfg(test)]
 mod tests {
+    use http::Response;
+
     use super::*;
 
     async fn is_exhausted(cancels: &Cancels) -> bool {

@@ -163,14 +163,17 @@ async fn accelerate<S>(
             let (mut ended, unanswered) = (ending.subscribe(), cancels.begin());
             async move {
                 let in_use = scope.begin();
-                let response = unanswered.answered(answer(&handles, &scope, &host, request).await);
-                if !requests_client_certificate(&response) {
-                    return Ok(response.map(|body| InUseBody::new(body, in_use)));
+                let response = answer_if_accelerated(&handles, &scope, &host, request).await;
+                let response = unanswered.answered(response);
+                if !handles.acceleration.https.accelerates(&host.name) {
+                    // The browser must not follow a redirection on this connection, nor repeat a request.
+                    let _ended = ended.wait_for(|is_ending| *is_ending).await;
                 }
                 // Nothing has reached the host, which REFUSED_STREAM signals: the browser repeats the request
                 // on a new connection (RFC 9113 section 8.7).
-                let _ended = ended.wait_for(|is_ending| *is_ending).await;
-                Err(h2::Error::from(h2::Reason::REFUSED_STREAM))
+                let refused = || h2::Error::from(h2::Reason::REFUSED_STREAM);
+                let response = response.ok_or_else(refused)?;
+                Ok(response.map(|body| InUseBody::new(body, in_use)))
             }
         });
         http2::serve(stream, service, &cancels, bypassed, (&ending, ENDING_TIME)).await;
@@ -286,6 +289,22 @@ impl Rejection {
             _ => Self::No,
         }
     }
+}
+
+/// Answers a request that comes before the browser is told that its host is bypassed. `None`: nothing has
+/// reached the host, and the browser has to repeat the request on a new connection, which becomes a tunnel.
+async fn answer_if_accelerated(
+    handles: &Handles,
+    scope: &Arc<ConnectionScope>,
+    host: &Host,
+    request: Request<Incoming>,
+) -> Option<Response<ProxyBody>> {
+    let is_late = !handles.acceleration.https.accelerates(host.name());
+    if is_late && !bypass_offer::is_request(&request) {
+        return None;
+    }
+    let response = answer(handles, scope, host, request).await;
+    (!requests_client_certificate(&response)).then_some(response)
 }
 
 async fn answer(

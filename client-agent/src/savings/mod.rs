@@ -13,7 +13,7 @@ use longhaul_session::{OriginReport, UnchangedEntry};
 use longhaul_types::ContentHash;
 
 use self::recent::Recent;
-pub use self::totals::{SavedByCause, SavedBytes, Totals};
+pub use self::totals::{FlowBytes, ReportedFlows, SavedByCause, SavedBytes, Totals};
 use crate::gateway::SessionSerial;
 
 /// Maximum number of bodies whose transfer is remembered: 3 MiB of memory, and more bodies than most caches

@@ -50,7 +50,57 @@ pub struct SavedByCause {
     pub headers: i64,
 }
 
+/// Bytes of the same responses on both sides of the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowBytes {
+    /// From origins.
+    pub origin: u64,
+    /// On the hop, without the overhead of the transport.
+    pub hop: u64,
+}
+
+/// What the gateway reported, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedFlows {
+    /// Heads of responses; on the hop also manifests.
+    pub heads: FlowBytes,
+    /// Bodies that were compressed, or sent as they are.
+    pub coding: FlowBytes,
+    /// Bodies that were encoded against a body that the agent holds.
+    pub base: FlowBytes,
+    /// Images that the gateway replaced.
+    pub pictures: FlowBytes,
+    /// Bodies that were not sent because the agent holds them.
+    pub unchanged: FlowBytes,
+    /// Tunnels towards the agent.
+    pub tunnels: FlowBytes,
+}
+
+impl From<Flow> for FlowBytes {
+    fn from(Flow { origin, hop }: Flow) -> Self {
+        Self { origin, hop }
+    }
+}
+
 impl Totals {
+    /// What the gateway reported.
+    pub fn flows(&self) -> ReportedFlows {
+        ReportedFlows {
+            heads: self.heads.into(),
+            coding: self.coding.into(),
+            base: self.base.into(),
+            pictures: self.pictures.into(),
+            unchanged: FlowBytes {
+                origin: self.unchanged,
+                hop: 0,
+            },
+            tunnels: FlowBytes {
+                origin: self.tunnels,
+                hop: self.tunnels,
+            },
+        }
+    }
+
     /// Adds a report of the gateway.
     pub fn add(&mut self, report: &OriginReport) {
         for (total, flow) in [
@@ -159,6 +209,29 @@ mod tests {
             ),
             (0, 0, 0)
         );
+    }
+
+    #[test]
+    fn the_flows_are_the_sums_of_the_reports() {
+        let report = OriginReport {
+            heads: flow(900, 100),
+            coding: flow(6_000, 2_000),
+            unchanged: 50,
+            tunnels: 7,
+            ..OriginReport::default()
+        };
+        let mut totals = Totals::default();
+        totals.add(&report);
+        totals.add(&report);
+        let bytes = |origin, hop| FlowBytes { origin, hop };
+        let expected = ReportedFlows {
+            heads: bytes(1_800, 200),
+            coding: bytes(12_000, 4_000),
+            unchanged: bytes(100, 0),
+            tunnels: bytes(14, 14),
+            ..ReportedFlows::default()
+        };
+        assert_eq!(totals.flows(), expected);
     }
 
     #[test]

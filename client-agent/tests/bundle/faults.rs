@@ -312,6 +312,11 @@ async fn the_wait_for_a_stalled_push_is_bounded() {
     manifest.head(reusable(0, &TAGGED, pushed())).await;
     let body = noise(100_000);
     let _push = page.begin_push(0, &body[..32_768]).await;
+    // The push stalls after these bytes, and not before they have arrived.
+    world
+        .agent
+        .until("the push", |status| status.pushed_bytes > 32_768)
+        .await;
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
     let asked = world.fetch().await;
     assert_eq!(

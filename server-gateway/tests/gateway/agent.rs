@@ -1,5 +1,5 @@
 //! A minimal agent: real sessions, one response at a time.
-use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::SystemTime};
 
 use parking_lot::Mutex;
 
@@ -18,7 +18,7 @@ use longhaul_session::{
 };
 use longhaul_types::{SecretKey, UnixTime};
 
-use crate::gateway::Gateway;
+use crate::{gateway::Gateway, hop::Hop};
 
 pub(crate) struct Agent {
     pub(crate) session: Session,
@@ -146,7 +146,14 @@ pub(crate) fn dial_with(
     early: Vec<Vec<u8>>,
     cache_state: u64,
 ) -> (Session, Vec<SendStream>) {
-    dial_over(gateway, device, token, early, cache_state, "lan-fast")
+    dial_over(
+        gateway,
+        device,
+        token,
+        early,
+        cache_state,
+        (gateway.address, "lan-fast"),
+    )
 }
 
 /// Like [`dial_with`], with this link profile.
@@ -156,7 +163,7 @@ fn dial_over(
     token: Option<[u8; 32]>,
     early: Vec<Vec<u8>>,
     cache_state: u64,
-    link: &str,
+    (remote, link): (SocketAddr, &str),
 ) -> (Session, Vec<SendStream>) {
     let mut first = vec![FirstStream {
         options: options(EarlyData::Allowed),
@@ -170,7 +177,7 @@ fn dial_over(
     }));
     let config = DialConfig {
         gateway_key: gateway.keys().secret.public(),
-        remote: gateway.address,
+        remote,
         secret: device.clone(),
         token,
         profile: Some(link.parse().unwrap()),
@@ -203,6 +210,12 @@ impl Agent {
         Self::connect_over(gateway, &device, 0, link).await
     }
 
+    /// Like `connect_by`, through a hop.
+    pub(crate) async fn connect_through(gateway: &Gateway, hop: &Hop, link: &str) -> Self {
+        let device = gateway.admit(&free_name(gateway));
+        Self::open(gateway, &device, 0, (hop.address(), link)).await.0
+    }
+
     /// Like `connect_with`, with this link profile.
     pub(crate) async fn connect_over(
         gateway: &Gateway,
@@ -210,7 +223,9 @@ impl Agent {
         cache_state: u64,
         link: &str,
     ) -> Self {
-        Self::open(gateway, device, cache_state, link).await.0
+        Self::open(gateway, device, cache_state, (gateway.address, link))
+            .await
+            .0
     }
 
     /// Like `connect_with`; also returns the gateway's control stream after `Welcome`.
@@ -219,12 +234,17 @@ impl Agent {
         device: &SecretKey,
         cache_state: u64,
     ) -> (Self, Answer) {
-        Self::open(gateway, device, cache_state, "lan-fast").await
+        Self::open(gateway, device, cache_state, (gateway.address, "lan-fast")).await
     }
 
-    async fn open(gateway: &Gateway, device: &SecretKey, cache_state: u64, link: &str) -> (Self, Answer) {
+    async fn open(
+        gateway: &Gateway,
+        device: &SecretKey,
+        cache_state: u64,
+        way: (SocketAddr, &str),
+    ) -> (Self, Answer) {
         loop {
-            let (session, mut streams) = dial_over(gateway, device, None, Vec::new(), cache_state, link);
+            let (session, mut streams) = dial_over(gateway, device, None, Vec::new(), cache_state, way);
             let mut state = session.state();
             let settled = state
                 .wait_for(|state| !matches!(state, LinkState::Connecting))

@@ -358,9 +358,10 @@ async fn a_redirected_page_is_scanned_while_it_arrives() {
     .await;
     let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &[]);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
-    let is_here = |load: &Load, entry| load.pushes.get(&entry).is_some_and(|push| !push.body.is_empty());
+    let page = |load: &Load| load.pushes.get(&EntryId::FIRST).map_or(0, |push| push.body.len());
+    let image = |load: &Load| load.pushes.get(&EntryId::new(1)).map(|push| push.end);
     reader
-        .until(|load| is_here(load, EntryId::new(0)) && is_here(load, EntryId::new(1)))
+        .until(|load| page(load) > 0 && image(load) == Some(StreamEnd::Complete))
         .await;
     assert_eq!(reader.load.urls(), ["/page", "/1.png"]);
     assert_eq!(reader.load.pushes[&EntryId::FIRST].body, b"<img src=/1.png>");

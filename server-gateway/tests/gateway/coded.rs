@@ -8,6 +8,7 @@ use longhaul_session::{BodyCoding, Message, Method};
 use crate::{
     agent::{Agent, BodyEnd, fetch_of},
     gateway::Gateway,
+    hop::Hop,
     origin::{full, serve},
     sessions::scrape,
     store::reply,
@@ -100,8 +101,8 @@ async fn private_bodies_are_encoded_for_each_device() {
     assert_eq!(metric(&text, "longhaul_coded_reused_total "), 0);
 }
 
-/// The port of an origin with a page of `sheets` style sheets.
-async fn styled(sheets: usize) -> u16 {
+/// The port of an origin with a page of `sheets` style sheets of so many words.
+async fn styled(sheets: usize, length: u32) -> u16 {
     serve(move |request: Request<Incoming>| async move {
         let path = request.uri().path();
         let Some(number) = path.strip_prefix("/s") else {
@@ -109,7 +110,7 @@ async fn styled(sheets: usize) -> u16 {
             let page: String = links.collect();
             return reply(200, &[PUBLIC, HTML], full(page));
         };
-        let sheet = words(number.parse().unwrap(), 8_000);
+        let sheet = words(number.parse().unwrap(), length);
         reply(200, &[PUBLIC, ("content-type", "text/css")], full(sheet))
     })
     .await
@@ -118,9 +119,11 @@ async fn styled(sheets: usize) -> u16 {
 #[tokio::test]
 async fn pushed_bodies_are_encoded_once() {
     let gateway = Gateway::start().await;
-    let url = format!("http://a.test:{}/", styled(3).await);
+    let url = format!("http://a.test:{}/", styled(3, 8_000).await);
     for reused in [0, 3] {
-        let mut agent = Agent::connect_by(&gateway, "umts-384").await;
+        let hop = Hop::to(gateway.address).await;
+        let mut agent = Agent::connect_through(&gateway, &hop, "umts-384").await;
+        hop.deafen();
         let fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
         agent.send(Message::Fetch(fetch)).await;
         let done = |text: &str| {
@@ -137,8 +140,10 @@ async fn pushed_bodies_are_encoded_once() {
 async fn a_page_of_many_style_sheets_is_encoded_at_full_effort() {
     const SHEETS: u64 = 8;
     let gateway = Gateway::start().await;
-    let port = styled(8).await;
-    let mut agent = Agent::connect_by(&gateway, "gprs-3+1").await;
+    let hop = Hop::to(gateway.address).await;
+    let port = styled(8, 1_000).await;
+    let mut agent = Agent::connect_through(&gateway, &hop, "gprs-3+1").await;
+    hop.deafen();
     let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &[]);
     let began = Instant::now();
     agent.send(Message::Fetch(fetch)).await;

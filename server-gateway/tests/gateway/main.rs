@@ -20,6 +20,7 @@ mod dictionaries;
 mod fetches;
 mod forgetting;
 mod gateway;
+mod hop;
 mod origin;
 mod origin_reports;
 mod reload;

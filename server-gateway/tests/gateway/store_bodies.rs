@@ -8,11 +8,12 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use longhaul_codec::DecodeError;
 use longhaul_session::{BodyPlace, Cancel, FailureReason, Fetch, FetchId, FetchKind, Message, Method};
-use longhaul_types::ContentHash;
+use longhaul_types::{ContentHash, SecretKey};
 use tokio::sync::mpsc;
 
 use crate::{
     agent::{Agent, BodyEnd, fetch_of, wire},
+    gateway::Gateway,
     origin::{OriginBody, full, serve, serve_tcp, text},
     store::{Log, reply, setup},
 };
@@ -341,9 +342,16 @@ async fn asked_with_held(
     (head.body, head.content_hash)
 }
 
+/// A session that has measured nothing, and whose profile is slow: the gateway waits for the origin's body as long as the
+/// body would take on the link, here up to 5 s.
+async fn slow_agent(gateway: &Gateway, device: &SecretKey) -> Agent {
+    Agent::connect_over(gateway, device, 0, "gprs-3+1").await
+}
+
 #[tokio::test]
 async fn a_held_body_is_not_sent() {
-    let (_gateway, mut agent) = setup().await;
+    let gateway = Gateway::start().await;
+    let device = gateway.admit("a device");
     let page = text(100_000);
     let body = coded("gzip", &page);
     for control in ["no-store", "max-age=600"] {
@@ -361,9 +369,11 @@ async fn a_held_body_is_not_sent() {
         for kind in [FetchKind::Page, FetchKind::Object] {
             // Fetched first, then from the cache if the response may be stored.
             for _ in 0..2 {
+                let mut agent = slow_agent(&gateway, &device).await;
                 let answer = with_held(&mut agent, &url, &page, kind).await;
                 assert_eq!(answer, (BodyPlace::Held, hash), "{control}");
             }
+            let mut agent = slow_agent(&gateway, &device).await;
             let (place, _) = with_held(&mut agent, &url, b"an older version", kind).await;
             assert_eq!(place, BodyPlace::Follows);
         }

@@ -1,16 +1,20 @@
 //! Certificates of origins: the error page names each defect, and nothing is fetched.
 use anyhow::{Context as _, Result};
-use http::{Request, Response};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{body::Incoming, client::conn::http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use longhaul_chromium::{Browser, BrowserOptions};
 use longhaul_tests::{
     authority::{ServerIssuer, ServerOptions, TestAuthority, Validity, pin},
     origin::{AnswerBody, Origin},
 };
 use rcgen::KeyPair;
+use tokio::time::timeout;
 
 use super::{Accelerated, LOAD_LIMIT, client_config, exchange, load, load_error};
-use crate::content::ok;
+use crate::{content::ok, pair::LIMIT};
 
 async fn answer(_: Request<Incoming>) -> Response<AnswerBody> {
     ok(
@@ -58,6 +62,42 @@ async fn an_invalid_certificate_gets_an_error_page_and_the_host_can_be_bypassed(
         let words = load_error(&mut browser, "https://safe.test/x").await?;
         assert!(words.contains("ERR_CERT_"), "{words}");
     }
+    Ok(())
+}
+
+/// A browser that follows the redirection of the button, or sends another request at that moment, must not do so
+/// on its accelerated connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_is_accelerated_after_the_button_was_pressed() -> Result<()> {
+    let (known, unknown) = (TestAuthority::new()?, TestAuthority::new()?);
+    let origin = Origin::start(Some(unknown.server(&["safe.test"])?), |_| {}, answer).await?;
+    let site = Accelerated::start(&[("safe.test", origin.address())], &known, "all").await?;
+    let ours = site.exported_authority().await?;
+    let stream = site.connect("safe.test", &ours, &[b"h2"]).await?;
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let request = |method: Method, path: &str| {
+        let uri = format!("https://safe.test{path}");
+        Request::builder()
+            .method(method)
+            .uri(uri)
+            .body(Empty::<Bytes>::new())
+    };
+    let page = sender.send_request(request(Method::GET, "/x")?).await?;
+    assert_eq!(page.status(), 502);
+    let page = page.into_body().collect().await?.to_bytes();
+    let page = String::from_utf8_lossy(&page);
+    let (_, button) = page.split_once("action=\"").context("the button")?;
+    let (path, _) = button.split_once('"').context("the button's path")?;
+
+    let redirection = sender.send_request(request(Method::POST, path)?).await?;
+    assert_eq!(redirection.status(), 303);
+    // The agent has closed the connection for further requests before it answered.
+    let followed = sender.send_request(request(Method::GET, "/x")?).await;
+    assert!(followed.is_err(), "{followed:?}");
+    drop((redirection, sender));
+    timeout(LIMIT, connection).await???;
+    assert!(origin.seen().is_empty());
     Ok(())
 }
 

@@ -10,7 +10,6 @@ use hyper_util::rt::TokioIo;
 use longhaul_tests::{
     authority::TestAuthority,
     origin::{AnswerBody, Origin},
-    relay::Direction,
 };
 use longhaul_types::BitRate;
 use tokio_rustls::TlsConnector;
@@ -18,6 +17,7 @@ use tokio_rustls::TlsConnector;
 use super::{Accelerated, client_config, exported_authority, open};
 use crate::{
     content::{ok, prose},
+    hop_bytes::{HopBytes, METRICS, assert_equal_sizes},
     pair::Link,
 };
 
@@ -220,6 +220,9 @@ async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
     const SECRET: &str = "c0ffee-5ca1ab1e-facade-deadbeef";
     let authority = TestAuthority::new()?;
     let answer = |request: Request<Incoming>| async move {
+        if request.uri().path() == "/last" {
+            return with_caching(ok("text/plain", "last"), "no-store");
+        }
         let mut page = prose(20_000, 1);
         match request.uri().query() {
             Some(guess) => page.extend_from_slice(guess.repeat(40).as_bytes()),
@@ -229,35 +232,34 @@ async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
         with_caching(ok("text/html", page), "no-cache")
     };
     let origin = Origin::start(Some(authority.server(&["site.test"])?), |_| {}, answer).await?;
-    let mut sizes = Vec::new();
-    for guess in [
+    let guesses = [
         SECRET,
         "0ffc0e-1ab1e5ca-defaca-beefdead",
         "not-like-it-at-all-in-any-way-x",
-    ] {
-        let set = |setup: &mut crate::pair::Setup| setup.link = Link::Paced(BitRate::kbps(8_000));
+    ];
+    assert_equal_sizes(&guesses, async |guess| {
+        let set = |setup: &mut crate::pair::Setup| {
+            setup.link = Link::Paced(BitRate::kbps(8_000));
+            setup.gateway_config.push_str(METRICS);
+        };
         let names = [("site.test", origin.address())];
         let site = Accelerated::start_with(&names, &authority, "all", set).await?;
         let user = User::at(site.pair.proxy(), &site.pair.folder().join("agent"), "sid=1").await?;
+        let mut received = 0;
         for _ in 0..5 {
-            user.get("site.test", &format!("/page?{guess}"), "other.test")
-                .await?;
+            let attack = format!("/page?{guess}");
+            received += user.get("site.test", &attack, "other.test").await?.len();
         }
-        let before = site.pair.relay().passed(Direction::Down);
-        assert!(user.text("site.test", "/page", "").await?.contains(SECRET));
-        sizes.push(site.pair.relay().passed(Direction::Down) - before);
-        assert_eq!(
-            site.pair.status().await?["bases_used"],
-            0,
-            "a base was used for a guess"
-        );
-    }
-    let (least, most) = (sizes.iter().min(), sizes.iter().max());
-    println!("bytes received over the hop: {sizes:?}");
-    // The packing of acknowledgements may vary.
-    assert!(
-        most.zip(least).is_some_and(|(most, least)| most - least < 64),
-        "{sizes:?}"
-    );
-    Ok(())
+        received += user.get("site.test", "/last", "other.test").await?.len();
+        let before = HopBytes::of(&site.pair, received).await?;
+        let page = user.get("site.test", "/page", "").await?;
+        assert!(String::from_utf8_lossy(&page).contains(SECRET));
+        received += page.len();
+        received += user.get("site.test", "/last", "other.test").await?.len();
+        let size = HopBytes::of(&site.pair, received).await?.since(&before);
+        let used = &site.pair.status().await?["bases_used"];
+        assert_eq!(*used, 0, "a base was used for a guess");
+        Ok(size)
+    })
+    .await
 }

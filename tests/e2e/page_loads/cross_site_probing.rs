@@ -1,17 +1,19 @@
 //! Pages of other sites do not learn which objects this device holds, neither by the time of a response nor
 //! by sizes on the hop.
 use anyhow::Result;
-use longhaul_tests::relay::Direction;
 use longhaul_types::BitRate;
 
 use super::{answer, body, both_hosts, origin, request_count, request_field, site, visitor::Visitor};
 use crate::{
     content::prose,
+    hop_bytes::{HopBytes, METRICS, assert_equal_sizes},
     pair::{Link, Pair},
 };
 
 const OWN: &str = "http://site.test/";
 const OTHER: &str = "http://other.test/";
+/// Requested last, before bytes are compared.
+const LAST: &str = "http://site.test/last";
 
 async fn fresh_response_count(pair: &Pair) -> Result<u64> {
     let status = pair.status().await?;
@@ -60,6 +62,9 @@ async fn objects_cached_for_one_site_do_not_answer_another_site() -> Result<()> 
 async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
     const SECRET: &str = "c0ffee-5ca1ab1e-facade-deadbeef";
     let origin = origin(|request| {
+        if request.uri().path() == "/last" {
+            return answer(200, &[("Cache-Control", "no-store")], "last");
+        }
         let fields = [("Content-Type", "text/html"), ("Cache-Control", "no-cache")];
         let mut page = prose(20_000, 1);
         let is_user = request_field(request, "cookie") == "sid=1";
@@ -71,35 +76,31 @@ async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
         answer(200, &fields, page)
     })
     .await?;
-    let mut sizes = Vec::new();
-    for guess in [
+    let guesses = [
         SECRET,
         "0ffc0e-1ab1e5ca-defaca-beefdead",
         "not-like-it-at-all-in-any-way-x",
-    ] {
-        let link = Link::Paced(BitRate::kbps(8_000));
-        let pair = Pair::start(both_hosts(&origin).over(link)).await?;
+    ];
+    assert_equal_sizes(&guesses, async |guess| {
+        let mut setup = both_hosts(&origin).over(Link::Paced(BitRate::kbps(8_000)));
+        setup.gateway_config.push_str(METRICS);
+        let pair = Pair::start(setup).await?;
         let visitor = Visitor::new(pair.proxy()).with_cookie("site.test", "sid", "1");
         let attack = format!("http://site.test/page?{guess}");
+        let mut received = 0;
         for _ in 0..5 {
-            visitor.object(OTHER, &attack, &[]).await?;
+            received += body(&visitor.object(OTHER, &attack, &[]).await?).len();
         }
-        let before = pair.relay().passed(Direction::Down);
+        received += body(&visitor.object(OTHER, LAST, &[]).await?).len();
+        let before = HopBytes::of(&pair, received).await?;
         let page = visitor.page("http://site.test/page").await?;
         assert!(page.text().contains(SECRET));
-        sizes.push(pair.relay().passed(Direction::Down) - before);
-        assert_eq!(
-            pair.status().await?["bases_used"],
-            0,
-            "a base was used for a guess"
-        );
-    }
-    let (least, most) = (sizes.iter().min(), sizes.iter().max());
-    println!("bytes received over the hop: {sizes:?}");
-    // The packing of acknowledgements may vary.
-    assert!(
-        most.zip(least).is_some_and(|(most, least)| most - least < 64),
-        "{sizes:?}"
-    );
-    Ok(())
+        received += page.body.len();
+        received += body(&visitor.object(OTHER, LAST, &[]).await?).len();
+        let size = HopBytes::of(&pair, received).await?.since(&before);
+        let used = &pair.status().await?["bases_used"];
+        assert_eq!(*used, 0, "a base was used for a guess");
+        Ok(size)
+    })
+    .await
 }

@@ -1,0 +1,133 @@
+//! Sizes of responses on the hop, without what depends on time and load: acknowledgements, retransmissions, the
+//! splitting into packets, and the effort of compression.
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use longhaul_tests::client::ask;
+use serde_json::Value;
+
+use crate::pair::{LIMIT, Pair};
+
+/// Lines of the gateway's configuration file for [`HopBytes::of`].
+pub(crate) const METRICS: &str = "\n[metrics]\nlisten = '127.0.0.1:0'\n";
+/// Maximum number of runs of each attack until all attacks were run at the same effort. One suffices on an idle machine.
+const MAX_RUNS: usize = 20;
+
+/// Encoded bodies by coder, and those with a dictionary. The gateway chooses the coder by the rate of the link as
+/// the agent measures it, which on a busy machine varies.
+pub(crate) type Effort = BTreeMap<String, u64>;
+
+/// Bytes of responses on the hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HopBytes {
+    /// Heads and manifests.
+    heads: u64,
+    /// Bodies as they are encoded.
+    bodies: u64,
+    /// What the bodies were encoded with.
+    effort: Effort,
+}
+
+impl HopBytes {
+    /// Waits until the gateway has reported responses with so many bytes of bodies from origins, and returns
+    /// what they took on the hop since the programs started.
+    ///
+    /// A report may come in the middle of a response. The last response that `origin` contains must therefore
+    /// be a small one that was requested after all others were complete.
+    pub(crate) async fn of(pair: &Pair, origin: usize) -> Result<Self> {
+        let origin = u64::try_from(origin)?;
+        let status = pair
+            .status_until(|status| bodies(status, "origin") >= origin)
+            .await?;
+        let mut effort = coders(pair).await?;
+        effort.insert("dictionary".to_owned(), number(&status["dictionaries_used"]));
+        Ok(Self {
+            heads: number(&status["savings"]["flows"]["heads"]["hop"]),
+            bodies: bodies(&status, "hop"),
+            effort,
+        })
+    }
+
+    /// The bytes since `before`.
+    pub(crate) fn since(self, before: &Self) -> Self {
+        let counts = self.effort.into_iter().map(|(coder, count)| {
+            let earlier = before.effort.get(&coder).copied().unwrap_or(0);
+            (coder, count - earlier)
+        });
+        Self {
+            heads: self.heads - before.heads,
+            bodies: self.bodies - before.bodies,
+            effort: counts.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+/// Asserts that the same response has the same size after each attack. `measure` runs an attack with new
+/// programs and returns the size of the response. Sizes are compared between runs with the same effort, to the
+/// byte; attacks are run until all of them were run with one effort.
+pub(crate) async fn assert_equal_sizes(
+    attacks: &[&str],
+    measure: impl AsyncFn(&str) -> Result<HopBytes>,
+) -> Result<()> {
+    let mut runs: BTreeMap<Effort, Vec<(usize, HopBytes)>> = BTreeMap::new();
+    for _ in 0..MAX_RUNS {
+        for (number, attack) in attacks.iter().enumerate() {
+            let size = measure(attack).await?;
+            println!("attack {number}: {size:?}");
+            let equal = runs.entry(size.effort.clone()).or_default();
+            equal.push((number, size));
+            assert_equal(equal);
+            let is_run = |attack| equal.iter().any(|(run, _)| *run == attack);
+            if (0..attacks.len()).all(is_run) {
+                return Ok(());
+            }
+        }
+    }
+    anyhow::bail!("no effort was the same after all attacks: {runs:?}")
+}
+
+fn assert_equal(runs: &[(usize, HopBytes)]) {
+    let sizes = || runs.iter().map(|(_, size)| size.bodies);
+    assert!(
+        sizes().min() > Some(0) && sizes().min() == sizes().max(),
+        "bodies differ: {runs:?}"
+    );
+    // The date of a head takes 10 bytes if it differs from the one before, and the manifest of 32 bytes may come
+    // after the last response.
+    let heads = || runs.iter().map(|(_, size)| size.heads);
+    let (least, most) = (heads().min(), heads().max());
+    assert!(
+        most.zip(least).is_some_and(|(most, least)| most - least < 64),
+        "heads differ: {runs:?}"
+    );
+}
+
+/// Encoded bodies by coder, from the gateway's metrics.
+async fn coders(pair: &Pair) -> Result<Effort> {
+    let log = pair.gateway().log().contains("metrics are served", LIMIT).await?;
+    let line = log.lines().find(|line| line.contains("metrics are served"));
+    let (_, address) = line
+        .and_then(|line| line.split_once("address="))
+        .context("an address")?;
+    let address = address.split_whitespace().next().context("an address")?.parse()?;
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let metrics = ask(address, request).await?.text();
+    let series = metrics.lines().filter_map(|line| {
+        line.strip_prefix("longhaul_codings_total{coder=\"")?
+            .split_once("\"} ")
+    });
+    series
+        .map(|(coder, count)| Ok((coder.to_owned(), count.parse()?)))
+        .collect()
+}
+
+/// Bytes of all bodies on one side of the gateway.
+fn bodies(status: &Value, side: &str) -> u64 {
+    let causes = ["coding", "base", "pictures", "unchanged"];
+    let flows = causes.map(|cause| number(&status["savings"]["flows"][cause][side]));
+    flows.iter().sum()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
