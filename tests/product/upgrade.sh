@@ -26,7 +26,7 @@ kept_files() {
         cd /home/ann && sha256sum .local/state/longhaul-agent/invite .local/state/longhaul-agent/ca.pem \
             .local/state/longhaul-agent/ca.key .local/state/longhaul-agent/changes.json .config/longhaul/agent.toml
         find .mozilla -name user.js -exec sha256sum {} +
-        for database in .local/share/pki/nssdb .mozilla/firefox/test.default; do
+        for database in .local/share/pki/nssdb .mozilla/firefox/test.default .mozilla/firefox/test.second; do
             [ ! -e "$database/cert9.db" ] || certutil -L -d "sql:$database"
         done'
 }
