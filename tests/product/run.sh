@@ -135,7 +135,8 @@ make_base() {
     [ "$browsers" = 0 ] || list=$list,chromium,chromium-sandbox,firefox-esr,fonts-dejavu-core
     base=$cache/base-$(echo "$list bookworm" | sha256sum | cut -c 1-12).tar
     [ -e "$base" ] || {
-        mmdebstrap --quiet --format=tar --variant=minbase --include="$list" bookworm "$base.part" && mv "$base.part" "$base"
+        # A file of this run: two runs may begin together.
+        mmdebstrap --quiet --format=tar --variant=minbase --include="$list" bookworm "$work/base.tar" && mv "$work/base.tar" "$base"
     }
 }
 
