@@ -153,10 +153,16 @@ fn ask_and_close(pair: &mut Pair) {
     let to = pair.connect_to(None);
     let asking = pair.agent.connect(pair.now, to).unwrap();
     pair.agent.start(asking);
-    let answers = pair.connected().len();
-    while pair.connected().len() == answers {
-        pair.run_for(Duration::from_millis(1));
-    }
+    pair.run_for(ONE_WAY);
+    let is_resp = |sent: &Sent| sent.kind() == Some(PacketKind::Resp);
+    let key = pair
+        .flying
+        .iter()
+        .find(|(_, sent)| is_resp(sent))
+        .map(|(key, _)| *key);
+    let resp = pair.flying.remove(&key.unwrap()).unwrap();
+    pair.now = pair.now + ONE_WAY;
+    pair.deliver(&resp);
     let now = pair.now;
     pair.agent.connection(asking).unwrap().close(now, 0, "");
 }
