@@ -14,7 +14,7 @@ make_older_packages() {
             sed -i '1i # Configuration of an earlier version.' "$folder/etc/longhaul/gateway.toml"
             (cd "$folder" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
         fi
-        dpkg-deb --root-owner-group --build "$folder" "$root/product-test/older/" >/dev/null
+        dpkg-deb --root-owner-group -Znone --build "$folder" "$root/product-test/older/" >/dev/null
     done
     rm -rf "$folder"
 }
