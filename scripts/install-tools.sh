@@ -31,7 +31,9 @@ test)
 packages)
     need dpkg-shlibdeps dpkg-dev
     need objcopy binutils
-    # Each is a command of cargo, compiled in some minutes the first time. The versions decide about the bytes of packages.
+    # Each is a command of cargo, compiled in some minutes the first time: they run for seconds, so little optimisation
+    # is sooner done. The versions decide about the bytes of packages, the optimisation does not.
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     while read -r tool version; do
         case $(cargo install --list) in
         *"$tool v$version"*) ;;

@@ -11,7 +11,6 @@ use longhaul_demo::{Link, Override};
 #[command(
     name = "longhaul",
     version,
-    about,
     max_term_width = 110,
     arg_required_else_help = true
 )]

@@ -3,9 +3,10 @@
 
 # The browsers start once, so that they have profiles as those of a user.
 make_profiles() {
-    as_ann mkdir -p /home/ann/.mozilla/firefox/test.default
-    as_ann sh -c 'printf "[Profile0]\nName=test\nIsRelative=1\nPath=test.default\nDefault=1\n\n[General]\nStartWithLastProfile=1\nVersion=2\n" >.mozilla/firefox/profiles.ini'
+    as_ann mkdir -p /home/ann/.mozilla/firefox/test.default /home/ann/.mozilla/firefox/test.second
+    as_ann sh -c 'printf "[Profile1]\nName=second\nIsRelative=1\nPath=test.second\n\n[Profile0]\nName=test\nIsRelative=1\nPath=test.default\nDefault=1\n\n[General]\nStartWithLastProfile=1\nVersion=2\n" >.mozilla/firefox/profiles.ini'
     as_ann node /product-test/page.mjs firefox new /home/ann/.mozilla/firefox/test.default
+    as_ann node /product-test/page.mjs firefox new /home/ann/.mozilla/firefox/test.second
     as_ann node /product-test/page.mjs chromium new /home/ann/.config/chromium
 }
 
@@ -22,28 +23,43 @@ make_expired_certificate() {
         -startdate 20240101000000Z -enddate 20240201000000Z -extfile "$tls/ca/extensions" -out "$tls/expired.pem" 2>/dev/null
 }
 
-profile_of() { # browser
-    [ "$1" = chromium ] && echo /home/ann/.config/chromium || echo /home/ann/.mozilla/firefox/test.default
-}
+# The browsers with their profiles, a line for each.
+BROWSERS="chromium /home/ann/.config/chromium
+firefox /home/ann/.mozilla/firefox/test.default
+firefox /home/ann/.mozilla/firefox/test.second"
 
 load_in_browsers() { # when, `policy` if the browser gets its proxy by a policy
-    local browser url
-    for browser in chromium firefox; do
+    local browser profile url
+    while read -r browser profile <&3; do
         for url in http://site.test/ https://site.test/; do
-            as_ann node /product-test/page.mjs "$browser" "$url" "$(profile_of "$browser")" "${2:-}" || fail "$browser does not load $url"
+            as_ann node /product-test/page.mjs "$browser" "$url" "$profile" "${2:-}" || fail "$browser ($profile) does not load $url"
         done
-        ok "$browser loads http and accelerated https without a warning $1"
-    done
+        ok "$browser ($(basename "$profile")) loads http and accelerated https without a warning $1"
+    done 3<<<"$BROWSERS"
+}
+
+# An excluded host shows the certificate of its origin: a program that trusts the origin's authority loads the page, and
+# browsers, which do not, refuse it. They would accept a certificate of the agent.
+load_excluded_page() {
+    local browser profile
+    as_ann curl --silent --show-error --fail --max-time 20 --proxy http://127.0.0.1:3128 --cacert /product-test/ca.pem \
+        https://product-test.bank/ | grep -q 'The page has arrived' || fail "the excluded host has no certificate of its origin"
+    while read -r browser profile <&3; do
+        as_ann node /product-test/page.mjs "$browser" https://product-test.bank/ "$profile" refused ||
+            fail "$browser does not get the certificate of the excluded host"
+    done 3<<<"$BROWSERS"
+    ok "programs and browsers get the origin's certificate of an excluded host"
 }
 
 # The error page of a website whose certificate is over comes without a warning of the browser, and has a way out.
 load_expired_page() {
-    local browser
-    for browser in chromium firefox; do
-        as_ann node /product-test/page.mjs "$browser" https://expired.test/ "$(profile_of "$browser")" expired ||
+    local browser profile
+    while read -r browser profile <&3; do
+        as_ann node /product-test/page.mjs "$browser" https://expired.test/ "$profile" expired ||
             fail "$browser does not show the page about the expired certificate"
-        ok "$browser shows the page about an expired certificate, with a way out"
-    done
+        as_ann longhaul-agent https forget expired.test >/dev/null
+        ok "$browser ($(basename "$profile")) shows the page about an expired certificate, whose button leads to the browser's own warning"
+    done 3<<<"$BROWSERS"
 }
 
 # A program without the authority gets its own tunnel; browsers stay accelerated.
@@ -63,7 +79,7 @@ spoil_nothing() {
 # Browsers that ran have changed their profiles; their databases must not have the authority.
 is_as_before_in_databases() {
     local database
-    for database in .mozilla/firefox/test.default .local/share/pki/nssdb .pki/nssdb; do
+    for database in .mozilla/firefox/test.default .mozilla/firefox/test.second .local/share/pki/nssdb .pki/nssdb; do
         ! as_ann certutil -L -d "sql:$database" 2>/dev/null | grep -q Longhaul || fail "$database trusts the authority"
     done
     ok "databases of browsers that ran trust the authority no longer"

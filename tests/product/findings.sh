@@ -29,9 +29,20 @@ has_trouble() {
     grep -q "\"kind\":\"$1\"" "$work/status.json"
 }
 
+has_no_session() {
+    [ "$(metric longhaul_sessions_open)" = 0 ]
+}
+
 examine() {
     finds ""
     ok "the doctor finds nothing on a healthy machine"
+    as_ann systemctl --user stop longhaul-agent
+    finds "agent_not_running"
+    # A half-open session would stay for three minutes.
+    eventually 60 has_no_session || fail "the doctor leaves a session at the gateway"
+    as_ann systemctl --user start longhaul-agent
+    eventually 30 curl_page http || fail "no page after the doctor asked the gateway"
+    ok "the doctor asks the gateway without an agent, and leaves no session"
     local verdict kind
     for pair in "drop silent" "reject port_closed"; do
         verdict=${pair% *} kind=${pair#* }

@@ -135,7 +135,8 @@ make_base() {
     [ "$browsers" = 0 ] || list=$list,chromium,chromium-sandbox,firefox-esr,fonts-dejavu-core
     base=$cache/base-$(echo "$list bookworm" | sha256sum | cut -c 1-12).tar
     [ -e "$base" ] || {
-        mmdebstrap --quiet --format=tar --variant=minbase --include="$list" bookworm "$base.part" && mv "$base.part" "$base"
+        # A file of this run: two runs may begin together.
+        mmdebstrap --quiet --format=tar --variant=minbase --include="$list" bookworm "$work/base.tar" && mv "$work/base.tar" "$base"
     }
 }
 
@@ -156,7 +157,8 @@ prepare() {
         -out "$tls/ca.pem" 2>/dev/null
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=site.test -keyout "$tls/site.key" \
         -out "$tls/site.csr" 2>/dev/null
-    printf 'subjectAltName=DNS:site.test\nextendedKeyUsage=serverAuth\n' >"$tls/extensions"
+    # The top-level domain `bank` is one of the built-in exclusions.
+    printf 'subjectAltName=DNS:site.test,DNS:product-test.bank\nextendedKeyUsage=serverAuth\n' >"$tls/extensions"
     openssl x509 -req -in "$tls/site.csr" -CA "$tls/ca.pem" -CAkey "$tls/ca.key" -CAcreateserial -days 30 \
         -extfile "$tls/extensions" -out "$tls/site.pem" 2>/dev/null
     make_expired_certificate
@@ -211,6 +213,7 @@ configure_gateway() {
 "site.test:80" = "127.0.0.1:8080"
 "site.test:443" = "127.0.0.1:8443"
 "expired.test:443" = "127.0.0.1:8444"
+"product-test.bank:443" = "127.0.0.1:8443"
 TOML
     inside sed -i -e 's|^\[fetch\]|[fetch]\nextra-ca = ["/product-test/ca.pem"]|' \
         -e 's|^#listen = "off"|listen = "127.0.0.1:9433"|' /etc/longhaul/gateway.toml
@@ -350,6 +353,7 @@ main() {
         configure_gateway
         switch_on
         load_in_browsers "after longhaul up"
+        load_excluded_page
         load_expired_page
         spoil_nothing
         switch_off

@@ -10,10 +10,10 @@ KILL_STEP=${PRODUCT_KILL_STEP:-17}
 # Browsers' folders without the browsers, for runs that leave them out.
 make_small_profiles() {
     as_ann sh -c '
-        mkdir -p .mozilla/firefox/test.default .config/chromium .local/share/pki/nssdb
-        printf "[Profile0]\nName=test\nIsRelative=1\nPath=test.default\nDefault=1\n" >.mozilla/firefox/profiles.ini
+        mkdir -p .mozilla/firefox/test.default .mozilla/firefox/test.second .config/chromium .local/share/pki/nssdb
+        printf "[Profile1]\nName=second\nIsRelative=1\nPath=test.second\n\n[Profile0]\nName=test\nIsRelative=1\nPath=test.default\nDefault=1\n" >.mozilla/firefox/profiles.ini
         echo "user_pref(\"browser.startup.page\", 0);" >.mozilla/firefox/test.default/user.js
-        for database in .mozilla/firefox/test.default .local/share/pki/nssdb; do
+        for database in .mozilla/firefox/test.default .mozilla/firefox/test.second .local/share/pki/nssdb; do
             certutil -N -d "sql:$database" --empty-password
         done'
 }

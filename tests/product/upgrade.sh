@@ -14,7 +14,7 @@ make_older_packages() {
             sed -i '1i # Configuration of an earlier version.' "$folder/etc/longhaul/gateway.toml"
             (cd "$folder" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
         fi
-        dpkg-deb --root-owner-group --build "$folder" "$root/product-test/older/" >/dev/null
+        dpkg-deb --root-owner-group -Znone --build "$folder" "$root/product-test/older/" >/dev/null
     done
     rm -rf "$folder"
 }
@@ -26,7 +26,7 @@ kept_files() {
         cd /home/ann && sha256sum .local/state/longhaul-agent/invite .local/state/longhaul-agent/ca.pem \
             .local/state/longhaul-agent/ca.key .local/state/longhaul-agent/changes.json .config/longhaul/agent.toml
         find .mozilla -name user.js -exec sha256sum {} +
-        for database in .local/share/pki/nssdb .mozilla/firefox/test.default; do
+        for database in .local/share/pki/nssdb .mozilla/firefox/test.default .mozilla/firefox/test.second; do
             [ ! -e "$database/cert9.db" ] || certutil -L -d "sql:$database"
         done'
 }

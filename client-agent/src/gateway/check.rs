@@ -1,9 +1,9 @@
 //! A check of the gateway without a running agent, for `longhaul doctor`.
 //!
-//! The check is half a handshake: an INIT, and the gateway's answer to it. A device has one session, which
-//! another one replaces when its first packet under the full keys arrives (docs/protocol/transport.md section
-//! 3.2). The check sends no such packet. So it ends no session of an agent with the same key, on this machine or
-//! on another one; the gateway forgets the half-open session after three minutes.
+//! The check is a handshake that ends with a CLOSE. A device has one session, which another one replaces when its
+//! first packet under the full keys arrives, unless that packet is a CLOSE (docs/protocol/transport.md section
+//! 3.2). So the check ends no session of an agent with the same key, on this machine or on another one. If the
+//! CLOSE is lost, the gateway forgets the half-open session after three minutes.
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use longhaul_driver::{TransportConfig, minted_hour};
-use longhaul_protocol::endpoint::{AgentEndpointConfig, ConnectTo, Endpoint, Event};
+use longhaul_protocol::endpoint::{AgentEndpointConfig, ConnectTo, ConnectionHandle, Endpoint, Event};
 use longhaul_types::{Invite, Timestamp, UnixTime};
 use tokio::{
     net::UdpSocket,
@@ -97,6 +97,8 @@ async fn check_address(
             }
         }
     };
+    // The answer is known: what becomes of the farewell does not change it.
+    let _ = attempt.close().await;
     let now = UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     match minted_hour(&token).and_then(|hour| ClockDifference::between(now, hour)) {
         Some(difference) => Err(Trouble::ClockOff(difference)),
@@ -107,6 +109,7 @@ async fn check_address(
 /// A handshake that ends with the gateway's answer.
 struct Attempt {
     endpoint: Endpoint,
+    handle: ConnectionHandle,
     socket: UdpSocket,
     remote: SocketAddr,
     started: Instant,
@@ -138,6 +141,7 @@ impl Attempt {
         endpoint.start(handle);
         Ok(Self {
             endpoint,
+            handle,
             socket,
             remote,
             started: Instant::now(),
@@ -145,7 +149,8 @@ impl Attempt {
     }
 
     /// Waits for the gateway's answer and returns the token in it, or the trouble that the answer shows.
-    /// Cancel safe. Nothing may be sent after the answer: it would open the session.
+    /// Cancel safe. Only the CLOSE of [`Attempt::close`] may be sent after the answer: another packet would open
+    /// the session.
     async fn answer(&mut self) -> io::Result<Result<[u8; 32], Trouble>> {
         let mut buffer = Vec::new();
         let mut datagram = vec![0; MAX_DATAGRAM];
@@ -177,6 +182,19 @@ impl Attempt {
                 }
             }
         }
+    }
+
+    /// Lets the gateway forget the session that it has prepared.
+    async fn close(&mut self) -> io::Result<()> {
+        let now = self.now();
+        if let Some(connection) = self.endpoint.connection(self.handle) {
+            connection.close(now, 0, "the agent only asked");
+        }
+        let mut buffer = Vec::new();
+        while self.endpoint.poll_transmit(now, &mut buffer).is_some() {
+            self.socket.send_to(&buffer, self.remote).await?;
+        }
+        Ok(())
     }
 
     fn now(&self) -> Timestamp {

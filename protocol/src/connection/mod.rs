@@ -524,6 +524,12 @@ impl Connection {
     pub(crate) const fn is_drained(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Drained)
     }
+
+    /// Returns true if the peer closed the connection, which sends nothing any more.
+    pub(crate) const fn is_draining(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Draining)
+    }
+
     /// Returns true if a packet under the full keys has arrived (agent: RESP).
     pub(crate) const fn is_confirmed(&self) -> bool {
         self.confirmed

@@ -1,7 +1,7 @@
 //! Processing of an INIT by the gateway, in the order of transport.md section 3.8.
 use std::time::Duration;
 
-use longhaul_types::{PublicKey, Timestamp};
+use longhaul_types::{PublicKey, Timestamp, UnixTime};
 use rand_core::Rng;
 
 use super::{
@@ -115,7 +115,7 @@ impl Endpoint {
 
     /// Checks the admission of the device and drops half-open sessions to make space.
     fn admit(&mut self, knock: &Knock<'_>) -> Result<(), Refusal> {
-        let Role::Gateway(gateway) = &mut self.role else {
+        let Role::Gateway(gateway) = &self.role else {
             return Err(Refusal::UnknownDevice);
         };
         match gateway.devices.get(&knock.device) {
@@ -124,16 +124,10 @@ impl Endpoint {
             Some(DeviceStatus::Expired) => return Err(Refusal::Expired),
             Some(DeviceStatus::Admitted) => {}
         }
-        let half_open = |handle: &ConnectionHandle| {
-            let accepted = self.sessions.get(handle)?.accepted()?;
-            Some((accepted.half_open_until?, accepted.stamp, *handle))
-        };
         let of_device = gateway.sessions_of.get(&knock.device).into_iter().flatten();
         // Ordered by stamp: replayed INITs replace each other, never the agent's newest session.
-        let of_device = of_device
-            .filter_map(half_open)
-            .map(|(_, stamp, handle)| (stamp, handle));
-        let mut of_device: Vec<_> = of_device.collect();
+        let of_device = of_device.filter_map(|handle| self.half_open(*handle));
+        let mut of_device: Vec<_> = of_device.map(|(_, stamp, handle)| (stamp, handle)).collect();
         of_device.sort_unstable();
         let surplus = (of_device.len() + 1).saturating_sub(MAX_HALF_OPEN_PER_DEVICE);
         let mut crowded: Vec<ConnectionHandle> = of_device
@@ -141,8 +135,10 @@ impl Endpoint {
             .take(surplus)
             .map(|(_, handle)| *handle)
             .collect();
-        if crowded.is_empty() && self.sessions.len() >= gateway.max_sessions {
-            let oldest = self.sessions.keys().filter_map(half_open).min();
+        let is_full = self.sessions.len() >= gateway.max_sessions;
+        if crowded.is_empty() && is_full && !self.free_closed_session() {
+            let half_open = self.sessions.keys().filter_map(|handle| self.half_open(*handle));
+            let oldest = half_open.min();
             let grace = knock.now + HALF_OPEN.saturating_sub(HALF_OPEN_GRACE);
             let oldest = oldest.filter(|(until, ..)| *until <= grace);
             let (.., handle) = oldest.ok_or(Refusal::TooManySessions)?;
@@ -153,6 +149,25 @@ impl Endpoint {
             self.drop_session(handle, Some(CloseReason::TimedOut));
         }
         Ok(())
+    }
+
+    /// The end of a session's half-open state, the stamp of its INIT, and its handle; `None` if it is not half open.
+    fn half_open(&self, handle: ConnectionHandle) -> Option<(Timestamp, UnixTime, ConnectionHandle)> {
+        let accepted = self.sessions.get(&handle)?.accepted()?;
+        Some((accepted.half_open_until?, accepted.stamp, handle))
+    }
+
+    /// Frees the place of a session that its agent closed, which only keeps late packets from causing a RESET. So an
+    /// agent that starts again at a full gateway gets the place of its earlier session.
+    fn free_closed_session(&mut self) -> bool {
+        // The events of a session outside of the queue have been taken.
+        let is_closed = |session: &Session| !session.ready && session.connection.is_draining();
+        let closed = self.sessions.iter().find(|(_, session)| is_closed(session));
+        let Some(handle) = closed.map(|(handle, _)| *handle) else {
+            return false;
+        };
+        self.drop_session(handle, None);
+        true
     }
 
     fn accept(&mut self, knock: &Knock<'_>, responder: Responder, early: EarlyKey) {

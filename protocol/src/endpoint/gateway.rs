@@ -16,6 +16,7 @@ use super::{
     stateless::StatelessLimits,
 };
 use crate::{
+    connection::State,
     crypto::{
         EpochKeys, Mac1Key, ResetKey,
         token::{LIFETIME, ValidToken},
@@ -200,7 +201,8 @@ impl Endpoint {
 
     /// Handles the first packet under the full keys: the session is open, early data ends, and the device's
     /// older sessions end. An agent learns from CLOSE that another agent opened the newer session: an agent
-    /// that opens another session closes its earlier one itself.
+    /// that opens another session closes its earlier one itself. If the packet is a CLOSE, the session ends and
+    /// the others stay.
     pub(super) fn confirm(&mut self, now: Timestamp, handle: ConnectionHandle) {
         let (Some(session), Role::Gateway(gateway)) = (self.sessions.get_mut(&handle), &mut self.role) else {
             return;
@@ -215,6 +217,10 @@ impl Endpoint {
             return;
         }
         gateway.forget_early(handle, accepted.early_index);
+        // The agent closed the session instead of opening it: it only asked whether the gateway would.
+        if session.connection.state() == State::Closed {
+            return;
+        }
         let (device, stamp) = (accepted.device, accepted.stamp);
         let of_device = gateway.sessions_of.get(&device).into_iter().flatten();
         let older = of_device.filter(|other| {

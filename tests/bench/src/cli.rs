@@ -1,25 +1,31 @@
 //! The command line.
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use longhaul_types::parse_duration;
 
-use crate::{loader::Loader, state::State};
+use crate::{environment::BuildSource, loader::Loader, state::State};
 
 /// Compares page loads with the ideal one-shot download, and with other systems.
 ///
 /// Real programs load the pages over real kernels. The link between them is emulated: its rate, delay, queue
 /// and losses are those of the profile. Emulated networks need root or unprivileged user namespaces.
 #[derive(Debug, Parser)]
-#[command(
-    name = "longhaul-bench",
-    version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), option_env!("LONGHAUL_COMMIT")),
-    max_term_width = 110
-)]
+#[command(name = "longhaul-bench", version, max_term_width = 110)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Parses the arguments of this process; prints help, version or a mistake, and ends the process, where those
+    /// ask for it.
+    pub fn of_process(source: BuildSource) -> Self {
+        let version = longhaul_types::version_text(env!("CARGO_PKG_VERSION"), source.commit_of_build());
+        let matches = Self::command().version(version).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// The subcommands.

@@ -9,15 +9,52 @@ use std::{
 use longhaul_report::Environment;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
+/// The source from which this program was built.
+#[derive(Clone, Copy, Debug)]
+pub enum BuildSource {
+    /// `LONGHAUL_COMMIT` of the build.
+    Commit(&'static str),
+    /// The folder of the source, of a build that was told no commit.
+    Folder(&'static str),
+}
+
+impl BuildSource {
+    /// The commit that the build was told.
+    pub const fn commit_of_build(self) -> Option<&'static str> {
+        match self {
+            Self::Commit(commit) => Some(commit),
+            Self::Folder(_) => None,
+        }
+    }
+
+    /// The commit of the build, or else the current commit of the checkout; empty if neither is known.
+    fn commit(self) -> String {
+        let folder = match self {
+            Self::Commit(commit) => return commit.to_owned(),
+            Self::Folder(folder) if Path::new(folder).exists() => folder,
+            Self::Folder(_) => return String::new(),
+        };
+        let commit = answer("git", &["-C", folder, "rev-parse", "HEAD"]).unwrap_or_default();
+        let changed = answer(
+            "git",
+            &["-C", folder, "status", "--porcelain", "--untracked-files=no"],
+        );
+        if commit.is_empty() || changed.is_none() {
+            return commit;
+        }
+        format!("{commit} with changes")
+    }
+}
+
 /// Determines the environment: this machine and the programs involved.
 ///
 /// Unknown values are left empty: a benchmark must not fail because of a version number.
-pub fn environment(seed: u64, bin_dir: &Path) -> Environment {
+pub fn environment(source: BuildSource, seed: u64, bin_dir: &Path) -> Environment {
     Environment {
         cpu: cpu(),
         kernel: first_line("/proc/sys/kernel/osrelease"),
         versions: versions(bin_dir),
-        commit: commit(),
+        commit: source.commit(),
         seed,
         date: now(),
     }
@@ -62,27 +99,6 @@ fn versions(bin_dir: &Path) -> BTreeMap<String, String> {
 fn squid() -> String {
     crate::worker::programs::find("squid")
         .map_or_else(|| "squid".to_owned(), |path| path.display().to_string())
-}
-
-/// Returns the commit from which this command was built: from the build's environment, or else the current
-/// commit of the checkout.
-fn commit() -> String {
-    if let Some(commit) = option_env!("LONGHAUL_COMMIT").filter(|commit| !commit.is_empty()) {
-        return commit.to_owned();
-    }
-    let folder = env!("CARGO_MANIFEST_DIR");
-    if !Path::new(folder).exists() {
-        return String::new();
-    }
-    let commit = answer("git", &["-C", folder, "rev-parse", "HEAD"]).unwrap_or_default();
-    let changed = answer(
-        "git",
-        &["-C", folder, "status", "--porcelain", "--untracked-files=no"],
-    );
-    if commit.is_empty() || changed.is_none() {
-        return commit;
-    }
-    format!("{commit} with changes")
 }
 
 /// Returns the first line that a program prints.

@@ -30,8 +30,8 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser;
 use cli::{Cli, Command};
+use environment::BuildSource;
 
 /// Exit code of a run that Ctrl-C ended, as in shells.
 const INTERRUPTED: u8 = 130;
@@ -110,10 +110,10 @@ pub enum CommandError {
     Incomplete(Vec<String>),
 }
 
-/// Runs the command line.
-pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run_command(&cli.command) {
+/// Runs the command line of a program that was built from `source`.
+pub fn main(source: BuildSource) -> ExitCode {
+    let cli = Cli::of_process(source);
+    match run_command(&cli.command, source) {
         Ok(()) => ExitCode::SUCCESS,
         Err(CommandError::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
@@ -123,7 +123,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run_command(command: &Command) -> Result<(), CommandError> {
+fn run_command(command: &Command, source: BuildSource) -> Result<(), CommandError> {
     // The worker creates its own runtime, because each namespace has its own threads.
     if matches!(command, Command::Worker) {
         return worker::work();
@@ -133,10 +133,10 @@ fn run_command(command: &Command) -> Result<(), CommandError> {
         .build()
         .map_err(CommandError::Runtime)?;
     match command {
-        Command::Pages(args) => runtime.block_on(pages::pages(args)),
-        Command::Transport(args) => runtime.block_on(transport::transport(args)),
-        Command::Images(args) => images::images(args),
-        Command::Codec(args) => codec::codec(args),
+        Command::Pages(args) => runtime.block_on(pages::pages(args, source)),
+        Command::Transport(args) => runtime.block_on(transport::transport(args, source)),
+        Command::Images(args) => images::images(args, source),
+        Command::Codec(args) => codec::codec(args, source),
         Command::Report(args) => report(args),
         Command::List(args) => list(args),
         Command::Worker => Ok(()),

@@ -9,7 +9,7 @@ use longhaul_world::sandbox::Sandbox;
 use crate::{
     CommandError,
     cli::TransportArgs,
-    environment::environment,
+    environment::{BuildSource, environment},
     job::{Job, Reply, TransportJob},
     link::{LinkChoice, LinkError},
     run::{self, Progress, Store},
@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Errors
 /// A link or system does not exist, the machine lacks a requirement, or the results cannot be written.
-pub async fn transport(args: &TransportArgs) -> Result<(), CommandError> {
+pub async fn transport(args: &TransportArgs, source: BuildSource) -> Result<(), CommandError> {
     let jobs = jobs(args)?;
     let mut sandbox = Sandbox::probe()?;
     for (_, job) in &jobs {
@@ -29,7 +29,7 @@ pub async fn transport(args: &TransportArgs) -> Result<(), CommandError> {
         }
     }
     let bin_dir = programs::bin_dir()?;
-    let mut store = Store::open(&args.json, environment(args.seed, &bin_dir), false)?;
+    let mut store = Store::open(&args.json, environment(source, args.seed, &bin_dir), false)?;
     let mut progress = Progress::new(jobs.len());
     let mut problems = Vec::new();
     let mut stop = None;

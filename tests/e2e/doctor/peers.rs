@@ -148,6 +148,23 @@ async fn a_gateway_without_room_for_another_session_is_named() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_doctor_leaves_no_session_at_the_gateway() -> Result<()> {
+    let folder = folder()?;
+    let (gateway, line) = gateway(folder.path(), "[limits]\nsessions = 1\n").await?;
+    let device = Device::enrolled(&line).await?;
+    for _ in 0..2 {
+        assert_eq!(device.doctor(&[]).await?, ["agent_not_running"]);
+    }
+    // The only place is free again, long before a half-open session would be forgotten.
+    let address = gateway.address().to_string();
+    let guest = Device::enrolled(&invite(folder.path(), "guest", &address).await?).await?;
+    let _guest = guest.start_agent(&["--fallback-after", "never"]).await?;
+    status_until(guest.control()?, |status| status["state"] == "open").await?;
+    assert!(!gateway.log().text().contains("limits.sessions"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_second_machine_with_the_same_invite_is_named_and_never_disturbed_by_the_doctor() -> Result<()> {
     let origin = Origin::start(
         None,

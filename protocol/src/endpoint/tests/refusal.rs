@@ -147,3 +147,62 @@ fn half_open_sessions_time_out() {
     assert_eq!(pair.gateway.counters().half_open_dropped, 6);
     assert_eq!(pair.closed(Side::Gateway), [&CloseReason::TimedOut; 6]);
 }
+
+/// Asks the gateway for a session, and closes it when the answer has arrived, before any other packet.
+fn ask_and_close(pair: &mut Pair) {
+    let to = pair.connect_to(None);
+    let asking = pair.agent.connect(pair.now, to).unwrap();
+    pair.agent.start(asking);
+    pair.run_for(ONE_WAY);
+    let is_resp = |sent: &Sent| sent.kind() == Some(PacketKind::Resp);
+    let key = pair
+        .flying
+        .iter()
+        .find(|(_, sent)| is_resp(sent))
+        .map(|(key, _)| *key);
+    let resp = pair.flying.remove(&key.unwrap()).unwrap();
+    pair.now = pair.now + ONE_WAY;
+    pair.deliver(&resp);
+    let now = pair.now;
+    pair.agent.connection(asking).unwrap().close(now, 0, "");
+}
+
+#[test]
+fn a_session_that_is_closed_instead_of_opened_ends_at_once_and_replaces_none() {
+    let mut pair = Pair::new();
+    pair.open(None, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    // Another program with the same key.
+    let running = std::mem::replace(&mut pair.agent, agent_endpoint(9));
+    ask_and_close(&mut pair);
+    assert_eq!(pair.gateway.handles().count(), 2);
+    pair.run_for(ONE_WAY * 2);
+    let [CloseReason::PeerClosed { error: 0, .. }] = pair.closed(Side::Gateway)[..] else {
+        panic!("{:?}", pair.closed(Side::Gateway));
+    };
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.gateway.handles().count(), 1);
+    assert_eq!(pair.gateway.counters().half_open_dropped, 0);
+    pair.agent = running;
+    let open = pair.agent.handles().next().unwrap();
+    pair.request(open, b"more");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.bytes_of(Side::Gateway), [&b"GET /"[..], b"more"]);
+}
+
+#[test]
+fn a_closed_session_takes_no_place_at_a_full_gateway() {
+    let mut pair = Pair::new();
+    pair.gateway.set_limits(1, 8);
+    for _ in 0..3 {
+        ask_and_close(&mut pair);
+        pair.run_for(ONE_WAY * 2);
+    }
+    pair.open(None, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.bytes_of(Side::Gateway), [b"GET /"]);
+    assert_eq!(pair.gateway.counters().refused, 0);
+    assert_eq!(pair.gateway.handles().count(), 1);
+    let ends = pair.closed(Side::Gateway);
+    assert_eq!(ends.len(), 3, "each end was reported: {ends:?}");
+}

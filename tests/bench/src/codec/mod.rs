@@ -13,7 +13,7 @@ use longhaul_codec::EncodeError;
 use longhaul_types::BitRate;
 
 use self::{rows::Measured, texts::Text};
-use crate::{CommandError, cli::CodecArgs};
+use crate::{CommandError, cli::CodecArgs, environment::BuildSource};
 
 /// Link rates of the evaluated choices: GPRS, UMTS, LTE and a local network.
 const RATES: [BitRate; 4] = [
@@ -54,7 +54,7 @@ pub enum CodecError {
 ///
 /// # Errors
 /// Pages cannot be read, a coder fails, or results cannot be written.
-pub fn codec(args: &CodecArgs) -> Result<(), CommandError> {
+pub fn codec(args: &CodecArgs, source: BuildSource) -> Result<(), CommandError> {
     attempt::core_time().map_err(CodecError::Clock)?;
     let texts = texts::gather(&args.pages)?;
     if texts.alone.is_empty() && texts.based.is_empty() {
@@ -79,7 +79,7 @@ pub fn codec(args: &CodecArgs) -> Result<(), CommandError> {
     tables::of_dictionaries(&alone);
     tables::of_bases(&based, texts.unchanged);
     if let Some(path) = &args.json {
-        rows::write(path, args.runs, &alone, &based)?;
+        rows::write(path, source, args.runs, &alone, &based)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
     regret,
     texts::{Kind, SizeClass, Text},
 };
-use crate::environment::environment;
+use crate::environment::{BuildSource, environment};
 
 /// All attempts to code one text, and the product's choice at each rate.
 #[derive(Serialize)]
@@ -121,12 +121,13 @@ pub(super) fn probe(path: &Path) -> Result<(), CodecError> {
 
 pub(super) fn write(
     path: &Path,
+    source: BuildSource,
     runs: u32,
     texts: &[Measured],
     bases: &[Measured],
 ) -> Result<(), CodecError> {
     let results = Results {
-        environment: environment(0, Path::new(".")),
+        environment: environment(source, 0, Path::new(".")),
         runs,
         texts,
         bases,

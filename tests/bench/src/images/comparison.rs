@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     cli::{ImageEffort, ImageLevel, ImagesArgs},
-    environment::environment,
+    environment::{BuildSource, environment},
     print,
     statistics::{float, mean, quantile},
 };
@@ -56,7 +56,7 @@ struct Results<'a> {
 }
 
 /// Measures all pictures, prints a table for each set, and writes the rows.
-pub(super) fn compare(args: &ImagesArgs, sets: &[Set]) -> Result<(), ImagesError> {
+pub(super) fn compare(args: &ImagesArgs, sets: &[Set], source: BuildSource) -> Result<(), ImagesError> {
     let mut rows = Vec::new();
     print(TITLE);
     for set in sets {
@@ -89,7 +89,7 @@ pub(super) fn compare(args: &ImagesArgs, sets: &[Set]) -> Result<(), ImagesError
     print_papers(args, &rows);
     let Some(path) = &args.json else { return Ok(()) };
     let results = Results {
-        environment: environment(0, std::path::Path::new(".")),
+        environment: environment(source, 0, std::path::Path::new(".")),
         recipe_version: RECIPE_VERSION,
         images: &rows,
     };

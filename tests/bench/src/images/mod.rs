@@ -19,6 +19,7 @@ use longhaul_transcode as transcode;
 use crate::{
     CommandError,
     cli::{ImageEffort, ImageLevel, ImageTask, ImagesArgs},
+    environment::BuildSource,
 };
 
 /// Errors of measuring pictures.
@@ -49,13 +50,13 @@ pub enum ImagesError {
 ///
 /// # Errors
 /// Pictures cannot be read, or results cannot be written.
-pub fn images(args: &ImagesArgs) -> Result<(), CommandError> {
+pub fn images(args: &ImagesArgs, source: BuildSource) -> Result<(), CommandError> {
     let sets = pictures::gather(args)?;
     if sets.iter().all(|set| set.pictures.is_empty()) {
         return Err(ImagesError::None.into());
     }
     match args.task {
-        ImageTask::Compare => comparison::compare(args, &sets)?,
+        ImageTask::Compare => comparison::compare(args, &sets, source)?,
         ImageTask::Fit => fit::fit(&sets),
         ImageTask::Speed => speed::speed(&sets),
     }

@@ -15,7 +15,7 @@ use longhaul_world::sandbox::Sandbox;
 use crate::{
     CommandError,
     cli::{DetailRows, ImageLevel, PagesArgs, ReplayScheme},
-    environment::environment,
+    environment::{BuildSource, environment},
     job::{Internet, LoadJob, OriginBehaviour, PageChoice, Picture},
     link::{Link, LinkChoice},
     loader::Loader,
@@ -34,10 +34,11 @@ use pictures::Pictures;
 /// # Errors
 /// An argument refers to something unknown or contradicts another one, the machine lacks a requirement, or
 /// the results cannot be written.
-pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
+pub async fn pages(args: &PagesArgs, source: BuildSource) -> Result<(), CommandError> {
     let run = Run::prepare(args)?;
     let pictures = args.screenshots.as_deref().map(Pictures::open).transpose()?;
-    let mut store = Store::open(&args.json, environment(args.seed, &run.bin_dir), args.resume)?;
+    let environment = environment(source, args.seed, &run.bin_dir);
+    let mut store = Store::open(&args.json, environment, args.resume)?;
     let mut jobs = run.jobs(args);
     let all = jobs.len();
     jobs.retain(|job| !store.has(&LoadKey::of(&row::begun(job))));
