@@ -3,7 +3,8 @@
 mod support;
 
 use longhaul_agent::{config::Fallback, control_client, state_dir::StateDir};
-use support::{Client, TestAgent, pair};
+use longhaul_raw_client::RawClient;
+use support::{TestAgent, pair};
 
 #[tokio::test]
 async fn the_status_is_served_and_has_its_keys() {
@@ -42,7 +43,7 @@ async fn the_status_is_served_and_has_its_keys() {
 async fn the_page_is_for_this_machine_only() {
     let agent = TestAgent::start("127.0.0.1:9", Fallback::Never).await;
     let address = control_client::control_address(&StateDir::new(agent.dir.path().join("state"))).unwrap();
-    let mut client = Client::connect(address).await;
+    let mut client = RawClient::connect(address).await.unwrap();
     for (request, status, words) in [
         (
             format!("GET / HTTP/1.1\r\nhost: {address}\r\n\r\n"),
@@ -75,8 +76,8 @@ async fn the_page_is_for_this_machine_only() {
             "status.json",
         ),
     ] {
-        client.send(&request).await;
-        let reply = client.reply().await;
+        client.send(&request).await.unwrap();
+        let reply = client.response().await.unwrap();
         assert_eq!(reply.status, status, "{request}");
         assert!(reply.text().contains(words), "{}", reply.text());
     }

@@ -6,13 +6,14 @@ use longhaul_agent::{
     config::{EarlyCredentials, Fallback},
     gateway::GatewayState,
 };
-use support::{Ending, TestAgent, TestGateway, gateway::noise, pair};
+use longhaul_raw_client::Ending;
+use support::{TestAgent, TestGateway, gateway::noise, pair};
 
 #[tokio::test]
 async fn a_bad_window_never_reaches_the_browser_and_the_rest_is_fetched_again() {
     let (gateway, agent) = pair().await;
     let reply = agent.get("http://site.test/bad-window").await;
-    assert_eq!((reply.status, reply.ending), (200, Ending::Complete));
+    assert_eq!((reply.status, reply.ending), (200, Ending::Whole));
     assert!(reply.body == noise(300_000));
     let status = agent.status();
     assert_eq!((status.windows_bad, status.resumed, status.truncated), (1, 1, 0));
@@ -59,8 +60,9 @@ async fn a_lost_session_never_repeats_a_post() {
     let mut client = agent.connect().await;
     client
         .send("POST http://site.test/die HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\norder")
-        .await;
-    let reply = client.reply().await;
+        .await
+        .unwrap();
+    let reply = client.response().await.unwrap();
     assert_eq!(reply.status, 502);
     assert!(
         reply.text().contains("may or may not have received it"),
@@ -85,7 +87,7 @@ async fn repeated_session_losses_are_reported_to_the_browser() {
 async fn a_download_resumes_in_the_next_session() {
     let (gateway, agent) = pair().await;
     let reply = agent.get_released("http://site.test/die-midway", &gateway).await;
-    assert_eq!(reply.ending, Ending::Complete);
+    assert_eq!(reply.ending, Ending::Whole);
     assert!(reply.body == noise(300_000));
     let seen = gateway.seen("http://site.test/die-midway");
     assert_eq!(seen.len(), 2);
@@ -110,8 +112,9 @@ async fn an_unknown_base_is_answered_with_full_fields() {
     let mut client = agent.connect().await;
     client
         .send("POST http://other.test/unknown-base HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\norder")
-        .await;
-    assert_eq!(client.reply().await.status, 200);
+        .await
+        .unwrap();
+    assert_eq!(client.response().await.unwrap().status, 200);
     let bodies: Vec<Vec<u8>> = gateway
         .seen("http://other.test/unknown-base")
         .into_iter()
@@ -141,8 +144,8 @@ async fn early_data_contains_only_replayable_requests() {
     ] {
         let agent = TestAgent::start(&gateway.address(), Fallback::Never).await;
         let mut client = agent.connect().await;
-        client.send(request).await;
-        let reply = client.reply().await;
+        client.send(request).await.unwrap();
+        let reply = client.response().await.unwrap();
         assert_eq!(reply.status, 200, "{request}");
         let url = request.split(' ').nth(1).unwrap();
         let seen = gateway.seen(url);
@@ -193,8 +196,9 @@ async fn a_truncated_response_to_an_http_1_0_client_ends_with_a_reset() {
     let mut client = agent.connect().await;
     client
         .send("GET http://site.test/bad-whole HTTP/1.0\r\n\r\n")
-        .await;
+        .await
+        .unwrap();
     let mut everything = Vec::new();
-    let ended = tokio::io::AsyncReadExt::read_to_end(&mut client.stream, &mut everything).await;
+    let ended = tokio::io::AsyncReadExt::read_to_end(client.halves().0, &mut everything).await;
     assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 }

@@ -38,20 +38,21 @@ async fn a_password_is_required_from_the_next_request_of_an_open_connection_on()
     const GET: &str = "GET http://site.test/page HTTP/1.1\r\nhost: site.test\r\n";
     let (gateway, agent) = pair().await;
     let mut client = agent.connect().await;
-    client.send(&format!("{GET}\r\n")).await;
-    assert_eq!(client.reply().await.status, 200);
+    client.send(format!("{GET}\r\n")).await.unwrap();
+    assert_eq!(client.response().await.unwrap().status, 200);
     agent.reload(&gateway.address(), |config| {
         config.access = Access::new([], [], Passwords::parse("me:a long password\n").unwrap());
     });
-    client.send(&format!("{GET}\r\n")).await;
-    assert_eq!(client.reply().await.status, 407);
+    client.send(format!("{GET}\r\n")).await.unwrap();
+    assert_eq!(client.response().await.unwrap().status, 407);
     // `me:a long password` in base64.
     client
-        .send(&format!(
+        .send(format!(
             "{GET}Proxy-Authorization: Basic bWU6YSBsb25nIHBhc3N3b3Jk\r\n\r\n"
         ))
-        .await;
-    assert_eq!(client.reply().await.status, 200);
+        .await
+        .unwrap();
+    assert_eq!(client.response().await.unwrap().status, 200);
 }
 
 #[tokio::test]

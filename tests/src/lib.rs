@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod client;
+pub mod content;
 pub mod origin;
 pub mod process;
 pub mod raw_origin;
@@ -10,3 +10,4 @@ pub mod relay;
 pub mod sockets;
 
 pub use longhaul_hosting::authority;
+pub use longhaul_raw_client as client;

@@ -227,6 +227,13 @@ fn code_map() -> Vec<CodeMapRow> {
     rooms
 }
 
+/// The names of all crates of the workspace.
+pub(crate) fn members() -> Vec<String> {
+    let graph = graph();
+    let names = graph.members.iter().map(|id| graph.packages[id].name.clone());
+    names.collect()
+}
+
 #[test]
 fn crates_import_only_what_the_architecture_allows() {
     let (graph, rooms) = (graph(), code_map());

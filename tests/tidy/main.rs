@@ -1,4 +1,4 @@
-//! Rules of the workspace as tests: allowed dependencies between crates, banned dependencies and licences,
+//! Rules of the workspace as tests: allowed dependencies between crates, their features, banned dependencies and licences,
 //! file sizes and names, links of documents, functions that docs/ARCHITECTURE.md names.
 #![forbid(unsafe_code)]
 #![expect(
@@ -7,6 +7,7 @@
 )]
 
 mod circles;
+mod compile_time;
 mod documents;
 mod graph;
 mod paths;

@@ -1,75 +1,36 @@
 //! An accelerated connection: TLS with the browser, and HTTP/2 or HTTP/1.1 inside TLS.
-use std::{convert::Infallible, io, io::Cursor, sync::Arc, time::Duration};
+use std::{convert::Infallible, io::Cursor, sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
-use http::{
-    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, uri::Scheme,
-};
+use http::{Method, Request, Response, Version, header};
 use hyper::{body::Incoming, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::rt::TokioIo;
 use longhaul_session::FailureReason;
-use longhaul_types::Pii;
-use rustls::{AlertDescription, ServerConfig};
+use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split},
     sync::watch,
-    time::timeout,
 };
-use tokio_rustls::TlsAcceptor;
-use tracing::debug;
 
 use super::{
     bypass_offer,
     first_bytes::{self, FirstBytes, Kind},
+    handshake::{AcceptedClient, Peer, handshake_with},
     http2::{self, Cancels},
+    requested_url::{Host, absolute, join_cookies},
     silent_client::SilentClient,
     upgrade,
 };
 use crate::{
     connection::{ConnectionScope, InUseBody, serve_http1},
     handles::Handles,
-    https::{BypassReason, Https, Program, ProgramId},
+    https::{BypassReason, Program},
     pages::{BadRequest, Page, page_response},
     proxy_body::ProxyBody,
     request, tunnel,
 };
 
-/// Timeout of the TLS handshake for a browser on the same machine.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time after which a connection without a request counts as one that the browser keeps open for later.
-const FIRST_REQUEST_TIME: Duration = Duration::from_secs(5);
 /// Time that requests in progress have after their host becomes bypassed.
 const ENDING_TIME: Duration = Duration::from_secs(5);
-
-/// The host of a connection.
-#[derive(Clone, Debug)]
-pub(super) struct Host {
-    name: String,
-    port: u16,
-}
-
-impl Host {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn address(&self) -> (&str, u16) {
-        (&self.name, self.port)
-    }
-}
-
-/// The program of a connection.
-#[derive(Clone, Debug)]
-struct Peer {
-    id: ProgramId,
-    name: Option<String>,
-}
-
-impl Peer {
-    fn bypass(&self, https: &Https, host: &Host, why: BypassReason) {
-        https.bypass_for((&host.name, self.id), self.name.clone(), why);
-    }
-}
 
 /// Serves a connection to a host that is to be accelerated, from the browser's first byte.
 pub(crate) async fn serve(
@@ -190,107 +151,6 @@ async fn accelerate<S>(
     }
 }
 
-/// A client that has accepted the agent's certificate.
-struct AcceptedClient<S> {
-    stream: S,
-    is_h2: bool,
-    /// True if its first request has begun.
-    has_begun: bool,
-}
-
-/// Performs the TLS handshake with a client and waits for its first byte of HTTP. If the client does not
-/// accept the agent's certificate, the host is bypassed for its program, whose next connection is then a tunnel.
-async fn handshake_with<S>(
-    https: &Https,
-    (host, peer): (&Host, &Peer),
-    config: Arc<ServerConfig>,
-    browser: S,
-) -> Option<AcceptedClient<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let handshake = https.begin_handshake(&host.name, peer.id);
-    let accepted = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(browser));
-    let rejection = match accepted.await {
-        Ok(Ok(mut stream)) => {
-            let mut first = BytesMut::new();
-            match timeout(FIRST_REQUEST_TIME, stream.read_buf(&mut first)).await {
-                Ok(Ok(0)) => Rejection::ByClose,
-                // The connection ends, and the client opens another one, which is a tunnel.
-                Ok(Ok(_)) | Err(_) if !https.has_authority() => Rejection::No,
-                Ok(Err(error)) => Rejection::of(&error),
-                // A client that keeps the connection open for later has accepted the certificate as well.
-                Ok(Ok(_)) | Err(_) => {
-                    if let Some(handshake) = handshake {
-                        handshake.accepted();
-                    }
-                    https.accepted(&host.name, peer.id);
-                    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    let (reader, writer) = split(stream);
-                    return Some(AcceptedClient {
-                        is_h2,
-                        has_begun: !first.is_empty(),
-                        stream: join(Cursor::new(first).chain(reader), writer),
-                    });
-                }
-            }
-        }
-        Ok(Err(error)) => {
-            debug!(host = ?Pii(&host.name), %error, "a TLS handshake with a client failed");
-            Rejection::of(&error)
-        }
-        Err(_) => Rejection::No,
-    };
-    match (rejection, handshake) {
-        (Rejection::ByAlert, _) => peer.bypass(https, host, BypassReason::RefusedByClient),
-        (Rejection::ByClose, Some(handshake)) => {
-            if handshake.was_rejection().await {
-                peer.bypass(https, host, BypassReason::LeftByClient);
-            }
-        }
-        (Rejection::ByClose, None) | (Rejection::No, _) => {}
-    }
-    None
-}
-
-/// Form in which a client that ends the connection rejects the agent's certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rejection {
-    /// By a TLS alert.
-    ByAlert,
-    /// By closing the connection, which may have other reasons.
-    ByClose,
-    /// The client does not reject the certificate.
-    No,
-}
-
-impl Rejection {
-    fn of(error: &io::Error) -> Self {
-        let inner = error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match (inner, error.kind()) {
-            // RFC 8446 section 6.1: the client cancels for a reason unrelated to TLS.
-            (
-                Some(rustls::Error::AlertReceived(
-                    AlertDescription::UserCanceled | AlertDescription::CloseNotify,
-                )),
-                _,
-            ) => Self::No,
-            // Every other alert counts as rejection of the certificate: few clients send the specific one.
-            (Some(rustls::Error::AlertReceived(_)), _) => Self::ByAlert,
-            (
-                None,
-                io::ErrorKind::UnexpectedEof
-                | io::ErrorKind::ConnectionReset
-                | io::ErrorKind::ConnectionAborted
-                | io::ErrorKind::BrokenPipe,
-            ) => Self::ByClose,
-            _ => Self::No,
-        }
-    }
-}
-
 /// Answers a request that comes before the browser is told that its host is bypassed. `None`: nothing has
 /// reached the host, and the browser has to repeat the request on a new connection, which becomes a tunnel.
 async fn answer_if_accelerated(
@@ -363,66 +223,4 @@ async fn answer(
 fn requests_client_certificate(response: &Response<ProxyBody>) -> bool {
     let page: Option<&Page> = response.extensions().get();
     page.is_some_and(|page| page.reason == Some(FailureReason::TlsClientCertificate))
-}
-
-/// Returns the requested URL. Requests for other hosts than the connection's are rejected (RFC 9110 section
-/// 7.4).
-fn absolute(host: &Host, request: &Request<Incoming>) -> Result<Uri, StatusCode> {
-    let authority_text = match request.uri().authority() {
-        Some(authority) => authority.as_str().to_owned(),
-        None => {
-            let mut hosts = request.headers().get_all(header::HOST).iter();
-            let authority_text = hosts
-                .next()
-                .and_then(|authority_text| authority_text.to_str().ok());
-            let authority_text = authority_text
-                .filter(|_| hosts.next().is_none())
-                .ok_or(StatusCode::BAD_REQUEST)?;
-            authority_text.to_owned()
-        }
-    };
-    let authority: http::uri::Authority = authority_text.parse().map_err(|_| StatusCode::BAD_REQUEST)?;
-    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    if !name.eq_ignore_ascii_case(&host.name) || authority.port_u16().unwrap_or(443) != host.port {
-        return Err(StatusCode::MISDIRECTED_REQUEST);
-    }
-    let mut parts = request.uri().clone().into_parts();
-    parts.scheme = Some(Scheme::HTTPS);
-    parts.authority = Some(authority);
-    parts
-        .path_and_query
-        .get_or_insert(http::uri::PathAndQuery::from_static("/"));
-    Uri::from_parts(parts).map_err(|_| StatusCode::BAD_REQUEST)
-}
-
-/// Joins cookie fields: HTTP/2 may split cookies into several fields, which other versions interpret
-/// differently (RFC 9113 section 8.2.3).
-fn join_cookies(headers: &mut HeaderMap) {
-    let all: Vec<&[u8]> = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
-    if all.len() < 2 {
-        return;
-    }
-    if let Ok(joined) = HeaderValue::from_maybe_shared(Bytes::from(all.join(&b"; "[..]))) {
-        headers.insert(header::COOKIE, joined);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn several_cookie_fields_become_one() {
-        let mut headers = HeaderMap::new();
-        for cookie in ["a=1", "b=2", "c=3"] {
-            headers.append(header::COOKIE, HeaderValue::from_static(cookie));
-        }
-        join_cookies(&mut headers);
-        assert_eq!(headers.get_all(header::COOKIE).iter().count(), 1);
-        assert_eq!(headers[header::COOKIE], "a=1; b=2; c=3");
-    }
 }

@@ -2,11 +2,11 @@
 use std::time::Duration;
 
 use longhaul_agent::config::Config;
+use longhaul_raw_client::Ending;
 use longhaul_session::{Delivery, EntryId, Message, MirrorState, Validator};
 use longhaul_types::ContentHash;
 
 use crate::support::{
-    Ending,
     gateway::noise,
     script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, entry, pushed, reusable},
 };
@@ -36,7 +36,7 @@ async fn a_damaged_push_is_requested_again() {
     assert_eq!(world.control(wanted).await, EntryId::FIRST);
     page.push(0, &body).await;
     let reply = browser.await.unwrap();
-    assert!(reply.ending == Ending::Complete && reply.body == body);
+    assert!(reply.ending == Ending::Whole && reply.body == body);
     let status = world.agent.status();
     assert_eq!(
         (status.windows_bad, status.push_wanted, status.failures),
@@ -89,7 +89,7 @@ async fn an_interrupted_push_continues_as_a_fetch() {
         );
         asked.answer(200, fields, &body).await;
         let reply = browser.await.unwrap();
-        assert!(reply.ending == Ending::Complete && reply.body == body);
+        assert!(reply.ending == Ending::Whole && reply.body == body);
     }
 }
 
@@ -123,15 +123,16 @@ async fn an_unsafe_request_is_not_repeated_for_a_body_that_is_missing() {
     for (method, status) in [("DELETE", 502), ("POST", 502), ("GET", 200)] {
         let mut client = world.agent.connect().await;
         client
-            .send(&format!(
+            .send(format!(
                 "{method} {OBJECT} HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n"
             ))
-            .await;
+            .await
+            .unwrap();
         world.fetch().await.held(&[FRESH], chk).await;
         if status == 200 {
             world.fetch().await.answer(200, &[], b"again").await;
         }
-        assert_eq!(client.reply().await.status, status, "{method}");
+        assert_eq!(client.response().await.unwrap().status, status, "{method}");
         world.no_fetch();
     }
 }
@@ -176,7 +177,7 @@ async fn a_lost_session_loses_no_request() {
     }
     for request in [begun, waiting, headless] {
         let reply = request.await.unwrap();
-        assert!(reply.ending == Ending::Complete && reply.body == body);
+        assert!(reply.ending == Ending::Whole && reply.body == body);
     }
     assert_eq!(
         (
@@ -281,7 +282,7 @@ async fn a_push_that_is_too_large_is_stopped() {
     let whole = [b"start".as_slice(), &part.repeat(9)].concat();
     asked.answer(200, &TAGGED, &whole).await;
     let reply = browser.await.unwrap();
-    assert!(reply.ending == Ending::Complete && reply.body == whole);
+    assert!(reply.ending == Ending::Whole && reply.body == whole);
 }
 
 #[tokio::test]

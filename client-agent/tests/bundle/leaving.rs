@@ -1,10 +1,10 @@
 //! Tests of the messages to the gateway when the browser leaves a page.
 use std::time::Duration;
 
+use longhaul_raw_client::RawClient;
 use longhaul_session::{EntryId, FetchId, Message, MirrorState, Used};
 
 use crate::support::{
-    Client,
     gateway::noise,
     script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, pushed, reusable},
 };
@@ -104,25 +104,27 @@ async fn a_page_that_is_still_used_is_not_cancelled() {
 #[tokio::test]
 async fn a_page_that_the_browser_aborts_is_cancelled() {
     let mut world = World::new().await;
-    let mut client = Client::connect(world.agent.agent.proxy()).await;
+    let mut client = RawClient::connect(world.agent.agent.proxy()).await.unwrap();
     client
-        .send(&format!(
+        .send(format!(
             "GET {PAGE} HTTP/1.1\r\nhost: a\r\nupgrade-insecure-requests: 1\r\n\r\n"
         ))
-        .await;
+        .await
+        .unwrap();
     let page = world.fetch().await;
     drop(client);
     assert_eq!(world.control(cancelled).await, page.fetch.id);
-    let mut client = Client::connect(world.agent.agent.proxy()).await;
+    let mut client = RawClient::connect(world.agent.agent.proxy()).await.unwrap();
     client
-        .send(&format!(
+        .send(format!(
             "GET {PAGE} HTTP/1.1\r\nhost: a\r\nupgrade-insecure-requests: 1\r\n\r\n"
         ))
-        .await;
+        .await
+        .unwrap();
     let page = world.fetch().await;
     let _manifest = page.manifest(None).await;
     let mut body = page.begin(&[], &noise(100_000)).await;
-    client.head().await;
+    client.head().await.unwrap();
     drop(client);
     body.write(&noise(400_000)).await;
     assert_eq!(world.control(cancelled).await, page.fetch.id);

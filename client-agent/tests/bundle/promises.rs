@@ -30,7 +30,7 @@ async fn a_push_serves_the_browsers_request() {
     page.push(0, b"body{}").await;
     let reply = world.agent.begin(OBJECT, &[OF_PAGE]).await.unwrap();
     assert_eq!(
-        (reply.status, reply.text(), reply.field("content-type")),
+        (reply.status, reply.text().as_str(), reply.field("content-type")),
         (200, "body{}", Some("text/css"))
     );
     assert!(reply.field("via").unwrap().contains("longhaul"));
@@ -321,7 +321,7 @@ async fn conditional_requests_are_answered_with_304() {
         .begin(OBJECT, &[OF_PAGE, ("if-none-match", "\"v0\"")])
         .await
         .unwrap();
-    assert_eq!((reply.status, reply.text()), (200, "new"));
+    assert_eq!((reply.status, reply.text().as_str()), (200, "new"));
     let mut moved = reusable(1, &[("location", "/elsewhere")], EntryBody::None);
     moved.status = 302;
     manifest.head(moved).await;

@@ -1,8 +1,7 @@
 //! Test support: a gateway of the real transport and session messages, with faults that a test selects; an
-//! agent; and a plain HTTP client.
+//! agent.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-pub(crate) mod client;
 pub(crate) mod gateway;
 pub(crate) mod hop;
 pub(crate) mod origin;
@@ -18,13 +17,12 @@ use longhaul_agent::{
     https::HttpsSettings,
     listener::Access,
 };
+use longhaul_raw_client::{RawClient, RawResponse};
 use longhaul_service::{LogFilter, LogFormat};
 use longhaul_types::{ByteCount, Invite, PublicKey, SecretKey, UnixTime};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-#[allow(unused_imports, reason = "each test file uses a part of it")]
-pub(crate) use client::{Client, Ending, Reply};
 pub(crate) use gateway::TestGateway;
 
 /// Timeout of any wait in a test.
@@ -91,7 +89,7 @@ impl TestAgent {
     }
 
     /// Starts a GET with additional fields; the returned task waits for its response.
-    pub(crate) fn begin(&self, url: &str, fields: &[(&str, &str)]) -> JoinHandle<Reply> {
+    pub(crate) fn begin(&self, url: &str, fields: &[(&str, &str)]) -> JoinHandle<RawResponse> {
         let proxy = self.agent.proxy();
         let fields: String = fields
             .iter()
@@ -99,9 +97,9 @@ impl TestAgent {
             .collect();
         let request = format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n{fields}\r\n");
         tokio::spawn(async move {
-            let mut client = Client::connect(proxy).await;
-            client.send(&request).await;
-            client.reply().await
+            let mut client = RawClient::connect(proxy).await.unwrap();
+            client.send(request).await.unwrap();
+            client.response().await.unwrap()
         })
     }
 
@@ -124,25 +122,27 @@ impl TestAgent {
         self.status().exits.get(name).copied().unwrap_or(0)
     }
 
-    pub(crate) async fn connect(&self) -> Client {
-        Client::connect(self.agent.proxy()).await
+    pub(crate) async fn connect(&self) -> RawClient {
+        RawClient::connect(self.agent.proxy()).await.unwrap()
     }
 
-    pub(crate) async fn get(&self, url: &str) -> Reply {
+    pub(crate) async fn get(&self, url: &str) -> RawResponse {
         let mut client = self.connect().await;
         client
-            .send(&format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
-            .await;
-        client.reply().await
+            .send(format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
+            .await
+            .unwrap();
+        client.response().await.unwrap()
     }
 
     /// Like [`Self::get`], and triggers midway the fault that the gateway has prepared.
-    pub(crate) async fn get_released(&self, url: &str, gateway: &TestGateway) -> Reply {
+    pub(crate) async fn get_released(&self, url: &str, gateway: &TestGateway) -> RawResponse {
         let mut client = self.connect().await;
         client
-            .send(&format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
-            .await;
-        client.reply_with(|| gateway.release()).await
+            .send(format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
+            .await
+            .unwrap();
+        client.response_with(|| gateway.release()).await.unwrap()
     }
 
     pub(crate) fn status(&self) -> Status {

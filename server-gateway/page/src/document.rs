@@ -1,26 +1,24 @@
 //! Discovery of references in the markup of a document.
-use std::collections::BTreeSet;
-
 use lol_html::send::Element;
 use url::Url;
 
 use crate::{
     Certainty, CrossOrigin, Destination, ImageChoice, Importance, Initiator, Reference, ReferrerPolicy,
-    Sandbox, Viewport, Vocabulary, character_reference,
+    Sandbox, Viewport, Vocabulary,
+    attributes::{Attribute, nonce, plugin},
+    character_reference,
     charset::{self, EncodingConfidence},
     csp::Inline,
-    css::{self, Waiting},
+    css,
     discovery::discover_nested,
     image_selection::ImageSelection,
+    inline_styles::{InlineStyles, MAX_STYLE},
     link::{Link, Linked, ScriptKind, script_kind, with_priority},
     media,
     reference::Base,
     references::{Added, MAX_REFERENCES, References},
-    vocabulary::Name,
 };
 
-/// Maximum length of an element's inline styles that are searched.
-const MAX_STYLE: usize = 4 * 1024 * 1024;
 /// Maximum depth of nested `srcdoc` frames that are searched.
 const MAX_SRCDOC: usize = 3;
 
@@ -48,14 +46,8 @@ pub(crate) struct Document {
     icon: Option<Reference>,
     icon_declared: bool,
     templates: usize,
-    vocabulary: Vocabulary,
-    /// Images of inline styles that no element matches yet.
-    waiting: Vec<Waiting>,
-    style: String,
-    style_applies: bool,
+    styles: InlineStyles,
 }
-
-type Attribute<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Document {
     /// Creates a document. Relative URLs are resolved against `base` until the markup declares another base.
@@ -74,10 +66,7 @@ impl Document {
             icon: None,
             icon_declared: false,
             templates: 0,
-            vocabulary: Vocabulary::default(),
-            waiting: Vec::new(),
-            style: String::new(),
-            style_applies: true,
+            styles: InlineStyles::new(),
         }
     }
 
@@ -88,7 +77,9 @@ impl Document {
 
     pub(crate) fn element(&mut self, element: &Element<'_, '_>) -> Option<OpenElement> {
         let tag = element.tag_name();
-        self.name(&tag, element);
+        // Names in templates count, because scripts insert the contents.
+        let matched = self.styles.add_names(&tag, element);
+        self.add_all(matched);
         if tag == "template" {
             self.templates += 1;
             return Some(OpenElement::Template);
@@ -119,8 +110,9 @@ impl Document {
             "style" => {
                 self.flush_style();
                 let nonce = nonce(element);
-                self.style_applies = media::applies(&attribute("media").unwrap_or_default(), self.viewport)
+                let applies = media::applies(&attribute("media").unwrap_or_default(), self.viewport)
                     && self.initiator.allows_inline(Inline::Element(nonce.as_deref()));
+                self.styles.open(applies);
             }
             "source" => self.images.source(&attribute, self.viewport),
             "img" => self.image(&attribute),
@@ -130,33 +122,8 @@ impl Document {
         None
     }
 
-    /// Records the names that selectors can match. Contents of templates count, because scripts insert them.
-    fn name(&mut self, tag: &str, element: &Element<'_, '_>) {
-        let mut new = self.vocabulary.add(Name::Element, tag);
-        if let Some(id) = element.get_attribute("id") {
-            new |= self
-                .vocabulary
-                .add(Name::Id, character_reference::resolve(&id).trim());
-        }
-        if let Some(classes) = element.get_attribute("class") {
-            for class in character_reference::resolve(&classes).split_ascii_whitespace() {
-                new |= self.vocabulary.add(Name::Class, class);
-            }
-        }
-        if new && !self.waiting.is_empty() {
-            let vocabulary = &self.vocabulary;
-            let (matching, waiting) = std::mem::take(&mut self.waiting)
-                .into_iter()
-                .partition(|waiting: &Waiting| waiting.may_match(vocabulary));
-            self.waiting = waiting;
-            for waiting in matching {
-                self.add(waiting.reference.with_certainty(Certainty::Likely));
-            }
-        }
-    }
-
     pub(crate) const fn vocabulary(&self) -> &Vocabulary {
-        &self.vocabulary
+        self.styles.vocabulary()
     }
 
     pub(crate) const fn viewport(&self) -> Viewport {
@@ -171,8 +138,8 @@ impl Document {
     }
 
     pub(crate) fn style_text(&mut self, text: &str, last: bool) {
-        if self.templates == 0 && self.style.len() + text.len() <= MAX_STYLE {
-            self.style.push_str(text);
+        if self.templates == 0 {
+            self.styles.push(text);
         }
         if last {
             self.flush_style();
@@ -197,9 +164,8 @@ impl Document {
     /// Returns the references found since the last call, and those that depend on the document's end.
     pub(crate) fn finish(&mut self) -> Vec<Reference> {
         self.flush_style();
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.add(waiting.reference);
-        }
+        let unmatched = self.styles.take_unmatched();
+        self.add_all(unmatched);
         if let Some(icon) = self.icon.take() {
             self.add(icon);
         }
@@ -325,11 +291,8 @@ impl Document {
                 let Some(document) = self.initiator.srcdoc(sandbox) else {
                     return;
                 };
-                for reference in
-                    discover_nested(&srcdoc, document, &self.base.url, self.viewport, self.depth + 1)
-                {
-                    self.add(reference);
-                }
+                let found = discover_nested(&srcdoc, document, &self.base.url, self.viewport, self.depth + 1);
+                self.add_all(found);
             }
             Some(_) => {}
             None => {
@@ -400,26 +363,18 @@ impl Document {
     }
 
     fn add_declarations(&mut self, css: &str) {
-        for reference in css::discover_text(css, css::Part::Declarations, &self.base, self.viewport) {
-            self.add(reference);
-        }
+        let found = css::discover_text(css, css::Part::Declarations, &self.base, self.viewport);
+        self.add_all(found);
     }
 
     fn flush_style(&mut self) {
-        let style = std::mem::take(&mut self.style);
-        if !self.style_applies || style.is_empty() {
-            return;
-        }
-        let (found, waiting) = css::discover_inline(&style, &self.base, self.viewport, &self.vocabulary);
-        for reference in found {
+        let found = self.styles.flush(&self.base, self.viewport);
+        self.add_all(found);
+    }
+
+    fn add_all(&mut self, references: impl IntoIterator<Item = Reference>) {
+        for reference in references {
             self.add(reference);
-        }
-        for waiting in waiting {
-            if self.waiting.len() < css::MAX_WAITING {
-                self.waiting.push(waiting);
-            } else {
-                self.add(waiting.reference);
-            }
         }
     }
 
@@ -430,30 +385,4 @@ impl Document {
             Added::Known(_) | Added::Full => {}
         }
     }
-}
-
-/// Returns the nonce of an element, unless an injection may have merged another tag into its tag (HTML Living
-/// Standard, "is element nonceable").
-fn nonce(element: &Element<'_, '_>) -> Option<Box<str>> {
-    let nonce = element.get_attribute("nonce").filter(|nonce| !nonce.is_empty())?;
-    let mut names = BTreeSet::new();
-    let is_plain = element.attributes().iter().all(|attribute| {
-        let (name, value) = (attribute.name(), attribute.value());
-        let holds_tag = |text: &str| {
-            let text = text.to_ascii_lowercase();
-            text.contains("<script") || text.contains("<style")
-        };
-        !holds_tag(&name) && !holds_tag(&value) && names.insert(name)
-    });
-    is_plain.then(|| character_reference::resolve(&nonce).into_boxed_str())
-}
-
-/// Returns the URL of plug-in content, unless browsers no longer load its type.
-fn plugin(attribute: Attribute<'_>, name: &str) -> Option<String> {
-    let kind = attribute("type").unwrap_or_default().to_ascii_lowercase();
-    let gone = ["flash", "silverlight", "java-", "x-mplayer", "realaudio"];
-    let target = attribute(name)?;
-    let path = target.split(['?', '#']).next().unwrap_or_default();
-    let flash = path.len() >= 4 && path.as_bytes()[path.len() - 4..].eq_ignore_ascii_case(b".swf");
-    (!flash && !gone.iter().any(|gone| kind.contains(gone))).then_some(target)
 }

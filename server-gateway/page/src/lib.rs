@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod attributes;
 mod character_reference;
 mod charset;
 mod csp;
@@ -19,6 +20,7 @@ mod discovery;
 mod document;
 mod image_selection;
 mod initiator;
+mod inline_styles;
 pub mod jar;
 pub mod learn;
 mod link;

@@ -4,39 +4,31 @@ mod head;
 mod held;
 mod request;
 mod respond;
+mod response_head;
 mod resume;
 mod upload;
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, StatusCode, header};
-use longhaul_delivery::{DeltaCandidates, DeltaKey};
+use http::{Method, header};
 use longhaul_driver::{EarlyData, End, OpenOptions};
 use longhaul_http::policy::Reload;
-use longhaul_origin::OriginClient;
 use longhaul_session::{
-    BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind, Message, Promised, class, encode,
+    Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind, Message, Promised, class, encode,
 };
-use longhaul_types::ContentHash;
-use longhaul_webcache::{
-    Audience, BodyReader, CacheRequest, CacheStatus, Content, GatewayResponse, OriginRequest, Purpose,
-    RequesterIdentity,
-};
+use longhaul_webcache::{CacheRequest, GatewayResponse, OriginRequest, Purpose};
 use tracing::debug;
-use url::Url;
 
 use self::{
-    head::{class_of, encode_head},
-    held::{HeldCheck, check_held},
     request::{Arrived, origin_request},
-    respond::{Gone, Relayed, Responder, relay},
+    respond::{Gone, Responder},
+    response_head::respond,
     upload::{UploadBody, UploadError},
 };
 use crate::{
     admin::metrics::{Metrics, Outcome},
     failure::Failure,
-    origin_reports::{ResponseCount, replaced},
-    pageload::{BodyEnd, PageTap, Promise, registry::PageHead},
+    pageload::Promise,
     session::{
         context::SessionContext,
         incoming::{Incoming, IncomingError},
@@ -210,185 +202,6 @@ async fn upload(
             Some(cause) if failure.reason == FailureReason::Malformed => malformed(&cause.to_string()),
             Some(_) | None => Unanswered::Failed(failure),
         })
-}
-
-async fn respond(
-    context: &Arc<SessionContext>,
-    fetch: &Fetch,
-    request: &OriginRequest,
-    response: GatewayResponse,
-) -> Result<Outcome, Unanswered> {
-    let GatewayResponse {
-        status,
-        headers,
-        content,
-        response_context,
-    } = response;
-    if let Some(resume) = &fetch.resume {
-        resume::check(resume, status, &headers)?;
-    }
-    debug!(%status, cache = ?response_context.cache_status, "a request was answered");
-    let tap = tap(context, fetch, request, status, &headers).await;
-    let delta_key = Url::parse(&fetch.url)
-        .ok()
-        .filter(|_| request.login.is_none() && request.parts.method == Method::GET)
-        .and_then(|url| DeltaKey::of(&url, &request.identity, &request.parts.headers, status, &headers));
-    let replaced = replaced(&headers);
-    let reports = &context.page_loads.context().origin_reports;
-    let mut count = reports.response(response_context.origin_size, replaced);
-    if let Some(resume) = &fetch.resume {
-        count.resumed_at(resume.offset);
-    }
-    if matches!(content, Content::None) && response_context.cache_status == CacheStatus::Miss {
-        // An image may have arrived that the browser already has.
-        count.unchanged();
-    }
-    let head = ResponseHead {
-        context,
-        fetch,
-        identity: &request.identity,
-        delta_key,
-        audience: response_context.audience,
-        count,
-        login: request.login.as_deref(),
-        status,
-        headers: &headers,
-    };
-    match content {
-        Content::None => {
-            if let Some(tap) = tap {
-                tap.end(BodyEnd::Complete(ContentHash::of(&[]))).await;
-            }
-            head.send_alone(BodyPlace::None, None).await
-        }
-        Content::Body(body) => head.send_with(body, tap).await,
-    }
-}
-
-/// Passes a page's response to the session's page loads; returns the tap for its body.
-async fn tap(
-    context: &SessionContext,
-    fetch: &Fetch,
-    request: &OriginRequest,
-    status: StatusCode,
-    headers: &HeaderMap,
-) -> Option<PageTap> {
-    if request.login.is_some() {
-        return None;
-    }
-    let is_page =
-        fetch.kind == FetchKind::Page && fetch.resume.is_none() && request.parts.method == Method::GET;
-    if !is_page {
-        if fetch.kind == FetchKind::Object && fetch.page.is_some() {
-            context
-                .page_loads
-                .answered(fetch, request, PageHead { status, headers });
-        }
-        return None;
-    }
-    context
-        .page_loads
-        .page(fetch, request, PageHead { status, headers })
-        .await
-}
-
-/// A response's status and fields, and the fetch that it answers.
-struct ResponseHead<'a> {
-    context: &'a Arc<SessionContext>,
-    fetch: &'a Fetch,
-    identity: &'a RequesterIdentity,
-    /// For the choice of a base.
-    delta_key: Option<DeltaKey>,
-    audience: Audience,
-    /// Count of the response's bytes.
-    count: ResponseCount,
-    /// See [`OriginRequest::login`].
-    login: Option<&'a OriginClient>,
-    status: StatusCode,
-    headers: &'a HeaderMap,
-}
-
-impl ResponseHead<'_> {
-    async fn send_alone(mut self, body: BodyPlace, hash: Option<ContentHash>) -> Result<Outcome, Unanswered> {
-        let wire = encode_head(self.context, self.fetch, self.status, self.headers, body, hash)?;
-        self.count.head(wire.len());
-        if body == BodyPlace::Held {
-            self.count.unchanged();
-        }
-        Responder::new(Arc::clone(self.context), wire, class::PAGE, None, 0)
-            .finish_without_body()
-            .await?;
-        Ok(Outcome::Complete)
-    }
-
-    async fn send_with(self, body: BodyReader, tap: Option<PageTap>) -> Result<Outcome, Unanswered> {
-        let Self {
-            context,
-            fetch,
-            identity,
-            ref delta_key,
-            audience,
-            login,
-            status,
-            headers,
-            ..
-        } = self;
-        let body = match check_held(context, fetch, identity, body, tap).await {
-            HeldCheck::Held(hash) => return self.send_alone(BodyPlace::Held, Some(hash)).await,
-            HeldCheck::NotHeld(body) => body,
-        };
-        let (known, length) = (body.chk(), body.length());
-        let wire = encode_head(context, fetch, status, headers, BodyPlace::Follows, known)?;
-        self.count.head(wire.len());
-        let offset = fetch.resume.as_ref().map_or(0, |resume| resume.offset);
-        let encoding = context.gateway.encoding(context.device, context.window_key);
-        let pipeline = if fetch.resume.is_some() {
-            encoding
-                .identity(None, offset)
-                .map_err(|error| Failure::new(FailureReason::Internal, error))?
-        } else {
-            let content_type = headers
-                .get(header::CONTENT_TYPE)
-                .and_then(|value| value.to_str().ok());
-            let traits = encoding.traits(content_type, length, context.page_loads.context().link_rate());
-            let is_plain = fetch.delivery == Delivery::Plain;
-            let candidates = if is_plain {
-                DeltaCandidates::default()
-            } else {
-                let page_loads = context.page_loads.context();
-                page_loads.bases_for(delta_key.as_ref(), length).await
-            };
-            // After damage the body is encoded again.
-            let audience = if is_plain {
-                Audience::RequestingDevice
-            } else {
-                audience
-            };
-            encoding.whole(known, audience, traits, candidates).await
-        };
-        let class = class_of(fetch.kind, length, headers);
-        let mut responder =
-            Responder::new(Arc::clone(context), wire, class, length, offset).counted_in(self.count);
-        let relayed = relay(&mut responder, body, pipeline).await?;
-        let decoded = responder.decoded();
-        // The agent does not store responses of connection-bound logins.
-        let stream = responder.into_stream().filter(|_| login.is_none());
-        if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
-            let (page_loads, headers) = (Arc::clone(&context.page_loads), headers.clone());
-            let delta_key = delta_key.clone();
-            let partition = identity.partition();
-            // Outlives the fetch, and ends with the session at the latest.
-            tokio::spawn(async move {
-                if stream.delivered().await.is_ok() {
-                    page_loads.delivered(partition, hash, status, &headers);
-                    if let Some(delta_key) = delta_key {
-                        page_loads.context().bases.learn(&delta_key, hash, decoded).await;
-                    }
-                }
-            });
-        }
-        Ok(relayed.outcome())
-    }
 }
 
 async fn fail(context: &SessionContext, fetch: FetchId, failure: Failure) -> Outcome {

@@ -1,8 +1,9 @@
 //! Image transcoding: replaces images that a page displays by smaller ones at the level of the device's user.
 //!
-//! `transcodable` selects the responses, `transcode_policy` decides if a smaller image arrives earlier,
+//! `conversion` is what the user requests, `transcodable` selects the responses, `transcode_policy` decides if a smaller image arrives earlier,
 //! `variant_records` stores the results, `image_memory` bounds the memory of waiting images, and
 //! `picture_workers` transcode in separate processes.
+mod conversion;
 mod image_memory;
 pub mod picture_workers;
 mod transcodable;
@@ -17,17 +18,16 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::{Cache, Cost};
-use longhaul_codec::{EffortPolicy, Load};
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
-use longhaul_session::{self as session, Preferences};
-use longhaul_transcode::{Header, ImageLevel, Limits, Request, TranscodeEffort, Viewport, inspect};
+use longhaul_transcode::{Header, Limits, Request, TranscodeEffort, inspect};
 use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{BodyReader, Content, CpuPool, GatewayResponse};
 use prometheus_client::registry::Registry;
 use tracing::debug;
 
-pub(crate) use self::transcode_policy::HopReservations;
+pub(crate) use self::{conversion::ImageConversion, transcode_policy::HopReservations};
 use self::{
+    conversion::eased,
     image_memory::ImageMemory,
     picture_workers::{Made, PictureWorkers, Settings},
     transcode_policy::Pending,
@@ -41,22 +41,8 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Link rate from which the load of the moment decides which images are transcoded. An image whose original
 /// the agent holds then stays original, which costs only its hash.
 const FAST: BitRate = BitRate::kbps(4_000);
-/// Link rate below which `TranscodeEffort::Standard` is used: it makes images about 5 % smaller but takes most of a
-/// second for the images of a page. On umts-384 it delayed pages more than it saved.
-const SLOW: BitRate = BitRate::kbps(100);
 /// Minimum size in bytes of an image that is transcoded.
 const SMALLEST: u64 = 200;
-
-/// The requested image conversion of a device's user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ImageConversion {
-    pub(crate) level: ImageLevel,
-    pub(crate) viewport: Viewport,
-    /// Rate towards the agent, if known.
-    pub(crate) link: Option<BitRate>,
-    /// The operator's effort policy.
-    pub(crate) effort: EffortPolicy,
-}
 
 /// The session for which an image is transcoded.
 pub(crate) trait ImageRecipient {
@@ -79,53 +65,6 @@ pub(crate) struct Images {
     limits: Limits,
     image_memory: ImageMemory,
     pending: Arc<Pending>,
-}
-
-impl ImageConversion {
-    pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>, effort: EffortPolicy) -> Self {
-        Self {
-            level: match preferences.images {
-                session::ImageLevel::High => ImageLevel::High,
-                session::ImageLevel::Medium => ImageLevel::Medium,
-                // At level text an image is loaded only if the user requests it, and then as the original.
-                session::ImageLevel::Original | session::ImageLevel::Text => ImageLevel::Original,
-                session::ImageLevel::Low => ImageLevel::Low,
-            },
-            viewport: Viewport {
-                width: preferences.viewport_width.into(),
-                height: preferences.viewport_height.into(),
-                ratio_percent: preferences.pixel_ratio_percent.into(),
-            },
-            link,
-            effort,
-        }
-    }
-
-    /// The transcoding request for an image; `None` if the original is to be sent.
-    fn request(&self, limits: Limits) -> Option<Request> {
-        self.level.target()?;
-        let effort = match (self.effort, self.link) {
-            (EffortPolicy::Fixed, _) => TranscodeEffort::Fixed,
-            (EffortPolicy::ByLink, Some(link)) if link < SLOW => TranscodeEffort::Standard,
-            (EffortPolicy::ByLink, Some(_) | None) => TranscodeEffort::Quick,
-        };
-        Some(Request {
-            level: self.level,
-            viewport: self.viewport,
-            effort,
-            limits,
-        })
-    }
-}
-
-/// The request with less effort, if the processor is so busy that the higher effort would take longer than it
-/// saves.
-fn eased(request: Request, link: Option<BitRate>, load: Load) -> Option<Request> {
-    let dear = link.is_some_and(|link| load.as_if_free(link) >= SLOW);
-    (request.effort == TranscodeEffort::Standard && dear).then_some(Request {
-        effort: TranscodeEffort::Quick,
-        ..request
-    })
 }
 
 impl Images {
@@ -355,54 +294,4 @@ async fn whole(mut body: BodyReader, length: u64) -> Option<Vec<u8>> {
         whole.extend_from_slice(&chunk.ok()?);
     }
     (whole.len() as u64 == length).then_some(whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fixed_effort_is_the_same_on_every_link() {
-        let effort = |kbps, effort| {
-            let conversion = ImageConversion {
-                level: ImageLevel::Medium,
-                viewport: Viewport::default(),
-                link: Some(BitRate::kbps(kbps)),
-                effort,
-            };
-            conversion
-                .request(Limits::default())
-                .map(|request| request.effort)
-        };
-        assert_eq!(
-            [40, 384, 12_000].map(|kbps| effort(kbps, EffortPolicy::ByLink)),
-            [
-                Some(TranscodeEffort::Standard),
-                Some(TranscodeEffort::Quick),
-                Some(TranscodeEffort::Quick)
-            ]
-        );
-        assert_eq!(
-            [40, 384, 12_000].map(|kbps| effort(kbps, EffortPolicy::Fixed)),
-            [Some(TranscodeEffort::Fixed); 3]
-        );
-    }
-
-    #[test]
-    fn pictures_take_less_effort_when_the_processor_is_busy() {
-        let standard = Request {
-            effort: TranscodeEffort::Standard,
-            ..Request::default()
-        };
-        let link = Some(BitRate::kbps(40));
-        assert_eq!(eased(standard, link, Load::of(2, 2)), None);
-        let eased_by = |jobs| eased(standard, link, Load::of(jobs, 2)).map(|request| request.effort);
-        assert_eq!(eased_by(4), None);
-        assert_eq!(eased_by(5), Some(TranscodeEffort::Quick));
-        let quick = Request {
-            effort: TranscodeEffort::Quick,
-            ..standard
-        };
-        assert_eq!(eased(quick, link, Load::of(100, 2)), None);
-    }
 }

@@ -29,6 +29,7 @@ mod origin_head;
 mod origin_size;
 mod pending_storage;
 mod request;
+mod request_response;
 mod requester_identity;
 mod response;
 mod selection_rules;

@@ -2,31 +2,26 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, Method, header};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use longhaul_cache::{Cache, Deletion, Partition, StoredResponse};
-use longhaul_http::{
-    conditional::{is_not_modified, not_modified_fields},
-    hop_by_hop,
-    policy::{Reload, Reuse, only_if_cached},
-};
+use longhaul_http::policy::{Reload, Reuse, only_if_cached};
 use longhaul_origin::OriginClient;
 use tokio::time::timeout;
 
 use super::{
-    body_reader::BodyReader,
-    coalesced_fetch::{CoalescedReader, FetchedBody, FetchedResponse},
+    coalesced_fetch::{FetchedBody, FetchedResponse},
     coalesced_fetches::{CoalescedFetches, JoinResult},
     coalescing_key::coalescing_key,
     counters::CacheCounters,
     cpu_pool::CpuPool,
     failure::FetchFailure,
     origin_fetch::{OriginFetch, Sharing, StaleIfError, Upload, now},
-    origin_size::OriginSize,
     request::{CacheRequest, OriginRequest, Purpose},
+    request_response::{gateway_timeout, is_for, response_for},
     requester_identity::RequesterIdentity,
-    response::{Audience, CacheStatus, Content, GatewayResponse, ResponseContext},
+    response::{CacheStatus, GatewayResponse},
     selection_rules::{self, Candidate},
     shared_state::SharedState,
     storage_rules::StorageDecision,
@@ -202,7 +197,7 @@ impl WebCache {
             received_at: candidate.stored.received_at,
             origin_size: candidate.origin_size(),
         };
-        self.response_for(request, &fetched, CacheStatus::Hit, None).await
+        response_for(&self.0, request, &fetched, CacheStatus::Hit, None).await
     }
 
     /// Sends the request to the origin, or joins an equal request in progress if it is shareable.
@@ -251,7 +246,7 @@ impl WebCache {
             } else {
                 fetched.cache_status
             };
-            if let Some(response) = self.response_for(&request, &fetched, cache_status, reader).await {
+            if let Some(response) = response_for(&self.0, &request, &fetched, cache_status, reader).await {
                 self.0.counters.answered(cache_status);
                 return Ok(response);
             }
@@ -278,9 +273,7 @@ impl WebCache {
         let reader = self.0.coalesced.start_alone();
         tokio::spawn(origin_fetch.run(Arc::clone(&reader.coalesced), upload));
         let fetched = reader.coalesced.head().await?;
-        let response = self
-            .response_for(request, &fetched, fetched.cache_status, reader)
-            .await;
+        let response = response_for(&self.0, request, &fetched, fetched.cache_status, reader).await;
         self.0.counters.answered(fetched.cache_status);
         response.ok_or(FetchFailure::Interrupted)
     }
@@ -309,103 +302,6 @@ impl WebCache {
             epoch: self.0.writes.epoch(&request.parts.uri.to_string()),
             key,
         }
-    }
-
-    /// Builds the response to one request; `None` if its body is no longer in the cache.
-    async fn response_for(
-        &self,
-        request: &CacheRequest,
-        fetched: &FetchedResponse,
-        cache_status: CacheStatus,
-        reader: impl Into<Option<CoalescedReader>>,
-    ) -> Option<GatewayResponse> {
-        let response_context = ResponseContext {
-            request: request.parts.headers.clone(),
-            identity: request.identity.clone(),
-            cache_status,
-            audience: match fetched.storage_decision {
-                StorageDecision::In(Partition::Shared) => Audience::Everybody,
-                StorageDecision::In(Partition::Private(_)) | StorageDecision::Body | StorageDecision::No => {
-                    Audience::RequestingDevice
-                }
-            },
-            origin_size: fetched.origin_size.clone(),
-        };
-        let mut headers = fetched.headers.clone();
-        if is_not_modified_for(request, fetched) {
-            return Some(GatewayResponse {
-                status: StatusCode::NOT_MODIFIED,
-                headers: not_modified_fields(&headers),
-                content: Content::None,
-                response_context,
-            });
-        }
-        let content = match fetched.body {
-            FetchedBody::None => Content::None,
-            FetchedBody::Spooled => Content::Body(BodyReader::of_coalesced(reader.into()?)),
-            FetchedBody::Stored(chk) => {
-                let body = self.0.cache.as_ref()?.body(chk).await?;
-                // The length of a stored body is known even if the origin did not announce it.
-                headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.length()));
-                if request.parts.method == Method::HEAD {
-                    Content::None
-                } else {
-                    Content::Body(BodyReader::of_stored(body))
-                }
-            }
-        };
-        Some(GatewayResponse {
-            status: fetched.status,
-            headers,
-            content,
-            response_context,
-        })
-    }
-}
-
-/// Returns true if the response to another request also answers this one.
-fn is_for(request: &CacheRequest, fetched: &FetchedResponse) -> bool {
-    selection_rules::answers_too(
-        &request.identity,
-        &request.parts,
-        &fetched.storage_decision,
-        fetched.status,
-        &fetched.headers,
-        (fetched.requested_at, fetched.received_at),
-        now(),
-    )
-}
-
-/// Returns true if the browser already has the response. For stored responses the cache evaluates the
-/// browser's condition (RFC 9111 section 4.3.2). For a fetched response the origin has evaluated it, unless
-/// the gateway sent the condition of a stored version instead: then only a matching entity tag is sufficient.
-fn is_not_modified_for(request: &CacheRequest, fetched: &FetchedResponse) -> bool {
-    let readable = request.parts.method == Method::GET || request.parts.method == Method::HEAD;
-    let judged = match fetched.cache_status {
-        CacheStatus::Miss | CacheStatus::Coalesced => {
-            request.parts.headers.contains_key(header::IF_NONE_MATCH)
-        }
-        CacheStatus::Hit | CacheStatus::Stale | CacheStatus::Revalidated => true,
-    };
-    readable && judged && is_not_modified(&request.parts.headers, fetched.status, &fetched.headers)
-}
-
-/// 504 for `only-if-cached` without a stored response (RFC 9111 section 5.2.1.7).
-fn gateway_timeout(request: &CacheRequest) -> GatewayResponse {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-    hop_by_hop::append_via(&mut headers, http::Version::HTTP_11);
-    GatewayResponse {
-        status: StatusCode::GATEWAY_TIMEOUT,
-        headers,
-        content: Content::None,
-        response_context: ResponseContext {
-            request: request.parts.headers.clone(),
-            identity: request.identity.clone(),
-            cache_status: CacheStatus::Hit,
-            audience: Audience::RequestingDevice,
-            origin_size: OriginSize::none(),
-        },
     }
 }
 

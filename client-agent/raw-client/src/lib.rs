@@ -1,4 +1,8 @@
-//! A raw HTTP/1.1 client: it sends exactly what a test wants and tells whole responses from broken ones.
+//! A raw HTTP/1.1 client for tests: it sends exactly the bytes of the test, and tells complete responses from truncated
+//! ones. Tests of the agent and the end-to-end tests use it as the browser.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,6 +17,9 @@ use tokio::{
 
 /// No test waits longer for a piece of a response; outages last less.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Part of a body that shows that the body has begun to arrive.
+const PART: usize = 100;
 
 /// How a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +165,7 @@ impl RawClient {
         Ok(std::mem::take(&mut self.held))
     }
 
-    /// Exactly so many bytes.
+    /// Returns the next `length` bytes.
     ///
     /// # Errors
     /// The connection ends before.
@@ -171,6 +178,33 @@ impl RawClient {
             );
         }
         Ok(self.held.drain(..length).collect())
+    }
+
+    /// Reads the next response as [`Self::response`]; calls `midway` when a part of its body has arrived.
+    ///
+    /// # Errors
+    /// No response comes, or what comes is not HTTP.
+    pub async fn response_with(&mut self, midway: impl FnOnce()) -> Result<RawResponse> {
+        let mut response = self.head().await?;
+        while self.held.len() < PART {
+            ensure!(self.fill().await?, "the connection ended within a response");
+        }
+        midway();
+        response.ending = self.body(&mut response).await?;
+        Ok(response)
+    }
+
+    /// Returns true if the connection ends without another byte.
+    ///
+    /// # Errors
+    /// The connection is broken, or nothing comes for long.
+    pub async fn is_closed(&mut self) -> Result<bool> {
+        Ok(self.held.is_empty() && !self.fill().await?)
+    }
+
+    /// Both directions of the connection, without the bytes that were already read.
+    pub const fn halves(&mut self) -> (&mut OwnedReadHalf, &mut OwnedWriteHalf) {
+        (&mut self.reader, &mut self.writer)
     }
 
     async fn body(&mut self, response: &mut RawResponse) -> Result<Ending> {

@@ -1,0 +1,102 @@
+//! Style sheets in the markup: the text of `style` elements, and the images that wait for an element that their
+//! selector matches.
+use lol_html::send::Element;
+
+use crate::{
+    Certainty, Reference, Viewport, Vocabulary, character_reference,
+    css::{self, Waiting},
+    reference::Base,
+    vocabulary::Name,
+};
+
+/// Maximum length of an element's inline styles that are searched.
+pub(crate) const MAX_STYLE: usize = 4 * 1024 * 1024;
+
+/// The inline style sheets of a document as far as it was read, and the names that their selectors can match.
+pub(crate) struct InlineStyles {
+    vocabulary: Vocabulary,
+    /// Images of inline styles that no element matches yet.
+    waiting: Vec<Waiting>,
+    /// Text of the open `style` element.
+    text: String,
+    /// True if the open `style` element applies to this page and viewport.
+    applies: bool,
+}
+
+impl InlineStyles {
+    pub(crate) fn new() -> Self {
+        Self {
+            vocabulary: Vocabulary::default(),
+            waiting: Vec::new(),
+            text: String::new(),
+            applies: true,
+        }
+    }
+
+    pub(crate) const fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// Records the names that selectors can match, and returns the images that waited for one of them.
+    pub(crate) fn add_names(&mut self, tag: &str, element: &Element<'_, '_>) -> Vec<Reference> {
+        let mut new = self.vocabulary.add(Name::Element, tag);
+        if let Some(id) = element.get_attribute("id") {
+            new |= self
+                .vocabulary
+                .add(Name::Id, character_reference::resolve(&id).trim());
+        }
+        if let Some(classes) = element.get_attribute("class") {
+            for class in character_reference::resolve(&classes).split_ascii_whitespace() {
+                new |= self.vocabulary.add(Name::Class, class);
+            }
+        }
+        if !new || self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let vocabulary = &self.vocabulary;
+        let (matching, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|waiting: &Waiting| waiting.may_match(vocabulary));
+        self.waiting = waiting;
+        matching
+            .into_iter()
+            .map(|waiting| waiting.reference.with_certainty(Certainty::Likely))
+            .collect()
+    }
+
+    /// Begins the text of a `style` element.
+    pub(crate) const fn open(&mut self, applies: bool) {
+        self.applies = applies;
+    }
+
+    /// Adds text of the open `style` element.
+    pub(crate) fn push(&mut self, text: &str) {
+        if self.text.len() + text.len() <= MAX_STYLE {
+            self.text.push_str(text);
+        }
+    }
+
+    /// Ends the open `style` element, and returns its images. Those that no element matches yet are kept, up to a
+    /// limit.
+    pub(crate) fn flush(&mut self, base: &Base, viewport: Viewport) -> Vec<Reference> {
+        let text = std::mem::take(&mut self.text);
+        if !self.applies || text.is_empty() {
+            return Vec::new();
+        }
+        let (mut found, waiting) = css::discover_inline(&text, base, viewport, &self.vocabulary);
+        for waiting in waiting {
+            if self.waiting.len() < css::MAX_WAITING {
+                self.waiting.push(waiting);
+            } else {
+                found.push(waiting.reference);
+            }
+        }
+        found
+    }
+
+    /// Returns the images that no element matches. The document has ended.
+    pub(crate) fn take_unmatched(&mut self) -> Vec<Reference> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|waiting| waiting.reference).collect()
+    }
+}
