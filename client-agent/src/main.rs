@@ -11,7 +11,8 @@ use longhaul_agent::{
     control_client,
     dashboard::TroubleStatus,
     forget::Site,
-    gateway, service,
+    gateway::{self, AnsweredOver},
+    service,
     state_dir::StateDir,
 };
 use longhaul_service::{Exit, LogFilter, LogFormat, Logs};
@@ -96,15 +97,22 @@ async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()
 
 async fn check_gateway(flags: &CheckGatewayArgs, environment: &Environment) -> Result<()> {
     let state_dir = StateDir::new(config::load_state_dir(flags.state_dir.as_deref(), environment)?);
-    let checked = gateway::check_gateway(state_dir.invite()?, &state_dir).await;
+    let carrier = config::load_carrier(environment)?;
+    let checked = gateway::check_gateway(state_dir.invite()?, &state_dir, carrier).await;
     if flags.json {
+        let carrier = checked.as_ref().ok().map(|over| over.name());
         let trouble = checked
             .err()
             .map(|trouble| TroubleStatus::new(&trouble, Duration::ZERO));
-        return say(&format!("{}\n", serde_json::json!({ "trouble": trouble })));
+        return say(&format!(
+            "{}\n",
+            serde_json::json!({ "trouble": trouble, "carrier": carrier })
+        ));
     }
-    checked.map_err(|trouble| anyhow::anyhow!("{trouble}"))?;
-    say("the gateway answers\n")
+    match checked.map_err(|trouble| anyhow::anyhow!("{trouble}"))? {
+        AnsweredOver::Udp => say("the gateway answers\n"),
+        AnsweredOver::Tls => say("the gateway answers over TLS\n"),
+    }
 }
 
 async fn forget(flags: &ForgetArgs, environment: &Environment) -> Result<()> {

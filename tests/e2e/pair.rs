@@ -141,6 +141,12 @@ impl Pair {
         start_agent(&folder, &self.second_invite, &arguments).await
     }
 
+    /// Value of a flag of the agent.
+    pub(crate) fn agent_argument(&self, flag: &str) -> Option<&str> {
+        let mut from = self.agent_arguments.iter().skip_while(|word| *word != flag);
+        from.nth(1).map(String::as_str)
+    }
+
     /// The invite of the second device.
     pub(crate) fn second_invite(&self) -> &str {
         &self.second_invite

@@ -30,7 +30,7 @@ pub use args::{
     HttpsForgetArgs, StatusArgs, UseInviteArgs,
 };
 pub use longhaul_settings::Environment;
-pub use resolve::{default_state_dir, load, load_state_dir, resolve};
+pub use resolve::{default_state_dir, load, load_carrier, load_state_dir, resolve};
 pub use settings::Agent;
 
 /// Default of [`Config::listen`].

@@ -51,6 +51,28 @@ pub fn load_state_dir(flag: Option<&Path>, environment: &Environment) -> Result<
     }
 }
 
+/// Loads the carriers that the agent of this machine uses, from the environment and the default files.
+///
+/// # Errors
+/// These settings are wrong, or a file cannot be read.
+pub fn load_carrier(environment: &Environment) -> Result<CarrierSettings, Mistakes> {
+    let mut layers = Layers::read(&ConfigFlags::default(), environment, DefaultFiles::Read);
+    let carrier = carrier(&mut layers);
+    let concerns = |mistake: &Mistake| mistake.key().is_none_or(|key| key.starts_with("carrier"));
+    if layers.mistakes().iter().any(concerns) {
+        return Err(layers.into_mistakes(concerns));
+    }
+    Ok(carrier)
+}
+
+fn carrier(layers: &mut Layers<'_>) -> CarrierSettings {
+    CarrierSettings {
+        carriers: layers.get(&settings::CARRIER),
+        tls_port: u16::try_from(layers.get(&settings::CARRIER_TLS_PORT))
+            .unwrap_or(longhaul_carriers::DEFAULT_PORT),
+    }
+}
+
 fn state_dir(layers: &mut Layers<'_>) -> Option<PathBuf> {
     let state_dir = layers.get(&settings::STATE_DIR);
     if state_dir.is_none() && !layers.is_wrong(&settings::STATE_DIR) {
@@ -86,11 +108,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
     let invite = invite(&mut layers, state_dir.as_ref());
     let link = layers.get(&settings::LINK);
     let remember_links = layers.get(&settings::LINK_REMEMBER);
-    let carrier = CarrierSettings {
-        carriers: layers.get(&settings::CARRIER),
-        tls_port: u16::try_from(layers.get(&settings::CARRIER_TLS_PORT))
-            .unwrap_or(longhaul_carriers::DEFAULT_PORT),
-    };
+    let carrier = carrier(&mut layers);
     let images = layers.get(&settings::IMAGE_LEVEL);
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);

@@ -69,7 +69,7 @@ pub(super) fn plan(
 }
 
 /// Host of `HOST:PORT`, without the brackets of an IPv6 address.
-fn host(address: &str) -> &str {
+pub(super) fn host(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }

@@ -26,7 +26,7 @@ mod window_decoding;
 
 pub use answer::{GatewayAnswer, ResponseStream};
 pub use carriers::{CarrierSettings, Carriers};
-pub use check::check_gateway;
+pub use check::{AnsweredOver, check_gateway};
 pub(crate) use codings::{body_coding_of, coding_of};
 pub use demand::WaitingRequest;
 pub use dialer::GatewayConfig;

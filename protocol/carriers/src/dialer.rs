@@ -23,6 +23,7 @@ use tokio_tungstenite::{
 use tracing::debug;
 
 use crate::{
+    bare_link::BareLink,
     pump::{self, PumpError},
     tcp::TcpOptions,
     upgrade::{self, MAX_HEAD, ResponseError},
@@ -77,9 +78,23 @@ impl TlsCarrier {
         })
     }
 
+    /// Opens a link without a driver; `first` is its first packet.
+    ///
+    /// # Errors
+    /// Nobody answers, or another server.
+    pub async fn open(&self, first: &[u8]) -> Result<BareLink, CarrierError> {
+        let connected = timeout(CONNECT_TIME, self.connect(Some(first))).await;
+        let (stream, rest, _) = connected.map_err(|_| CarrierError::TooSlow)??;
+        Ok(BareLink::open(stream, rest).await)
+    }
+
     async fn carry(self, mut end: LinkEnd) -> Result<(), CarrierError> {
-        let connected = timeout(CONNECT_TIME, self.connect(&mut end)).await;
+        let first = end.output.next_now();
+        let connected = timeout(CONNECT_TIME, self.connect(first.as_deref())).await;
         let (stream, rest, options) = connected.map_err(|_| CarrierError::TooSlow)??;
+        if let Some(first) = first {
+            end.output.written(first.len());
+        }
         end.input.connected(self.address);
         let socket =
             WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(pump::limits())).await;
@@ -89,19 +104,15 @@ impl TlsCarrier {
     /// Opens the WebSocket. Returns the connection and the bytes after the response.
     async fn connect(
         &self,
-        end: &mut LinkEnd,
+        first: Option<&[u8]>,
     ) -> Result<(TlsStream<TcpStream>, Vec<u8>, TcpOptions), CarrierError> {
         let tcp = TcpStream::connect(self.address).await?;
         let options = TcpOptions::new(&tcp);
         let mut stream = self.tls.connect(self.name.clone(), tcp).await?;
         let key = generate_key();
-        let first = end.output.next_now();
-        let request = upgrade::request(&self.gateway, &self.host, &key, first.as_deref());
+        let request = upgrade::request(&self.gateway, &self.host, &key, first);
         stream.write_all(request.as_bytes()).await?;
         stream.flush().await?;
-        if let Some(first) = first {
-            end.output.written(first.len());
-        }
         let mut head = Vec::with_capacity(1024);
         loop {
             let room = MAX_HEAD.saturating_sub(head.len());
@@ -132,7 +143,7 @@ impl Carrier for TlsCarrier {
 
 /// Errors of the carrier.
 #[derive(Debug, thiserror::Error)]
-enum CarrierError {
+pub enum CarrierError {
     /// The network or the gateway refuses TCP or TLS.
     #[error(transparent)]
     Io(#[from] io::Error),

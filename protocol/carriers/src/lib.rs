@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bare_link;
 mod dialer;
 pub mod framing;
 mod identity;
@@ -26,9 +27,11 @@ use tcp_linux as tcp;
 #[cfg(not(target_os = "linux"))]
 use tcp_portable as tcp;
 
-pub use dialer::TlsCarrier;
+pub use bare_link::BareLink;
+pub use dialer::{CarrierError, TlsCarrier};
 pub use identity::{Identity, IdentityError, PemIdentity};
 pub use listener::{BindError, TlsListener};
+pub use pump::PumpError;
 
 /// TCP port of the carrier, unless another one is configured.
 pub const DEFAULT_PORT: u16 = 443;

@@ -17,7 +17,7 @@ use crate::{
 
 /// Errors that end a link.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PumpError {
+pub enum PumpError {
     /// The connection failed, or the peer violates RFC 6455.
     #[error(transparent)]
     Socket(#[from] tungstenite::Error),

@@ -8,6 +8,7 @@ use longhaul_chromium::{Browser, BrowserOptions};
 use longhaul_tests::{
     client::{Ending, RawResponse},
     origin::Origin,
+    process::{run, run_with},
     relay::{Direction, Passage},
 };
 use longhaul_types::BitRate;
@@ -15,7 +16,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     content::{noise, ok},
-    pair::{LIMIT, Link, Pair, Setup},
+    pair::{LIMIT, Link, Pair, Setup, folder},
 };
 
 const SIZE: usize = 2_000_000;
@@ -108,6 +109,46 @@ async fn tls_carries_the_session_where_udp_is_blocked() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_finds_tls_by_itself_where_udp_is_blocked() -> Result<()> {
     load_with_udp_blocked("auto").await
+}
+
+/// What `longhaul-agent check-gateway` prints without a running agent, with these variables.
+async fn checked(pair: &Pair, variables: &[(&str, &str)]) -> Result<serde_json::Value> {
+    let state = folder()?;
+    let state = state.path().display().to_string();
+    let enrol = ["enroll", pair.second_invite(), "--state-dir", &state];
+    let enrolled = run("longhaul", &enrol, LIMIT).await?;
+    ensure!(enrolled.code == Some(0), "{}", enrolled.stderr);
+    let arguments = ["check-gateway", "--json", "--state-dir", &state];
+    let checked = run_with("longhaul-agent", &arguments, variables, LIMIT).await?;
+    Ok(serde_json::from_str(&checked.stdout)?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_of_the_gateway_uses_tls_where_udp_is_blocked() -> Result<()> {
+    let origin = origin().await?;
+    let pair = pair(&origin, "udp", Link::Relayed).await?;
+    let port = pair
+        .agent_argument("--carrier-tls-port")
+        .context("a port")?
+        .to_owned();
+    let tls_port = ("LONGHAUL_CARRIER_TLS_PORT", port.as_str());
+    let answered = checked(&pair, &[tls_port]).await?;
+    assert_eq!(
+        (&answered["carrier"], answered["trouble"].is_null()),
+        (&"udp".into(), true)
+    );
+    block_udp(&pair);
+    let answered = checked(&pair, &[tls_port]).await?;
+    assert_eq!(
+        (&answered["carrier"], answered["trouble"].is_null()),
+        (&"tls".into(), true)
+    );
+    let refused = checked(&pair, &[tls_port, ("LONGHAUL_CARRIER", "udp")]).await?;
+    assert_eq!(refused["trouble"]["kind"], "silent", "{refused}");
+    // The checks have left no session.
+    let status = pair.status().await?;
+    assert_eq!(status["sessions"], 1, "{status:#}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,194 @@
+//! A check of the gateway without a running agent, for `longhaul doctor`.
+//!
+//! The check is a handshake that ends with a CLOSE. A device has one session, which another one replaces when its
+//! first packet under the full keys arrives, unless that packet is a CLOSE (docs/protocol/transport.md section
+//! 3.2). So the check ends no session of an agent with the same key, on this machine or on another one. If the
+//! CLOSE is lost, the gateway forgets the half-open session after three minutes.
+mod over_tls;
+mod over_udp;
+
+use std::{
+    io,
+    net::SocketAddr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use longhaul_driver::{TransportConfig, minted_hour};
+use longhaul_protocol::{
+    endpoint::{AgentEndpointConfig, ConnectTo, ConnectionHandle, Endpoint, Event},
+    path::{LinkId, Path},
+};
+use longhaul_types::{Invite, Timestamp, UnixTime};
+use tokio::time::Instant;
+
+use super::{
+    carriers::{CarrierSettings, Carriers},
+    device_identity::DeviceIdentity,
+    reachability,
+};
+use crate::{
+    state_dir::StateDir,
+    trouble::{ClockDifference, Trouble},
+};
+
+/// Maximum duration of a check: two repetitions of the INIT, and longer than the round trip of the slowest
+/// links.
+const CHECK_TIME: Duration = Duration::from_secs(6);
+/// Part of it for the lookup of the gateway's name.
+const LOOKUP_TIME: Duration = Duration::from_secs(3);
+/// The link of a check over TLS: the only one of its endpoint.
+const LINK: LinkId = LinkId(0);
+
+/// Carrier over which the gateway answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnsweredOver {
+    /// UDP.
+    Udp,
+    /// TLS: the network blocks UDP, or the settings do not permit it.
+    Tls,
+}
+
+impl AnsweredOver {
+    /// Name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => Carriers::Udp.name(),
+            Self::Tls => Carriers::Tls.name(),
+        }
+    }
+}
+
+/// Asks the gateway of `invite` for a session, and opens none. Harmless beside a running agent.
+///
+/// # Errors
+/// The reason why no session would open, or [`Trouble::ClockOff`] if one would.
+pub async fn check_gateway(
+    invite: Invite,
+    state_dir: &StateDir,
+    carrier: CarrierSettings,
+) -> Result<AnsweredOver, Trouble> {
+    // After a one-time invite, the gateway knows this device by a key of its own.
+    let mut identity = DeviceIdentity::load(invite, state_dir);
+    let mut outcome = check(identity.invite(), state_dir, carrier).await;
+    if outcome.as_ref().is_err_and(Trouble::is_refused_key) && identity.try_other_key() {
+        let other = check(identity.invite(), state_dir, carrier).await;
+        // If neither key is accepted, the answer about the key in use says more.
+        if !other.as_ref().is_err_and(Trouble::is_refused_key) {
+            outcome = other;
+        }
+    }
+    outcome
+}
+
+async fn check(
+    invite: &Invite,
+    state_dir: &StateDir,
+    carrier: CarrierSettings,
+) -> Result<AnsweredOver, Trouble> {
+    let deadline = Instant::now() + CHECK_TIME;
+    let addresses = reachability::look_up(invite.address(), LOOKUP_TIME).await?;
+    let mut outcome = Err(Trouble::NameNotFound(invite.address().to_owned()));
+    if carrier.carriers != Carriers::Tls {
+        outcome = check_addresses(invite, state_dir, &addresses, deadline).await;
+        // Only an answer is more than what TLS can find out.
+        let is_silent = matches!(outcome, Err(Trouble::Silent | Trouble::PortClosed));
+        if carrier.carriers == Carriers::Udp || !is_silent {
+            return outcome.map(|()| AnsweredOver::Udp);
+        }
+    }
+    let Some(address) = addresses.first() else {
+        return outcome.map(|()| AnsweredOver::Udp);
+    };
+    let to = SocketAddr::new(address.ip(), carrier.tls_port);
+    match over_tls::check_address(invite, state_dir, to).await {
+        // The settings permit nothing else, so this is the reason.
+        Err(Trouble::Silent) if carrier.carriers == Carriers::Auto => outcome.map(|()| AnsweredOver::Udp),
+        checked => checked.map(|()| AnsweredOver::Tls),
+    }
+}
+
+async fn check_addresses(
+    invite: &Invite,
+    state_dir: &StateDir,
+    addresses: &[SocketAddr],
+    deadline: Instant,
+) -> Result<(), Trouble> {
+    let mut outcome = Err(Trouble::NameNotFound(invite.address().to_owned()));
+    for (at, &address) in addresses.iter().enumerate() {
+        // The addresses share the rest of the time.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
+        outcome = over_udp::check_address(invite, state_dir, address, Instant::now() + left / share).await;
+        match &outcome {
+            Ok(()) => break,
+            Err(trouble) if trouble.is_refusal() || matches!(trouble, Trouble::ClockOff(_)) => break,
+            Err(_) => {}
+        }
+    }
+    outcome
+}
+
+/// Compares this computer's clock with the hour in the gateway's token.
+fn clock_trouble(token: &[u8; 32]) -> Result<(), Trouble> {
+    let now = UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    match minted_hour(token).and_then(|hour| ClockDifference::between(now, hour)) {
+        Some(difference) => Err(Trouble::ClockOff(difference)),
+        None => Ok(()),
+    }
+}
+
+/// A handshake that ends with the gateway's answer. Only the CLOSE of [`Question::close`] may be sent after the answer:
+/// another packet would open the session.
+struct Question {
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+}
+
+impl Question {
+    /// A handshake over `path`. It begins at [`Timestamp::ZERO`].
+    fn new(invite: &Invite, state_dir: &StateDir, path: Path) -> io::Result<Self> {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let config = AgentEndpointConfig {
+            secret: invite.device().clone(),
+            transport: TransportConfig::default(),
+        };
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut endpoint = Endpoint::agent(config, UnixTime::new(unix), seed);
+        let to = ConnectTo {
+            gateway: invite.gateway(),
+            remote: path,
+            token: Some(state_dir.token(invite)),
+            profile: None,
+            last_stamp: state_dir.stamp(),
+        };
+        let handle = endpoint.connect(Timestamp::ZERO, to).map_err(io::Error::other)?;
+        endpoint.start(handle);
+        Ok(Self { endpoint, handle })
+    }
+
+    /// The token in the gateway's answer, or the trouble that the answer shows; `None` before the answer.
+    fn answer(&mut self) -> Option<Result<[u8; 32], Trouble>> {
+        while let Some((_, event)) = self.endpoint.poll_event() {
+            match event {
+                Event::Token(token) => return Some(Ok(token)),
+                Event::Closed(reason) => return Some(Err(Trouble::of_close(reason))),
+                Event::Connected { .. }
+                | Event::Accepted { .. }
+                | Event::Stream(_)
+                | Event::Stalled
+                | Event::Resumed
+                | Event::Moved
+                | Event::PathProbed { .. } => {}
+            }
+        }
+        None
+    }
+
+    /// Lets the gateway forget the session that it has prepared: the next packets are its CLOSE.
+    fn close(&mut self, now: Timestamp) {
+        if let Some(connection) = self.endpoint.connection(self.handle) {
+            connection.close(now, 0, "the agent only asked");
+        }
+    }
+}
