@@ -27,7 +27,7 @@ kept=$(cd "$kept" && pwd)
 # Prints one line for each test program that cargo's messages name: suite, folder of its crate, path.
 programs() { # file with the messages
     target='"manifest_path":"'$root'/\([^"]*\)/Cargo.toml","target":{"kind":\["\([a-z]*\)".*"name":"\([^"]*\)","src_path"'
-    sed -n "s|^.*$target.*\"test\":true}.*\"executable\":\"\([^\"]*\)\".*|\1 \2 \3 \4|p" "$1" |
+    sed -n "s|^.*$target.*\"profile\":{[^}]*\"test\":true}.*\"executable\":\"\([^\"]*\)\".*|\1 \2 \3 \4|p" "$1" |
         while read -r folder kind name path; do
             case "$kind" in
             test) echo "$folder:$name $folder $path" ;;
