@@ -1,9 +1,9 @@
 //! The networks to which this computer attaches: their changes, and what is remembered about their links.
 //!
 //! A network is identified by the kind of the interface and by the hardware address of the router on the way to
-//! the gateway ([`attachment`]). [`NetworkMemory`] keeps the rates and the round-trip time that sessions measured,
+//! the gateway (`attachment`). [`NetworkMemory`] keeps the rates and the round-trip time that sessions measured,
 //! so that the next session in the same network starts with them (docs/decisions/0027-remembered-networks.md). On
-//! disk, a keyed hash stands for the network; nothing of it is ever sent. [`NetworkWatch`] reports changes.
+//! disk, a keyed hash stands for the network; nothing of it is ever sent. `NetworkWatch` reports changes.
 mod attachment;
 mod changes;
 mod file;

@@ -157,13 +157,13 @@ impl Connection {
         }
         self.note_overtaking(now);
         while let Ok(frame) = Frame::decode(&mut frames) {
-            match frame {
+            if let Frame::PathChallenge(data) = frame
+                && self.is_gateway()
+            {
                 // An answer that is not longer than the challenge amplifies nothing (section 7.2).
-                Frame::PathChallenge(data) if self.is_gateway() => {
-                    self.path_probes.answer = Some((remote, data, size));
-                }
-                Frame::PathResponse(data) => self.on_probe_answered(now, data),
-                _ => {}
+                self.path_probes.answer = Some((remote, data, size));
+            } else if let Frame::PathResponse(data) = frame {
+                self.on_probe_answered(now, data);
             }
             if frames.is_empty() {
                 break;

@@ -124,7 +124,7 @@ impl Endpoint {
     }
 
     /// Finds out whether `path` carries packets of an open session, while the session goes on over its own path (agent,
-    /// transport.md section 7.7). [`Event::PathProbed`](super::Event::PathProbed) has the result. Returns false if the
+    /// transport.md section 7.7). [`Event::PathProbed`] has the result. Returns false if the
     /// session has ended.
     pub fn probe_path(&mut self, handle: ConnectionHandle, path: Path) -> bool {
         let Some(session) = self.sessions.get_mut(&handle) else {

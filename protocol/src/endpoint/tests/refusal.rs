@@ -161,7 +161,7 @@ fn ask_and_close(pair: &mut Pair) {
         .find(|(_, sent)| is_resp(sent))
         .map(|(key, _)| *key);
     let resp = pair.flying.remove(&key.unwrap()).unwrap();
-    pair.now = pair.now + ONE_WAY;
+    pair.now += ONE_WAY;
     pair.deliver(&resp);
     let now = pair.now;
     pair.agent.connection(asking).unwrap().close(now, 0, "");
