@@ -90,7 +90,7 @@ async fn check(
     let mut outcome = Err(Trouble::NameNotFound(invite.address().to_owned()));
     if carrier.carriers != Carriers::Tls {
         outcome = check_addresses(invite, state_dir, &addresses, deadline).await;
-        // Only an answer is more than what TLS can find out.
+        // An answer, also a refusal, ends the check. Only a gateway that does not answer over UDP is asked over TLS.
         let is_silent = matches!(outcome, Err(Trouble::Silent | Trouble::PortClosed));
         if carrier.carriers == Carriers::Udp || !is_silent {
             return outcome.map(|()| AnsweredOver::Udp);
@@ -101,7 +101,7 @@ async fn check(
     };
     let to = SocketAddr::new(address.ip(), carrier.tls_port);
     match over_tls::check_address(invite, state_dir, to).await {
-        // The settings permit nothing else, so this is the reason.
+        // Neither carrier brought an answer. The result of UDP says more: a closed port is told from silence.
         Err(Trouble::Silent) if carrier.carriers == Carriers::Auto => outcome.map(|()| AnsweredOver::Udp),
         checked => checked.map(|()| AnsweredOver::Tls),
     }
