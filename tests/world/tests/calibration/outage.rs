@@ -2,7 +2,7 @@
 use longhaul_netem::{DropCause, HopConfig, LinkConfig, Outage, OutageSchedule, WhileOut};
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use crate::traffic::{Arrival, Way, blast, link, machine, ms, wait, world};
+use crate::traffic::{Arrival, Way, blast, link, machine, measured, ms, wait};
 
 const LEN: usize = 1000;
 const COUNT: u32 = 60;
@@ -38,10 +38,10 @@ fn longest_gap(arrivals: &[Arrival]) -> std::time::Duration {
 #[test]
 fn a_holding_outage_delays_and_loses_nothing() {
     let _machine = machine();
-    let Some(world) = world(hop(WhileOut::Hold)) else {
+    let measurement = measured(&hop(WhileOut::Hold), |world| wait(blast(world, Way::Down, COUNT, LEN)));
+    let Some((world, arrivals)) = measurement else {
         return;
     };
-    let arrivals = wait(blast(&world, Way::Down, COUNT, LEN));
     assert_eq!(arrivals.len(), COUNT as usize);
     // The packet being sent at the start of the outage is finished afterwards.
     let gap = longest_gap(&arrivals);
@@ -59,10 +59,10 @@ fn a_holding_outage_delays_and_loses_nothing() {
 #[test]
 fn a_dropping_outage_loses_packets_sent_during_it() {
     let _machine = machine();
-    let Some(world) = world(hop(WhileOut::Drop)) else {
+    let measurement = measured(&hop(WhileOut::Drop), |world| wait(blast(world, Way::Down, COUNT, LEN)));
+    let Some((world, arrivals)) = measurement else {
         return;
     };
-    let arrivals = wait(blast(&world, Way::Down, COUNT, LEN));
     let lost = u64::from(COUNT) - arrivals.len() as u64;
     // 150 ms are 18.75 packets: those whose transmission overlaps the outage, including one in part at either
     // end.

@@ -6,7 +6,9 @@ use longhaul_netem::{Capacity, LinkConfig, Profile};
 use longhaul_types::{BitRate, ByteCount};
 use longhaul_world::GATEWAY_ON_HOP;
 
-use crate::traffic::{PING_BYTES, Way, blast, held, machine, ms, percentile, ping, wait, world};
+use crate::traffic::{
+    Arrival, PING_BYTES, Way, blast, held, machine, measured, ms, percentile, ping, wait,
+};
 
 const LEN: u64 = 528;
 
@@ -26,15 +28,21 @@ fn repairs(link: &LinkConfig) -> Duration {
 
 /// Checks one profile's RTT and rates. Returns the text to print, or `None` without a world.
 fn check(profile: Profile) -> Option<String> {
-    let world = world(held(profile.into()))?;
     let (down, up) = (profile.down(), profile.up());
-    let rates = wait(async {
-        tokio::join!(
-            check_rate(&world, profile, Way::Down, &down),
-            check_rate(&world, profile, Way::Up, &up)
-        )
-    });
-    let times = wait(ping(world.client(), GATEWAY_ON_HOP, 3));
+    let (_, (arrived_down, arrived_up, times)) = measured(&held(profile.into()), |world| {
+        let blasts = async {
+            tokio::join!(
+                blast(world, Way::Down, packets(&down), 528),
+                blast(world, Way::Up, packets(&up), 528)
+            )
+        };
+        let (down, up) = wait(blasts);
+        (down, up, wait(ping(world.client(), GATEWAY_ON_HOP, 3)))
+    })?;
+    let rates = (
+        check_rate(&arrived_down, profile, Way::Down, &down),
+        check_rate(&arrived_up, profile, Way::Up, &up),
+    );
     let least = down.delay
         + up.delay
         + ByteCount::new(PING_BYTES) / rate(&down)
@@ -49,13 +57,16 @@ fn check(profile: Profile) -> Option<String> {
     Some(format!("{name:12} ping {median:?}, {}, {}", rates.0, rates.1))
 }
 
-async fn check_rate(world: &longhaul_world::World, profile: Profile, way: Way, link: &LinkConfig) -> String {
-    let rate = rate(link);
-    // About the packets of a second, as far as the queue accepts them.
-    let count = (rate.as_bps() / 8 / LEN)
+/// About the packets of a second, as far as the queue accepts them.
+fn packets(link: &LinkConfig) -> u32 {
+    let count = (rate(link).as_bps() / 8 / LEN)
         .clamp(3, 1000)
         .min(link.queue.bytes() / LEN);
-    let arrivals = blast(world, way, u32::try_from(count).unwrap(), 528).await;
+    u32::try_from(count).unwrap()
+}
+
+fn check_rate(arrivals: &[Arrival], profile: Profile, way: Way, link: &LinkConfig) -> String {
+    let rate = rate(link);
     let (first, last) = (arrivals[0], arrivals[arrivals.len() - 1]);
     let crossed = ByteCount::new(u64::from(last.number - first.number) * LEN);
     let (took, expected) = (last.at - first.at, crossed / rate);

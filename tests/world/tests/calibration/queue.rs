@@ -2,7 +2,7 @@
 use longhaul_netem::DropCause;
 use longhaul_types::{BitRate, ByteCount};
 
-use crate::traffic::{Way, blast, both, held, link, machine, ms, wait, world};
+use crate::traffic::{Way, blast, both, held, link, machine, measured, ms, wait, world};
 
 #[test]
 fn a_blast_fills_the_queue_to_its_bound_exactly() {
@@ -77,10 +77,11 @@ async fn blast_without_waiting(world: &longhaul_world::World, way: Way, count: u
 fn a_full_queue_takes_its_bytes_over_the_rate_to_empty() {
     let _machine = machine();
     let (rate, bound) = (BitRate::kbps(2_000), ByteCount::kb(60));
-    let Some(world) = world(held(both(link(rate, ms(10), bound)))) else {
+    let hop = held(both(link(rate, ms(10), bound)));
+    let measurement = measured(&hop, |world| wait(blast(world, Way::Down, 80, 1000)));
+    let Some((world, arrivals)) = measurement else {
         return;
     };
-    let arrivals = wait(blast(&world, Way::Down, 80, 1000));
     let stats = world.hop().snapshot().down;
     assert_eq!(stats.queued_max, bound);
     assert_eq!(stats.dropped(DropCause::QueueFull).packets, 20);
