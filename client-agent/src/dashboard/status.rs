@@ -107,6 +107,12 @@ pub struct Status {
     pub cache_bytes: u64,
     /// Maximum size of the cache in bytes; 0 without a cache.
     pub cache_quota: u64,
+    /// Bodies in the cache.
+    #[serde(default)]
+    pub cache_bodies: u64,
+    /// Responses in the cache.
+    #[serde(default)]
+    pub cache_responses: u64,
     /// Body lookups that found the body in the cache.
     pub cache_hits: u64,
     /// Number of times the cache was reset: damaged file, newer version, full disk.
@@ -286,6 +292,8 @@ impl Status {
             image_level: acceleration.images.level().name().to_owned(),
             cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),
             cache_quota: cache.map_or(0, |cache| cache.quota.bytes()),
+            cache_bodies: cache.map_or(0, |cache| cache.bodies),
+            cache_responses: cache.map_or(0, |cache| cache.responses),
             cache_hits: cache.map_or(0, |cache| cache.hits),
             cache_resets: cache.map_or(0, |cache| cache.resets),
             exits: counters.exits.by_name(),
