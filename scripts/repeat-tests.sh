@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finds tests that fail only sometimes: builds the tests once, runs each suite TIMES times, and prints a table of the failures.
-# A suite is one test program, named FOLDER:TARGET, such as client-agent:bundle, client-agent:lib or tests:e2e. SUITE is such a
+# A suite is one test program, named FOLDER:TARGET, such as client-agent:agent, client-agent:lib or tests:e2e. SUITE is such a
 # name or a pattern ('*:lib'); without SUITE, every suite of the workspace runs. FILTER=TEXT runs only tests with TEXT in their path.
 # The output of failed runs, and only that, is kept in target/repeat-tests. Documentation tests and benchmarks are not run.
 set -eu
@@ -99,7 +99,7 @@ repeat() { # suite, folder, path
     done
 }
 
-${CARGO:-cargo} test --locked --workspace --lib --bins --tests --no-run --message-format=json-render-diagnostics >"$kept/messages"
+${CARGO:-cargo} test --locked --workspace --tests --no-run --message-format=json-render-diagnostics >"$kept/messages"
 programs "$kept/messages" >"$kept/programs"
 rm "$kept/messages"
 : >"$kept/results"

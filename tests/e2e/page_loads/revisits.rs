@@ -158,7 +158,7 @@ async fn an_unchanged_held_page_is_not_sent_again() -> Result<()> {
             "agent restarted" => {
                 // The agent answers the browser first, and stores afterwards.
                 if accelerated {
-                    pair.status_until(|status| is_stored(status)).await?;
+                    pair.status_until(is_stored).await?;
                 }
                 pair.kill_agent().await?;
                 pair.start_agent().await?;

@@ -38,7 +38,9 @@ fn longest_gap(arrivals: &[Arrival]) -> std::time::Duration {
 #[test]
 fn a_holding_outage_delays_and_loses_nothing() {
     let _machine = machine();
-    let measurement = measured(&hop(WhileOut::Hold), |world| wait(blast(world, Way::Down, COUNT, LEN)));
+    let measurement = measured(&hop(WhileOut::Hold), |world| {
+        wait(blast(world, Way::Down, COUNT, LEN))
+    });
     let Some((world, arrivals)) = measurement else {
         return;
     };
@@ -59,7 +61,9 @@ fn a_holding_outage_delays_and_loses_nothing() {
 #[test]
 fn a_dropping_outage_loses_packets_sent_during_it() {
     let _machine = machine();
-    let measurement = measured(&hop(WhileOut::Drop), |world| wait(blast(world, Way::Down, COUNT, LEN)));
+    let measurement = measured(&hop(WhileOut::Drop), |world| {
+        wait(blast(world, Way::Down, COUNT, LEN))
+    });
     let Some((world, arrivals)) = measurement else {
         return;
     };

@@ -6,9 +6,7 @@ use longhaul_netem::{Capacity, LinkConfig, Profile};
 use longhaul_types::{BitRate, ByteCount};
 use longhaul_world::GATEWAY_ON_HOP;
 
-use crate::traffic::{
-    Arrival, PING_BYTES, Way, blast, held, machine, measured, ms, percentile, ping, wait,
-};
+use crate::traffic::{Arrival, PING_BYTES, Way, blast, held, machine, measured, ms, percentile, ping, wait};
 
 const LEN: u64 = 528;
 

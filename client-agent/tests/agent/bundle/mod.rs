@@ -1,0 +1,7 @@
+//! Tests of page bundles over real sockets: manifests, pushes and the matching requests.
+mod bases;
+mod cache;
+mod faults;
+mod leaving;
+mod promises;
+mod silence;

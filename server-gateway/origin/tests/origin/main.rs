@@ -1,0 +1,15 @@
+//! Tests of requests to origins over real sockets.
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod http1;
+#[cfg(test)]
+mod https;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
+mod owners;
+#[cfg(test)]
+mod reconfigure;
+#[cfg(test)]
+mod rig;
