@@ -34,14 +34,16 @@ packages)
     # Each is a command of cargo, compiled in some minutes the first time: they run for seconds, so little optimisation
     # is sooner done. The versions decide about the bytes of packages, the optimisation does not.
     export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
-    while read -r tool version; do
+    while read -r tool version features; do
         case $(cargo install --list) in
         *"$tool v$version"*) ;;
-        *) cargo install --locked "$tool@$version" ;;
+        *) cargo install --locked --features "$features" "$tool@$version" ;;
         esac
+        # A crate whose program needs a feature is "installed" without a program, and no error.
+        command -v "$tool" >/dev/null || { echo "$tool $version installed no program of this name" >&2; exit 1; }
     done <<TOOLS
 cargo-deb 3.8.0
-cargo-about 0.9.3
+cargo-about 0.9.3 cli
 cargo-cyclonedx 0.5.9
 TOOLS
     ;;
