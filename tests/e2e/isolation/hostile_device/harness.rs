@@ -99,18 +99,24 @@ impl HostileDevice {
     /// Opens a stream with these bytes; `None` if the gateway allows no further stream or the session is
     /// closed.
     pub(super) async fn open_stream(&self, bytes: impl Into<Bytes>, end: End) -> Option<SendStream> {
-        let opened = timeout(
-            STREAM_OPEN_TIMEOUT,
-            self.session.open(options(), bytes.into(), end),
-        )
-        .await;
+        self.open_stream_within(STREAM_OPEN_TIMEOUT, bytes, end).await
+    }
+
+    async fn open_stream_within(
+        &self,
+        limit: Duration,
+        bytes: impl Into<Bytes>,
+        end: End,
+    ) -> Option<SendStream> {
+        let opened = timeout(limit, self.session.open(options(), bytes.into(), end)).await;
         opened.ok()?.ok()
     }
 
     /// Sends a fetch and waits for the response message.
     pub(super) async fn request(&mut self, fetch: Fetch) -> Result<Message> {
         let id = fetch.id;
-        let stream = self.open_stream(wire(&Message::Fetch(fetch)), End::Finish).await;
+        let wanted = wire(&Message::Fetch(fetch));
+        let stream = self.open_stream_within(LIMIT, wanted, End::Finish).await;
         let _stream = stream.context("the gateway allowed no stream")?;
         self.response_to(id).await
     }
