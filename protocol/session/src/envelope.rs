@@ -18,8 +18,12 @@ use super::{
 /// message.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
 
-const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_PAYLOAD>> =
-    bincode::config::standard().with_limit::<MAX_PAYLOAD>();
+/// Maximum memory of a decoded payload, which counts against lengths that a payload only claims. An element of a list
+/// takes at least a byte of the payload, and less than 32 bytes of memory for each of its bytes.
+const MAX_DECODED: usize = 32 * MAX_PAYLOAD;
+
+const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_DECODED>> =
+    bincode::config::standard().with_limit::<MAX_DECODED>();
 
 /// Errors of encoding or decoding a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -272,6 +272,25 @@ fn url_prefixes_end_at_character_boundaries() {
     assert_eq!(decoded(0).unwrap(), "x");
 }
 
+#[test]
+fn the_longest_lists_that_fit_an_envelope_are_decoded() {
+    for message in [
+        Message::AcceleratedHosts(AcceleratedHosts::Only(vec![String::new(); 250_000])),
+        Message::Evicted(Evicted {
+            hashes: vec![ShortHash::from_bytes([6; 6]); 40_000],
+        }),
+    ] {
+        let mut wire = Vec::new();
+        encode(&message, &mut wire).unwrap();
+        assert_eq!(decode(&wire).unwrap(), Some((Some(message), wire.len())));
+    }
+    // A list that claims to be longer than its payload.
+    let payload = [1, 253, 255, 255, 255, 255, 0, 0, 0, 0];
+    let mut wire = vec![22, 10];
+    wire.extend_from_slice(&payload);
+    assert!(matches!(decode(&wire), Err(EnvelopeError::Payload { kind: 22 })));
+}
+
 proptest! {
     #[test]
     fn header_sets_round_trip(base in any_fields(), fields in any_fields()) {

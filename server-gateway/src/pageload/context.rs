@@ -26,6 +26,10 @@ use crate::{
     origin_reports::OriginReports,
 };
 
+/// Maximum number of names in `AcceleratedHosts` that are searched for each object; agents list 256. With more, no host
+/// counts as accelerated: their objects are not pushed.
+const MAX_HOSTS: usize = 4_096;
+
 /// A session as the page bundles use it.
 pub(crate) struct PageLoadContext {
     pub(crate) gateway: Arc<Gateway>,
@@ -140,6 +144,9 @@ impl PageLoadContext {
     /// Sets the hosts whose HTTPS the agent accelerates.
     pub(crate) fn accelerates(&self, hosts: AcceleratedHosts) {
         self.settings.lock().accelerated = match hosts {
+            AcceleratedHosts::Only(names) | AcceleratedHosts::AllBut(names) if names.len() > MAX_HOSTS => {
+                Accelerated::Nothing
+            }
             AcceleratedHosts::Nothing => Accelerated::Nothing,
             AcceleratedHosts::Only(names) => Accelerated::Only(names),
             AcceleratedHosts::AllBut(names) => Accelerated::AllBut(names),

@@ -117,7 +117,13 @@ impl HostileDevice {
         let id = fetch.id;
         let wanted = wire(&Message::Fetch(fetch));
         let stream = self.open_stream_within(LIMIT, wanted, End::Finish).await;
-        let _stream = stream.context("the gateway allowed no stream")?;
+        let _stream = stream.with_context(|| {
+            let state = self.session.state();
+            format!(
+                "the gateway allowed no stream; the session is {:?}",
+                *state.borrow()
+            )
+        })?;
         self.response_to(id).await
     }
 
