@@ -13,7 +13,7 @@ use crate::{
     world::{GivenToken, Moves, Setting, World},
 };
 
-/// Start of the outage; congestion control has reached the link's rate by then.
+/// Start of an outage; congestion control has reached the link's rate by then.
 const BEGINS: Timestamp = Timestamp::from_nanos(10_000_000_000);
 const NAMES: [&str; 5] = ["gprs-3+1", "umts-384", "lte", "geo-sat", "wlan-lossy"];
 
@@ -116,6 +116,51 @@ fn outage_of_40_s() {
     }
     table.print();
     bars.settle("outage of 40 s");
+}
+
+/// A laptop that is away for two hours in the midst of a download.
+#[test]
+fn outage_of_two_hours() {
+    const LENGTH: Duration = Duration::from_secs(2 * 3600);
+    /// Both ends probe at least this often.
+    const PROBES: Duration = Duration::from_secs(15);
+    let mut table = Table::new(
+        "outage of two hours in a download",
+        &[
+            "profile",
+            "bytes sent in the outage",
+            "first byte after restore ms",
+            "duplicate bytes",
+        ],
+    );
+    let mut bars = Bars::default();
+    for name in ["umts-384", "geo-sat"] {
+        let profile = links::named(name);
+        let mut hop = HopConfig::from(profile);
+        links::interrupt(&mut hop, BEGINS, LENGTH, WhileOut::Drop);
+        let mut world = download(hop, profile, Duration::from_secs(20));
+        let restore = BEGINS + LENGTH;
+        world.run(restore, |_| false);
+        let before = world.agent.application.delivered;
+        let sent = world.sent.iter().filter(|sent| sent.at > BEGINS);
+        let sent = sent.map(|sent| sent.len).sum::<u64>();
+        world.run(restore + Duration::from_secs(60), |world| {
+            world.agent.application.delivered > before
+        });
+        let first = world.now - restore;
+        world.run_to_completion(restore + Duration::from_secs(300));
+        let duplicate = world.duplicate_bytes();
+        table.row(&[
+            name.to_owned(),
+            sent.to_string(),
+            ms(first),
+            duplicate.to_string(),
+        ]);
+        let bar = PROBES + profile.rtt() * 2 + links::packet_time(profile);
+        bars.within(&format!("{name}: first byte"), first, bar, 1.1);
+    }
+    table.print();
+    bars.settle("outage of two hours");
 }
 
 /// Rate of the bytes delivered to the agent's user.
