@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// More than all buffers between origin and hop hold together.
-const SIZE: usize = 24 * 1024 * 1024;
+const SIZE: usize = 16 * 1024 * 1024;
 const PIECE: usize = 64 * 1024;
 /// Bytes of the download after which the hop goes away.
 const BYTES_BEFORE: u64 = 1_000_000;
@@ -141,7 +141,7 @@ fn least_time() -> Duration {
 async fn the_gateway_goes_on_fetching_while_the_hop_is_away() -> Result<()> {
     let origin = FileOrigin::start().await?;
     let setup = Setup::resolving(&[("files.test", origin.origin.address())]);
-    let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(24_000)))).await?;
+    let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(40_000)))).await?;
     let away = away_in_a_download(&pair, &origin, least_time());
     let ((head, body), away) = tokio::try_join!(download(pair.proxy()), away)?;
     println!("the hop was away for {:.1} s", away.as_secs_f64());
