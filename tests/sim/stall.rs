@@ -132,7 +132,7 @@ fn outage_of_two_hours() {
     /// Both ends probe at least this often.
     const PROBES: Duration = Duration::from_secs(15);
     let mut table = Table::new(
-        "outage of two hours in three downloads",
+        "outage of two hours in six downloads",
         &[
             "profile",
             "bytes sent in the outage",
@@ -146,7 +146,7 @@ fn outage_of_two_hours() {
         let mut hop = HopConfig::from(profile);
         links::interrupt(&mut hop, BEGINS, LENGTH, WhileOut::Drop);
         // The simulated session has no control streams, which do not count as something in progress.
-        let mut world = downloads(hop, profile, Duration::from_secs(20), 3);
+        let mut world = downloads(hop, profile, Duration::from_secs(20), 6);
         let restore = BEGINS + LENGTH;
         world.run(restore, |_| false);
         let before = world.agent.application.delivered;
@@ -156,6 +156,7 @@ fn outage_of_two_hours() {
             world.agent.application.delivered > before
         });
         let first = world.now - restore;
+        assert!(world.agent.closed.is_none(), "{name}: {}", world.describe());
         world.run_to_completion(restore + Duration::from_secs(300));
         let duplicate = world.duplicate_bytes();
         table.row(&[
