@@ -39,6 +39,11 @@ soak: tools-build
 sim-long: tools-build
 	LONGHAUL_SIM_HOURS=24 $(CARGO) test --locked --release -p longhaul-tests --test sim long_ -- --nocapture
 
+# The hop is away for five minutes: real programs, real time.
+.PHONY: away-long
+away-long: tools-build
+	LONGHAUL_AWAY_SECONDS=300 $(CARGO) test --locked --workspace --test e2e away:: -- --nocapture
+
 # The distance to the ideal: BENCH_OUT gets the results and a report. `bench` is short, `bench-full` takes about an hour and a half.
 BENCH_OUT ?= target/bench
 bench: bench-build

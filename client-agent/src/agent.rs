@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::{
     acceleration::{Acceleration, PushPolicy},
-    config::{Config, EarlyCredentials, Fallback, PushSettings},
+    config::{AwaySettings, Config, EarlyCredentials, Fallback, PushSettings},
     connection::{BindError, bind},
     control::{self, Control, ControlToken, NoRandomness},
     counters::Counters,
@@ -31,7 +31,7 @@ use crate::{
     state_dir::{AgentFile, StateDir, StateError},
     state_lock::{LockError, StateLock},
     store::{FramedSites, Storage, Store, credentials_secret},
-    upstream::{Upstream, UpstreamRules, WorkingHosts, direct},
+    upstream::{AwayRules, Queue, Upstream, UpstreamRules, WaitingPages, WorkingHosts, direct},
 };
 
 /// Errors of starting an agent.
@@ -109,7 +109,7 @@ impl Agent {
             );
         }
         let access = AccessRules::new(config.access);
-        let upstream_rules = upstream_rules(config.fallback, config.early_credentials);
+        let upstream_rules = upstream_rules(config.fallback, config.early_credentials, config.away);
         let direct = direct::client(&config.direct_allow, &[proxy, control_address])?;
         let https = Https::open(config.https, &state_dir)?;
         let credentials_secret = credentials_secret::load(&state_dir, &config.cache.dir, &config.invite)
@@ -142,7 +142,9 @@ impl Agent {
             store: store.clone(),
             page_streams: Arc::new(page_loads.clone()),
         });
+        let waiting_pages = WaitingPages::default();
         let kept = KeptData {
+            waiting_pages: waiting_pages.clone(),
             store: store.clone(),
             loads: page_loads.clone(),
             networks,
@@ -154,6 +156,7 @@ impl Agent {
                 direct,
                 rules: ArcSwap::from_pointee(upstream_rules),
                 working_hosts: WorkingHosts::default(),
+                waiting_pages,
             }),
             storage: Arc::new(Storage {
                 store,
@@ -225,7 +228,7 @@ impl Agent {
         upstream
             .direct
             .reconfigure(direct::config(&config.direct_allow, &own_ports))?;
-        let rules = upstream_rules(config.fallback, config.early_credentials);
+        let rules = upstream_rules(config.fallback, config.early_credentials, config.away);
         upstream.rules.store(Arc::new(rules));
         acceleration.push.store(Arc::new(push_policy(config.push)));
         self.control.access.set(config.access);
@@ -277,13 +280,25 @@ impl Agent {
     }
 }
 
-fn upstream_rules(fallback: Fallback, early_credentials: EarlyCredentials) -> UpstreamRules {
+fn upstream_rules(
+    fallback: Fallback,
+    early_credentials: EarlyCredentials,
+    away: AwaySettings,
+) -> UpstreamRules {
     UpstreamRules {
         fallback_after: match fallback {
             Fallback::After(time) => Some(time),
             Fallback::Never => None,
         },
         allows_early_cookies: early_credentials == EarlyCredentials::Allowed,
+        away: AwayRules {
+            page_after: away.page_after,
+            queue: if away.queue {
+                Queue::Keep(away.queue_time)
+            } else {
+                Queue::Off
+            },
+        },
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     pageload::PageLoads,
     state_dir::StateDir,
     store::Store,
+    upstream::WaitingPages,
 };
 
 /// Maximum wait of a caller for the gateway's confirmation. A round trip takes a second or two on the slowest
@@ -100,6 +101,8 @@ pub(crate) struct KeptData {
     pub(crate) store: Store,
     /// Page loads with their pushed bodies.
     pub(crate) loads: PageLoads,
+    /// Pages that wait for the hop.
+    pub(crate) waiting_pages: WaitingPages,
     /// The links of networks.
     pub(crate) networks: NetworkMemory,
 }
@@ -131,6 +134,7 @@ impl DeletionQueue {
     /// contain none of this data when the call returns.
     pub async fn forget(&self, client: Option<ClientId>, site: Option<&Site>) -> DeletionOutcome {
         let inner = &self.0;
+        inner.kept.waiting_pages.forget(client, site.map(Site::domain));
         inner.kept.loads.end_of_site(client, site.map(Site::domain));
         let id = inner.add(client, site);
         if site.is_none() {

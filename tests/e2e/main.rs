@@ -6,6 +6,7 @@
     reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
 )]
 
+mod away;
 mod bodies;
 mod browser;
 mod carriers;

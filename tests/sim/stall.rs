@@ -13,13 +13,20 @@ use crate::{
     world::{GivenToken, Moves, Setting, World},
 };
 
-/// Start of the outage; congestion control has reached the link's rate by then.
+/// Start of an outage; congestion control has reached the link's rate by then.
 const BEGINS: Timestamp = Timestamp::from_nanos(10_000_000_000);
 const NAMES: [&str; 5] = ["gprs-3+1", "umts-384", "lte", "geo-sat", "wlan-lossy"];
 
 fn download(hop: HopConfig, profile: Profile, time: Duration) -> World {
-    let bytes = (profile.rate_down() * time).bytes();
-    let plan = vec![Exchange::fetch(Duration::ZERO, bytes)];
+    downloads(hop, profile, time, 1)
+}
+
+/// Equal downloads that together fill the link for this time.
+fn downloads(hop: HopConfig, profile: Profile, time: Duration, count: u64) -> World {
+    let bytes = (profile.rate_down() * time).bytes() / count;
+    let plan = (0..count)
+        .map(|_| Exchange::fetch(Duration::ZERO, bytes))
+        .collect();
     let profile = Knowledge::Known.of(profile);
     World::new(Setting {
         hop,
@@ -116,6 +123,53 @@ fn outage_of_40_s() {
     }
     table.print();
     bars.settle("outage of 40 s");
+}
+
+/// A laptop that is away for two hours in the midst of downloads.
+#[test]
+fn outage_of_two_hours() {
+    const LENGTH: Duration = Duration::from_secs(2 * 3600);
+    /// Both ends probe at least this often.
+    const PROBES: Duration = Duration::from_secs(15);
+    let mut table = Table::new(
+        "outage of two hours in six downloads",
+        &[
+            "profile",
+            "bytes sent in the outage",
+            "first byte after restore ms",
+            "duplicate bytes",
+        ],
+    );
+    let mut bars = Bars::default();
+    for name in ["umts-384", "geo-sat"] {
+        let profile = links::named(name);
+        let mut hop = HopConfig::from(profile);
+        links::interrupt(&mut hop, BEGINS, LENGTH, WhileOut::Drop);
+        // The simulated session has no control streams, which do not count as something in progress.
+        let mut world = downloads(hop, profile, Duration::from_secs(20), 6);
+        let restore = BEGINS + LENGTH;
+        world.run(restore, |_| false);
+        let before = world.agent.application.delivered;
+        let sent = world.sent.iter().filter(|sent| sent.at > BEGINS);
+        let sent = sent.map(|sent| sent.len).sum::<u64>();
+        world.run(restore + Duration::from_secs(60), |world| {
+            world.agent.application.delivered > before
+        });
+        let first = world.now - restore;
+        assert!(world.agent.closed.is_none(), "{name}: {}", world.describe());
+        world.run_to_completion(restore + Duration::from_secs(300));
+        let duplicate = world.duplicate_bytes();
+        table.row(&[
+            name.to_owned(),
+            sent.to_string(),
+            ms(first),
+            duplicate.to_string(),
+        ]);
+        let bar = PROBES + profile.rtt() * 2 + links::packet_time(profile);
+        bars.within(&format!("{name}: first byte"), first, bar, 1.1);
+    }
+    table.print();
+    bars.settle("outage of two hours");
 }
 
 /// Rate of the bytes delivered to the agent's user.

@@ -60,6 +60,11 @@ pub const DEFAULT_REORDERING: Duration = Duration::from_millis(20);
 /// page's head.
 pub const DEFAULT_LEAVING: Duration = Duration::from_secs(1);
 
+/// Default of [`AwaySettings::page_after`]: most outages are shorter, and people begin to doubt after this time.
+pub const DEFAULT_PAGE_AFTER: Duration = Duration::from_secs(10);
+/// Default of [`AwaySettings::queue_time`]: a working day on the road.
+pub const DEFAULT_QUEUE_TIME: Duration = Duration::from_secs(12 * 3600);
+
 /// Validated settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -93,6 +98,8 @@ pub struct Config {
     pub images: ImageLevel,
     /// `fallback.after`: time before the direct fallback. Default [`DEFAULT_FALLBACK`].
     pub fallback: Fallback,
+    /// `[away]`: pages that wait for the hop.
+    pub away: AwaySettings,
     /// `[cache]`: the agent's cache.
     pub cache: CacheSettings,
     /// `[push]`: page bundles.
@@ -102,6 +109,28 @@ pub struct Config {
     /// `session.early-credentials`: permission for requests with cookies in early data. Default
     /// [`EarlyCredentials::Allowed`].
     pub early_credentials: EarlyCredentials,
+}
+
+/// Settings of pages that wait while the hop is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AwaySettings {
+    /// `away.page-after`: silence of the gateway after which a navigation is answered with a page that says so;
+    /// `None`: never. Default [`DEFAULT_PAGE_AFTER`].
+    pub page_after: Option<Duration>,
+    /// `away.queue`: true if a page whose tab is closed is loaded nevertheless. Default no.
+    pub queue: bool,
+    /// `away.queue-time`: time for which such a page waits. Default [`DEFAULT_QUEUE_TIME`].
+    pub queue_time: Duration,
+}
+
+impl Default for AwaySettings {
+    fn default() -> Self {
+        Self {
+            page_after: Some(DEFAULT_PAGE_AFTER),
+            queue: false,
+            queue_time: DEFAULT_QUEUE_TIME,
+        }
+    }
 }
 
 /// Permission for requests with cookies in the session's early data (docs/protocol/transport.md section 3.3):

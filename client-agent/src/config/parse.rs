@@ -86,6 +86,14 @@ pub(super) fn fallback(value: &Value, _: &Form) -> Result<Fallback, Wrong> {
     }
 }
 
+pub(super) fn page_after(value: &Value, _: &Form) -> Result<Option<Duration>, Wrong> {
+    let text = value.text_with_unit()?;
+    if text == "never" {
+        return Ok(None);
+    }
+    parse_duration(text).map(Some).map_err(Wrong::new)
+}
+
 pub(super) fn patience(value: &Value, _: &Form) -> Result<Duration, Wrong> {
     match parse_duration(value.text_with_unit()?).map_err(Wrong::new)? {
         Duration::ZERO => {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistake, Mistakes, Report, Wrong};
 use longhaul_types::Invite;
 
-use super::{CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, settings};
+use super::{
+    AwaySettings, CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, settings,
+};
 use crate::{gateway::CarrierSettings, https::HttpsSettings, state_dir::StateDir};
 
 /// Returns `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
@@ -112,6 +114,11 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
     let images = layers.get(&settings::IMAGE_LEVEL);
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);
+    let away = AwaySettings {
+        page_after: layers.get(&settings::AWAY_PAGE_AFTER),
+        queue: layers.get(&settings::AWAY_QUEUE),
+        queue_time: layers.get(&settings::AWAY_QUEUE_TIME),
+    };
     let state_dir = state_dir.unwrap_or_default();
     let cache = CacheSettings {
         size: layers.get(&settings::CACHE_SIZE),
@@ -148,6 +155,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         carrier,
         images,
         fallback,
+        away,
         cache,
         push,
         https,

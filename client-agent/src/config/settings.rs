@@ -12,7 +12,7 @@ pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
 use super::{
     DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK, DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN,
-    DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE,
+    DEFAULT_PAGE_AFTER, DEFAULT_PATIENCE, DEFAULT_QUEUE_TIME, Fallback, MIN_CACHE_SIZE,
     access::{self, PasswordFile},
     default_state_dir, parse,
 };
@@ -42,6 +42,9 @@ impl Configured for Agent {
             &IMAGE_LEVEL,
             &FALLBACK_AFTER,
             &DIRECT_ALLOW,
+            &AWAY_PAGE_AFTER,
+            &AWAY_QUEUE,
+            &AWAY_QUEUE_TIME,
             &CACHE_SIZE,
             &CACHE_DIR,
             &HTTPS_ACCELERATE,
@@ -307,6 +310,52 @@ const CACHE: Form = Form::Size {
     most: None,
     zero: Some("no cache"),
 };
+
+/// `away.page-after`
+pub const AWAY_PAGE_AFTER: Setting<Option<Duration>> = Setting::new(
+    "away.page-after",
+    Form::Text("a time with its unit, such as `10s`, or `never`"),
+    |_| Some(DEFAULT_PAGE_AFTER),
+    parse::page_after,
+    |after| Some(quoted(&after.map_or_else(|| "never".to_owned(), show_duration))),
+)
+.flag("--away-page-after", "TIME")
+.reloadable()
+.meaning(
+    "silence of a gateway that has answered before, after which the browser gets a page that says that \
+         the link is away, if the page cannot be loaded without the gateway either",
+)
+.reason(
+    "The request goes on waiting, and the page completes by itself when the link is back. With `never`, \
+         requests wait without a page for two minutes and then fail. Only pages that are opened in a tab get \
+         it; other requests wait as long as the browser does",
+);
+
+/// `away.queue`
+pub const AWAY_QUEUE: Setting<bool> = Setting::yes_no("away.queue", |_| false)
+    .flag("--away-queue", "YES|NO")
+    .reloadable()
+    .meaning(
+        "whether a page that was asked for while the link was away is loaded when it is back although its \
+         tab was closed in the meantime",
+    )
+    .reason(
+        "Off, because it costs bytes, and a visit at the site, that nobody may want any more. At most 64 \
+         pages wait, in memory only; the status page lists and cancels them, and `longhaul-agent forget` \
+         removes them. The answer waits until the page is opened again. Without it, a page is given up two \
+         minutes after its tab was closed",
+    );
+
+/// `away.queue-time`
+pub const AWAY_QUEUE_TIME: Setting<Duration> = Setting::duration(
+    "away.queue-time",
+    Duration::from_secs(60),
+    Duration::from_secs(7 * 24 * 3600),
+    |_| DEFAULT_QUEUE_TIME,
+)
+.reloadable()
+.meaning("how long such a page waits, for the link and then for its reader")
+.reason("The default is a working day on the road");
 
 /// `cache.size`
 pub const CACHE_SIZE: Setting<ByteCount> = Setting::size("cache.size", CACHE, |_| DEFAULT_CACHE_SIZE)

@@ -64,6 +64,12 @@ impl ConnectionScope {
         }
     }
 
+    /// Creates the state of a connection with the same client that has no place: for a request that may last longer
+    /// than its connection.
+    pub(crate) fn detached(&self) -> Self {
+        Self::new(&self.client())
+    }
+
     /// The client of the connection.
     pub fn client(&self) -> Client {
         Client::new(self.user, self.credential.get().cloned())

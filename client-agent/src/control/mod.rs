@@ -27,7 +27,9 @@ use orders::Order;
 use crate::{
     access::{AccessRules, Denial},
     connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
-    dashboard::{self, AUTHORITY, FORGET, HTTPS_FORGET, PICTURES, REMOVE_AUTHORITY, Status, USE_INVITE},
+    dashboard::{
+        self, AUTHORITY, CANCEL_WAITING, FORGET, HTTPS_FORGET, PICTURES, REMOVE_AUTHORITY, Status, USE_INVITE,
+    },
     forget::DeletionQueue,
     handles::Handles,
     listener::script,
@@ -36,7 +38,14 @@ use crate::{
 };
 
 /// Paths that change something, by POST and with the token.
-const CHANGES: [&str; 5] = [PICTURES, FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, USE_INVITE];
+const CHANGES: [&str; 6] = [
+    PICTURES,
+    CANCEL_WAITING,
+    FORGET,
+    HTTPS_FORGET,
+    REMOVE_AUTHORITY,
+    USE_INVITE,
+];
 
 /// Limits of connections: people and scripts of a few users.
 const LIMITS: ConnectionLimits = ConnectionLimits {

@@ -6,12 +6,13 @@ use tokio::time::timeout;
 
 use super::{Control, text};
 use crate::{
-    dashboard::{FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, USE_INVITE},
+    dashboard::{CANCEL_WAITING, FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, USE_INVITE},
     forget::Site,
     gateway::GatewayState,
     https::HostName,
     proxy_body::ProxyBody,
     state_dir::InviteError,
+    upstream::WaitingPageId,
 };
 
 /// Maximum wait of a caller for the session with a new invite: a handshake on the slowest hops.
@@ -28,6 +29,8 @@ pub(super) enum Order {
     RemoveAuthority,
     /// Forget why a host, or any host, is bypassed.
     ForgetBypasses(Option<HostName>),
+    /// Give up a page that waits for the hop.
+    CancelWaiting(WaitingPageId),
     /// An argument is invalid.
     Invalid(String),
 }
@@ -42,6 +45,10 @@ impl Order {
         match request.uri().path() {
             FORGET => Some(argument(query, "site=").map_or_else(Self::Invalid, Self::Forget)),
             HTTPS_FORGET => Some(argument(query, "host=").map_or_else(Self::Invalid, Self::ForgetBypasses)),
+            CANCEL_WAITING => Some(match argument::<u64>(query, "id=") {
+                Ok(Some(id)) => Self::CancelWaiting(WaitingPageId(id)),
+                Ok(None) | Err(_) => Self::Invalid("give the number of a waiting page as id=".to_owned()),
+            }),
             USE_INVITE => Some(Self::UseInvite),
             REMOVE_AUTHORITY => Some(Self::RemoveAuthority),
             _ => None,
@@ -64,6 +71,13 @@ impl Control {
                 let done = self.deletions.forget(None, site.as_ref()).await;
                 let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
                 text(StatusCode::OK, format!("{what}: {done}"))
+            }
+            Order::CancelWaiting(id) => {
+                if self.handles.upstream.waiting_pages.remove(id) {
+                    text(StatusCode::OK, "the page waits no longer".to_owned())
+                } else {
+                    text(StatusCode::NOT_FOUND, "no page with this number waits".to_owned())
+                }
             }
             Order::UseInvite => self.use_invite().await,
             Order::RemoveAuthority => self.remove_authority().await,
@@ -159,6 +173,12 @@ mod tests {
         );
         assert!(matches!(
             order("POST", "/https/forget?host=a%20b"),
+            Some(Order::Invalid(_))
+        ));
+        let cancel = Some(Order::CancelWaiting(WaitingPageId(7)));
+        assert_eq!(order("POST", "/waiting/cancel?id=7"), cancel);
+        assert!(matches!(
+            order("POST", "/waiting/cancel"),
             Some(Order::Invalid(_))
         ));
         assert_eq!(order("POST", "/ca/remove"), Some(Order::RemoveAuthority));

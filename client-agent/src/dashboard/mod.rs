@@ -2,7 +2,9 @@
 mod status;
 mod status_page;
 
-pub use status::{BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, Status, TroubleStatus};
+pub use status::{
+    BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, Status, TroubleStatus, WaitingStatus,
+};
 pub(crate) use status_page::{POLICY, status_page};
 
 /// Path for changes of the image level.
@@ -15,5 +17,7 @@ pub(crate) const AUTHORITY: &str = "/ca.pem";
 pub(crate) const REMOVE_AUTHORITY: &str = "/ca/remove";
 /// Path for forgetting why hosts are bypassed.
 pub(crate) const HTTPS_FORGET: &str = "/https/forget";
+/// Path for giving up a page that waits for the hop.
+pub(crate) const CANCEL_WAITING: &str = "/waiting/cancel";
 /// Path for the change to the invite of the state directory.
 pub(crate) const USE_INVITE: &str = "/invite/use";

@@ -9,6 +9,7 @@ use crate::{
     https::{self, Accelerate, Https},
     savings::{ReportedFlows, SavedBytes},
     trouble::Trouble,
+    upstream::WaitingPageState,
 };
 
 /// The contents of `/status.json`.
@@ -99,6 +100,9 @@ pub struct Status {
     pub dictionaries_used: u64,
     /// Bodies encoded against a base that the cache did not have, and requested again.
     pub bases_missing: u64,
+    /// Pages that wait for the hop, oldest first.
+    #[serde(default)]
+    pub waiting: Vec<WaitingStatus>,
     /// Accelerated HTTPS.
     pub https: HttpsStatus,
     /// Image level: `original`, `high`, `medium`, `low` or `text`.
@@ -141,6 +145,30 @@ pub struct SavingsStatus {
     /// False if the gateway of the current session is of an older version, which does not report what origins
     /// sent: then only answers of the agent's cache are counted in this session.
     pub reported: bool,
+}
+
+/// A page that waits for the hop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitingStatus {
+    /// Number for `POST /waiting/cancel?id=`.
+    pub id: u64,
+    /// What was asked for.
+    pub url: String,
+    /// Duration of the wait in s.
+    pub waited_s: f64,
+    /// True if the answer has arrived and waits until the page is opened again.
+    pub ready: bool,
+}
+
+impl From<WaitingPageState> for WaitingStatus {
+    fn from(page: WaitingPageState) -> Self {
+        Self {
+            id: page.id.0,
+            url: page.url,
+            waited_s: page.waited.as_secs_f64(),
+            ready: page.is_ready,
+        }
+    }
 }
 
 /// What is wrong with the hop.
@@ -288,6 +316,12 @@ impl Status {
             bases_used: counters.bases_used.get(),
             dictionaries_used: counters.dictionaries_used.get(),
             bases_missing: counters.bases_missing.get(),
+            waiting: upstream
+                .waiting_pages
+                .list()
+                .into_iter()
+                .map(WaitingStatus::from)
+                .collect(),
             https: HttpsStatus::of(&acceleration.https, counters.accelerated.get()),
             image_level: acceleration.images.level().name().to_owned(),
             cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),

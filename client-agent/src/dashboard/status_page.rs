@@ -4,8 +4,8 @@ use longhaul_types::{BitRate, ByteCount};
 use maud::{Markup, html};
 
 use super::{
-    FORGET, PICTURES,
-    status::{BypassedHost, HttpsStatus, SavingsStatus, Status},
+    CANCEL_WAITING, FORGET, PICTURES,
+    status::{BypassedHost, HttpsStatus, SavingsStatus, Status, WaitingStatus},
 };
 use crate::pages::document;
 
@@ -28,6 +28,7 @@ pub(crate) fn status_page(status: &Status, may_change: bool) -> Markup {
         @if status.direct_in_use {
             p class="wait" { "Pages load without the gateway, and without acceleration, until the gateway answers again." }
         }
+        (waiting(&status.waiting, may_change))
         (pictures(&status.image_level, may_change))
         @if may_change {
             (forget())
@@ -135,6 +136,31 @@ fn pictures(now: &str, may_change: bool) -> Markup {
         } @else {
             p {
                 "Level: " (now) ". To change it, open the address that " code { "longhaul-agent status" } " prints."
+            }
+        }
+    }
+}
+
+/// Returns the pages that wait for the hop; each may be given up.
+fn waiting(pages: &[WaitingStatus], may_change: bool) -> Markup {
+    html! {
+        @if !pages.is_empty() {
+            h2 { "Waiting for the link" }
+            form method="post" {
+                table {
+                    @for page in pages {
+                        tr {
+                            td { code { (page.url) } }
+                            td {
+                                @if page.ready { "loaded" } @else { (format!("{:.0} min", page.waited_s / 60.0)) }
+                                @if may_change {
+                                    " "
+                                    button formaction={ (CANCEL_WAITING) "?id=" (page.id) } { "Cancel" }
+                                }
+                            }
+                        }
+                    }
+                }
             }
         }
     }

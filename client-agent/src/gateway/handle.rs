@@ -216,6 +216,21 @@ impl Gateway {
         }
     }
 
+    /// Waits until the gateway has refused this device for some time. Cancel safe.
+    pub async fn until_refused(&self) {
+        let mut view = self.view.clone();
+        loop {
+            let refused = view.wait_for(SessionSnapshot::is_refused).await.is_ok();
+            if !refused {
+                std::future::pending::<()>().await;
+            }
+            let admitted = view.wait_for(|view| !view.is_refused());
+            if tokio::time::timeout(REFUSAL_TIMEOUT, admitted).await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Closes the session and waits until its CLOSE is sent.
     pub async fn close(&self) {
         let session = self.view.borrow().session.clone();

@@ -1,4 +1,5 @@
 //! Error pages: what happened in plain words, who is responsible, what to do, and the technical detail.
+mod away;
 mod bad_request;
 mod failure;
 mod frame;
@@ -14,6 +15,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use longhaul_session::FailureReason;
 use maud::{Markup, html};
 
+pub(crate) use away::{AwayPage, away_response};
 pub use bad_request::BadRequest;
 pub use failure::{Failure, Lost};
 pub(crate) use frame::document;

@@ -32,6 +32,7 @@ mod stall_timeout;
 mod task;
 mod upload;
 mod upstream_request;
+mod waiting_page;
 
 use std::sync::Arc;
 
@@ -56,11 +57,22 @@ pub(crate) async fn answer(
 ) -> Response<ProxyBody> {
     handles.counters.requests.increment();
     scope.observe_request(request.headers());
-    let exit = match task::RequestTask::new(handles, scope, request) {
-        Ok(task) => task.run().await,
-        Err(bad) => RequestOutcome::Refused(Failure::Request(bad)),
+    let mut request = request;
+    waiting_page::make_unconditional(&handles.upstream.gateway, &mut request);
+    let response = match task::RequestTask::new(handles, scope, request) {
+        Ok(task) => match waiting_page::page_key(&task, scope) {
+            Some(key) => Box::pin(waiting_page::answer(handles, scope, task, key)).await,
+            None => finish(handles, task.run().await),
+        },
+        Err(bad) => finish(handles, RequestOutcome::Refused(Failure::Request(bad))),
     };
-    let response = match exit {
+    scope.observe_response(&response);
+    response
+}
+
+/// Makes the response of an outcome, and counts it.
+fn finish(handles: &Handles, outcome: RequestOutcome) -> Response<ProxyBody> {
+    match outcome {
         RequestOutcome::Forwarded(response)
         | RequestOutcome::Cached(response)
         | RequestOutcome::Promised(response) => response,
@@ -76,7 +88,5 @@ pub(crate) async fn answer(
             response.extensions_mut().insert(page);
             response
         }
-    };
-    scope.observe_response(&response);
-    response
+    }
 }

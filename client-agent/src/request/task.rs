@@ -9,6 +9,7 @@ use longhaul_http::method::Repeatability;
 use longhaul_origin::{ConnectionOwner, FetchError, OriginBody};
 use longhaul_session::{FetchKind, ShortHash};
 use longhaul_types::{ContentHash, Pii};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::debug;
 
 use super::{
@@ -43,6 +44,8 @@ pub(super) struct RequestTask {
     pub(super) acceleration: Arc<Acceleration>,
     pub(super) counters: Arc<Counters>,
     scope: Arc<ConnectionScope>,
+    /// Turn of a request whose browser has the page that says that the hop is away.
+    turn: Option<OwnedSemaphorePermit>,
     pub(super) request: UpstreamRequest,
     pub(super) upload: Option<SharedUpload>,
     pub(super) policy: BasePolicy,
@@ -103,6 +106,7 @@ impl RequestTask {
             acceleration,
             counters,
             scope: Arc::clone(scope),
+            turn: None,
             request,
             upload,
             policy: BasePolicy::Best,
@@ -135,7 +139,23 @@ impl RequestTask {
         }
     }
 
-    async fn wait(&self) -> Phase {
+    /// Makes the request independent of the connection on which it arrived.
+    pub(super) fn detach_from(&mut self, scope: &ConnectionScope) {
+        self.scope = Arc::new(scope.detached());
+    }
+
+    async fn wait(&mut self) -> Phase {
+        let phase = self.wait_for_way().await;
+        let is_patient = self.fallback.patience().is_unlimited();
+        if is_patient && self.turn.is_none() && matches!(phase, Phase::Sent(..)) {
+            self.turn = self.upstream.waiting_pages.turn().await;
+            // Another session may be in use by now.
+            return self.wait_for_way().await;
+        }
+        phase
+    }
+
+    async fn wait_for_way(&self) -> Phase {
         tokio::select! {
             biased;
             (session, send_phase) = self.upstream.gateway.wait_for_session(self.request.required_state) => Phase::Sent(session, send_phase),

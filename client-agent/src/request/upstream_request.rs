@@ -40,6 +40,8 @@ pub(super) struct UpstreamRequest {
     pub(super) reload: Reload,
     /// Length of the request body, if the browser declares it.
     pub(super) length: Option<u64>,
+    /// True for a navigation of the user to a page.
+    pub(super) is_navigation: bool,
 }
 
 /// Maximum size of a body that is sent in the class of its request. Larger bodies must not delay pages.
@@ -89,6 +91,7 @@ impl UpstreamRequest {
             request_headers.insert(header::HOST, host);
         }
         Ok(Self {
+            is_navigation: kind == FetchKind::Page,
             reload: reload(&headers),
             request_headers,
             context,

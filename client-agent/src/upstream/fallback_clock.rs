@@ -2,8 +2,9 @@
 use std::time::Duration;
 
 use longhaul_origin::FetchError;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
+use super::waiting_pages::Patience;
 use crate::{gateway::Gateway, pages::Failure, trouble::Trouble};
 
 /// Fallback clock of one request or tunnel. All waits are cancel safe.
@@ -15,6 +16,9 @@ pub(crate) struct FallbackClock {
     started: Instant,
     /// Error of the direct fetch, if it failed. It is tried once.
     failed: Option<FetchError>,
+    /// True once only the gateway can answer.
+    exhausted: watch::Sender<bool>,
+    patience: Patience,
 }
 
 impl FallbackClock {
@@ -24,12 +28,25 @@ impl FallbackClock {
             after,
             started: Instant::now(),
             failed: None,
+            exhausted: watch::Sender::new(after.is_none()),
+            patience: Patience::default(),
         }
     }
 
     /// Records that the direct fetch failed.
     pub(crate) fn failed(&mut self, error: FetchError) {
         self.failed = Some(error);
+        self.exhausted.send_replace(true);
+    }
+
+    /// Becomes true once only the gateway can answer: the fallback is disabled, or has failed.
+    pub(crate) fn exhausted(&self) -> watch::Receiver<bool> {
+        self.exhausted.subscribe()
+    }
+
+    /// Lets the request wait without a limit of time.
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience.clone()
     }
 
     /// Waits until the gateway has been silent long enough for the direct fallback; never completes if the
@@ -47,6 +64,9 @@ impl FallbackClock {
             std::future::pending::<()>().await;
         }
         self.gateway.until_unavailable(self.started).await;
+        if self.patience.is_unlimited() {
+            self.gateway.until_refused().await;
+        }
         match self.trouble() {
             Some(trouble) if trouble.is_refusal() => Failure::Refused(trouble),
             trouble => Failure::NoGateway {

@@ -1,6 +1,7 @@
 //! The ways from the agent to origins: the gateway session, and direct fetches while no gateway answers.
 pub mod direct;
 mod fallback_clock;
+mod waiting_pages;
 mod working_hosts;
 
 use std::time::Duration;
@@ -9,6 +10,8 @@ use arc_swap::ArcSwap;
 use longhaul_origin::OriginClient;
 
 pub(crate) use fallback_clock::FallbackClock;
+pub(crate) use waiting_pages::{PageKey, WaitingPage, WaitingPageId, WaitingPageState};
+pub use waiting_pages::{Queue, WaitingPages};
 pub use working_hosts::WorkingHosts;
 
 use crate::gateway::Gateway;
@@ -20,6 +23,17 @@ pub struct UpstreamRules {
     pub fallback_after: Option<Duration>,
     /// True if requests with cookies may be sent in early data.
     pub allows_early_cookies: bool,
+    /// What browsers get while the hop is away.
+    pub away: AwayRules,
+}
+
+/// Settings of pages that wait for the hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AwayRules {
+    /// Silence of the gateway after which a navigation is answered with a page that says so; `None`: never.
+    pub page_after: Option<Duration>,
+    /// What happens to a page whose tab is closed.
+    pub queue: Queue,
 }
 
 /// Handle of the ways to origins.
@@ -33,6 +47,8 @@ pub struct Upstream {
     pub rules: ArcSwap<UpstreamRules>,
     /// Hosts to which tunnels were opened recently.
     pub working_hosts: WorkingHosts,
+    /// Pages that wait for the hop.
+    pub waiting_pages: WaitingPages,
 }
 
 impl Upstream {

@@ -41,6 +41,9 @@ pub struct TransportConfig {
     /// Time without an authenticated packet after which the connection ends: see [`TransportConfig::agent`]
     /// and [`TransportConfig::gateway`].
     pub max_silence: Duration,
+    /// The same for a connection with streams in progress besides the control streams, if this is longer: what
+    /// they transfer would have to be transferred again.
+    pub max_silence_in_use: Duration,
     /// Limits of key updates (transport.md section 2.3).
     pub rekey: RekeyLimits,
     /// Link profile of the agent's hop.
@@ -65,6 +68,7 @@ impl TransportConfig {
             max_rate: BitRate::bps(1_000_000_000),
             keepalive: Duration::from_secs(25),
             max_silence: Duration::from_secs(24 * 3600),
+            max_silence_in_use: Duration::from_secs(24 * 3600),
             rekey: RekeyLimits::RECOMMENDED,
             profile,
             rate_probing: RateProbing::Full,
@@ -72,14 +76,15 @@ impl TransportConfig {
         }
     }
 
-    /// Defaults of a gateway: a silent session is kept for 30 minutes (transport.md section 7.3), with
-    /// smaller buffers.
+    /// Defaults of a gateway: a silent session is kept for 30 minutes, and for 3 hours while something is in
+    /// progress (transport.md section 7.3); with smaller buffers.
     pub const fn gateway() -> Self {
         Self {
             stream_window: ByteCount::mib(1),
             receive_buffer: ByteCount::mib(4),
             send_buffer_total: ByteCount::mib(8),
             max_silence: Duration::from_secs(30 * 60),
+            max_silence_in_use: Duration::from_secs(3 * 3600),
             ..Self::agent(None)
         }
     }

@@ -190,9 +190,8 @@ impl Connection {
         if self.path_budget() < MIN_BUDGET {
             // Only a packet from the peer can change that (section 7.2); the gateway's limit for half-open
             // sessions ends the state.
-            let silence = self.last_received_at + self.config.max_silence;
             timers.clear();
-            timers.set(Timer::Silence, Some(silence));
+            timers.set(Timer::Silence, Some(self.silence_at()));
             return timers;
         }
         if self.prober.stalled_since.is_none() && self.wants_packet() && self.has_credit() {
@@ -220,10 +219,7 @@ impl Connection {
         timers.set(Timer::Keepalive, self.keepalive_at());
         timers.set(Timer::Challenge, self.path.challenge_at());
         timers.set(Timer::PathProbe, self.path_probes.deadline());
-        timers.set(
-            Timer::Silence,
-            Some(self.last_received_at + self.config.max_silence),
-        );
+        timers.set(Timer::Silence, Some(self.silence_at()));
         debug_assert!(timers.next().is_some(), "a connection without a timer");
         timers
     }
@@ -244,11 +240,23 @@ impl Connection {
                 .deadline(self.probe_timeout(), self.timeout_of(Activity::More));
             timers.set(Timer::Probe, Some(deadline));
         }
-        timers.set(
-            Timer::Silence,
-            Some(self.last_received_at + self.config.max_silence),
-        );
+        timers.set(Timer::Silence, Some(self.silence_at()));
         timers
+    }
+
+    /// Time at which the connection ends if nothing is received until then (transport.md section 7.3).
+    fn silence_at(&self) -> Timestamp {
+        /// Each end has one for as long as the session.
+        const CONTROL_STREAMS: usize = 2;
+        let (sending, receiving) = self.streams.open_count();
+        let in_use = sending + receiving > CONTROL_STREAMS;
+        let limits = &self.config;
+        let limit = if in_use {
+            limits.max_silence.max(limits.max_silence_in_use)
+        } else {
+            limits.max_silence
+        };
+        self.last_received_at + limit
     }
 
     /// Silence of a backlogged peer after which a PING is sent (transport.md section 7.3).

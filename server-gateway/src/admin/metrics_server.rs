@@ -8,7 +8,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use prometheus_client::{encoding::text::encode, registry::Registry};
+use prometheus_client::{encoding::text::encode, metrics::gauge::ConstGauge, registry::Registry};
 
 use crate::gateway::Gateway;
 
@@ -44,6 +44,11 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
         .metrics
         .register(&mut registry, &origin, gateway.ledger.bytes());
     gateway.store.counters().register(&mut registry, usage.as_ref());
+    registry.register(
+        "away_bytes",
+        "Bytes on disk that wait for devices whose hop is away",
+        ConstGauge::new(gateway.store.overflow_bytes()),
+    );
     gateway.bundles.register(&mut registry);
     gateway.encoded_cache.register(&mut registry);
     gateway.images.register(&mut registry);

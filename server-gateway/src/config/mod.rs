@@ -56,6 +56,8 @@ pub struct Config {
     pub metrics: MetricsConfig,
     /// `[carriers]`.
     pub carriers: CarriersConfig,
+    /// `[away]`.
+    pub away: AwayConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
 }
@@ -142,6 +144,17 @@ pub struct CarriersConfig {
     pub cert: Option<PathBuf>,
     /// `key`: its private key; `None` for the one in the state directory.
     pub key: Option<PathBuf>,
+}
+
+/// `[away]`: what is kept for devices whose hop is away.
+#[derive(Clone, Copy, Debug)]
+pub struct AwayConfig {
+    /// `keep`: time for which a silent session with something in progress is kept.
+    pub keep: Duration,
+    /// `device-size`: maximum bytes on disk that wait for one device.
+    pub device_size: ByteCount,
+    /// `total-size`: maximum bytes on disk that wait for all devices together.
+    pub total_size: ByteCount,
 }
 
 /// `[limits]`: limits of work and memory.

@@ -2,8 +2,8 @@
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
 
 use super::{
-    CacheConfig, CarriersConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig,
-    PicturesConfig, TunnelConfig, parse, settings,
+    AwayConfig, CacheConfig, CarriersConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig,
+    MetricsConfig, PicturesConfig, TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
 
@@ -72,6 +72,11 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             tls: layers.get(&settings::CARRIERS_TLS),
             cert: layers.get(&settings::CARRIERS_CERT),
             key: layers.get(&settings::CARRIERS_KEY),
+        },
+        away: AwayConfig {
+            keep: layers.get(&settings::AWAY_KEEP),
+            device_size: layers.get(&settings::AWAY_DEVICE_SIZE),
+            total_size: layers.get(&settings::AWAY_TOTAL_SIZE),
         },
         limits: LimitsConfig {
             sessions: layers.get(&settings::LIMITS_SESSIONS),

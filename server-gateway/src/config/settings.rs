@@ -47,6 +47,9 @@ impl Configured for Gateway {
             &CARRIERS_TLS,
             &CARRIERS_CERT,
             &CARRIERS_KEY,
+            &AWAY_KEEP,
+            &AWAY_DEVICE_SIZE,
+            &AWAY_TOTAL_SIZE,
             &LIMITS_SESSIONS,
             &LIMITS_STREAMS_PER_SESSION,
             &LIMITS_STREAMS_PER_DEVICE,
@@ -413,6 +416,41 @@ pub const CARRIERS_KEY: Setting<Option<PathBuf>> = Setting::new(
 )
 .default_text("`carrier.key` in the state directory, made at the first start")
 .meaning("private key of `carriers.cert`");
+
+/// `away.keep`
+pub const AWAY_KEEP: Setting<Duration> =
+    Setting::duration("away.keep", Duration::from_secs(30 * 60), DAY, |_| 3 * HOUR)
+        .meaning("how long a session whose device is silent is kept while something is in progress in it")
+        .reason(
+            "What was asked for before an outage arrives after it, and no origin is asked twice. The default \
+         is longer than flights and train rides without a network usually are. A session in which nothing is in \
+         progress ends after 30 minutes; the agent then opens another one in a round trip. A session that \
+         waits takes up to 8 MiB of memory, and a place of `limits.sessions`",
+        );
+
+/// Forms of the sizes of `away`.
+const WAITING: Form = Form::Size {
+    least: ByteCount::mib(1),
+    most: Some(ByteCount::mib(1024 * 1024)),
+    zero: Some("nothing on disk"),
+};
+
+/// `away.device-size`
+pub const AWAY_DEVICE_SIZE: Setting<ByteCount> =
+    Setting::size("away.device-size", WAITING, |_| ByteCount::mib(256))
+        .meaning("maximum bytes on disk that wait for one device whose hop is away")
+        .reason(
+            "The gateway goes on fetching the downloads in progress into files without a name in `cache.dir`, \
+         which end with the download, with the session and with the gateway. Beyond this size the origin waits, \
+         as it does while the hop works; many origins end a download that stands still for a minute. The \
+         default holds most of what a person downloads at a time",
+        );
+
+/// `away.total-size`
+pub const AWAY_TOTAL_SIZE: Setting<ByteCount> =
+    Setting::size("away.total-size", WAITING, |_| ByteCount::mib(1024))
+        .meaning("maximum bytes on disk that wait for all devices together")
+        .reason("The default leaves most of the disk of the smallest rented machines free");
 
 /// `limits.sessions`
 pub const LIMITS_SESSIONS: Setting<usize> = Setting::count("limits.sessions", 1_000_000, |_| 1000)

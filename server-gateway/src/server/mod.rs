@@ -31,7 +31,7 @@ use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_service::{LivenessProbe, Probed, liveness_probe};
 use longhaul_types::ByteCount;
-use longhaul_webcache::{CpuPool, WebCache};
+use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
@@ -174,7 +174,17 @@ impl Server {
         state.keep_epoch(&epoch)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cpu_pool = CpuPool::new(cores);
-        let store = WebCache::new(open_cache(config)?, origin.clone(), Arc::clone(&cpu_pool));
+        let overflow = OverflowLimits {
+            dir: config.cache.dir.clone(),
+            per_device: config.away.device_size,
+            total: config.away.total_size,
+        };
+        let store = WebCache::new(
+            open_cache(config)?,
+            origin.clone(),
+            Arc::clone(&cpu_pool),
+            overflow,
+        );
         let images = Images::new(
             store.cache().cloned(),
             Arc::clone(&cpu_pool),
@@ -429,6 +439,7 @@ fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
 fn transport(config: &Config) -> TransportConfig {
     TransportConfig {
         max_streams: max_streams(config),
+        max_silence_in_use: config.away.keep,
         ..TransportConfig::gateway()
     }
 }

@@ -1,13 +1,14 @@
 //! Serves one session: starts a task for each stream, bounded in number.
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
-use longhaul_driver::{CloseReason, EarlyData, End, OpenOptions, Priority, RecvStream, Session};
+use longhaul_driver::{CloseReason, EarlyData, End, LinkState, OpenOptions, Priority, RecvStream, Session};
 use longhaul_session::{FailureReason, Message};
 use longhaul_types::{DeviceId, LinkProfile, PublicKey, StreamId};
+use longhaul_webcache::SessionHop;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
@@ -24,6 +25,9 @@ use crate::{
     tunnel,
 };
 
+/// Duration of a stall after which the hop counts as away: the gateway then goes on fetching what waits for the
+/// device. Shorter stalls are frequent on some links, and origins wait longer.
+const AWAY_AFTER: Duration = Duration::from_secs(3);
 /// Number of the agent's control stream.
 pub(super) const AGENT_CONTROL: StreamId = StreamId(0);
 
@@ -54,6 +58,8 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
         profile,
         window_key,
     ));
+    let hop = report_hop(session.clone(), context.gateway.store.enter_session(device));
+    tokio::pin!(hop);
     let _open = context.gateway.metrics.session();
     info!("session open");
     // Before any response: the gateway's first stream is its control stream.
@@ -97,6 +103,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
                 }
             }
             _ = session.closed() => break,
+            () = &mut hop => {}
         }
     }
     let reason = session.closed().await;
@@ -108,6 +115,29 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
         context.gateway.shared_keys.end(&device, number);
     }
     info!(%reason, "session closed");
+}
+
+/// Reports whether the hop of a session works, as long as the future exists.
+async fn report_hop(session: Session, mut hop: SessionHop) {
+    let mut state = session.state();
+    loop {
+        let is_stalled = *state.borrow_and_update() == LinkState::Stalled;
+        if !is_stalled {
+            hop.set_away(false);
+        }
+        tokio::select! {
+            changed = state.changed() => if changed.is_err() {
+                // The session is over.
+                pending::<()>().await;
+            },
+            () = sleep(AWAY_AFTER), if is_stalled => {
+                hop.set_away(true);
+                if state.changed().await.is_err() {
+                    pending::<()>().await;
+                }
+            }
+        }
+    }
 }
 
 /// Stream slots of a session and its device.

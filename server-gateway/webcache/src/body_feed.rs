@@ -11,7 +11,14 @@ use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use super::{coalesced_fetch::CoalescedFetch, failure::BodyFault, pending_storage::PendingStorage};
+use super::{
+    coalesced_fetch::CoalescedFetch,
+    device_hops::HopWatch,
+    failure::BodyFault,
+    overflow::{OverflowError, OverflowFile, OverflowPart},
+    pending_storage::PendingStorage,
+    spool::{Chunk, Room},
+};
 
 /// Maximum decoded bytes of a chunk.
 const CHUNK: usize = 64 * 1024;
@@ -38,6 +45,9 @@ pub(super) struct Feed {
     pending: PendingStorage,
     /// Time until which the body is fetched although it has no reader.
     finish_until: Option<Instant>,
+    hop: HopWatch,
+    /// What the spool cannot hold while the hop is away.
+    overflow: Option<Arc<OverflowFile>>,
 }
 
 /// Reasons for an incomplete body.
@@ -62,7 +72,10 @@ impl Feed {
         writer: Option<BodyWriter>,
         pending: PendingStorage,
     ) -> Self {
+        let device = *pending.identity.device();
         Self {
+            hop: pending.inner.hops.watch(device),
+            overflow: None,
             coalesced,
             body,
             content_decoder,
@@ -217,14 +230,48 @@ impl Feed {
     }
 
     async fn deliver(&mut self, chunk: Bytes) -> Result<(), Broken> {
-        self.coalesced.room().await;
+        let kept = match self.coalesced.room(&mut self.hop).await {
+            Room::Free => {
+                // A file whose chunks were all read gives its space back.
+                self.overflow.take_if(|file| Arc::strong_count(file) == 1);
+                Chunk::Memory(chunk.clone())
+            }
+            Room::Full => match self.keep_on_disk(chunk.clone()).await {
+                Ok(part) => Chunk::Disk(part),
+                Err(error) => {
+                    debug!(%error, "the origin waits until the device has taken more of a body");
+                    while self.coalesced.room(&mut self.hop).await == Room::Full {
+                        self.coalesced.demanded().await;
+                    }
+                    Chunk::Memory(chunk.clone())
+                }
+            },
+        };
         self.hasher.update(&chunk);
         self.pending.response.origin_size.decoded(chunk.len());
-        self.coalesced.push(chunk.clone());
+        self.coalesced.push(kept, chunk.len());
         if let Some(writer) = &mut self.writer {
             writer.write(chunk).await;
         }
         Ok(())
+    }
+
+    /// Writes a chunk to the disk, so that the origin can go on sending.
+    async fn keep_on_disk(&mut self, chunk: Bytes) -> Result<OverflowPart, OverflowError> {
+        let file = self.overflow.take();
+        let overflow = Arc::clone(&self.pending.inner.overflow);
+        let device = *self.pending.identity.device();
+        let written = tokio::task::spawn_blocking(move || {
+            let file = match file {
+                Some(file) => file,
+                None => Arc::new(OverflowFile::create(overflow, device)?),
+            };
+            let part = file.append(&chunk)?;
+            Ok::<_, OverflowError>((file, part))
+        });
+        let (file, part) = written.await.map_err(std::io::Error::other)??;
+        self.overflow = Some(file);
+        Ok(part)
     }
 }
 

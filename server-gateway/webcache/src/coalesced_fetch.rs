@@ -7,12 +7,14 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use longhaul_types::{ByteCount, ContentHash, PublicKey, UnixTime};
 use tokio::sync::Notify;
+use tracing::warn;
 
 use super::{
+    device_hops::HopWatch,
     failure::{BodyFault, FetchFailure},
     origin_size::OriginSize,
     response::CacheStatus,
-    spool::{KEEP, Room, Spool, SpoolBudget},
+    spool::{Chunk, KEEP, Room, Spool, SpoolBudget},
     storage_rules::StorageDecision,
 };
 
@@ -46,7 +48,7 @@ pub(super) enum FetchedBody {
 #[derive(Debug)]
 pub(super) struct CoalescedFetch {
     /// Device that started the fetch.
-    device: Option<PublicKey>,
+    device: PublicKey,
     state: Mutex<State>,
     /// Wakes tasks that wait for the head, for chunks or for the end.
     arrived: Notify,
@@ -82,7 +84,7 @@ impl Drop for CoalescedReader {
 
 impl CoalescedFetch {
     /// Creates a coalesced fetch with its first reader.
-    pub(super) fn new(device: Option<PublicKey>, budget: Arc<SpoolBudget>) -> (Arc<Self>, CoalescedReader) {
+    pub(super) fn new(device: PublicKey, budget: Arc<SpoolBudget>) -> (Arc<Self>, CoalescedReader) {
         let mut spool = Spool::new(budget);
         let reader = spool.add_reader();
         let coalesced = Arc::new(Self {
@@ -129,7 +131,7 @@ impl CoalescedFetch {
             Some(Ok(fetched)) => fetched.body == FetchedBody::Spooled,
             Some(Err(_)) | None => false,
         };
-        if !has_body || state.end.is_some() || self.device.as_ref() == Some(device) {
+        if !has_body || state.end.is_some() || self.device == *device {
             return true;
         }
         match state.announced {
@@ -161,15 +163,30 @@ impl CoalescedFetch {
     }
 
     pub(super) async fn next(&self, reader: u64) -> Option<Result<Bytes, BodyFault>> {
-        let next = self.wait(|state| match state.spool.take(reader) {
-            Some(chunk) => Some(Some(Ok(chunk))),
+        let next = self.wait(|state| match state.spool.peek(reader) {
+            Some(chunk) => Some(Some(Ok(chunk.clone()))),
             None => match state.end {
                 Some(Ok(_)) => Some(None),
                 Some(Err(fault)) => Some(Some(Err(fault))),
                 None => None,
             },
         });
-        let next = next.await;
+        let next = match next.await {
+            Some(Ok(chunk)) => {
+                let bytes = match chunk {
+                    Chunk::Memory(bytes) => Ok(bytes),
+                    Chunk::Disk(part) => part.read().await.map_err(|error| {
+                        warn!(%error, "a body that waited for its device cannot be read");
+                        BodyFault::Interrupted
+                    }),
+                };
+                // After the last await, so that a dropped future loses no chunk.
+                self.lock().spool.advance(reader);
+                Some(bytes)
+            }
+            Some(Err(fault)) => Some(Err(fault)),
+            None => None,
+        };
         self.demand.notify_one();
         next
     }
@@ -218,9 +235,10 @@ impl CoalescedFetch {
         self.arrived.notify_waiters();
     }
 
-    pub(super) fn push(&self, chunk: Bytes) {
+    /// Adds a chunk of this decoded length.
+    pub(super) fn push(&self, chunk: Chunk, length: usize) {
         let mut state = self.lock();
-        state.decoded += chunk.len() as u64;
+        state.decoded += length as u64;
         state.spool.push(chunk);
         drop(state);
         self.arrived.notify_waiters();
@@ -259,12 +277,24 @@ impl CoalescedFetch {
         }
     }
 
-    /// Waits until the spool accepts more.
-    pub(super) async fn room(&self) {
+    /// Waits until the spool accepts more, or until it is full and the hop is away.
+    pub(super) async fn room(&self, hop: &mut HopWatch) -> Room {
         while self.is_full() {
             self.arrived.notify_waiters();
-            self.demand.notified().await;
+            if hop.is_away() {
+                return Room::Full;
+            }
+            tokio::select! {
+                () = self.demand.notified() => {}
+                () = hop.changed() => {}
+            }
         }
+        Room::Free
+    }
+
+    /// Waits until a reader has taken a chunk or has left.
+    pub(super) async fn demanded(&self) {
+        self.demand.notified().await;
     }
 
     fn is_full(&self) -> bool {

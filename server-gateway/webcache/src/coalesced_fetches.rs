@@ -33,8 +33,8 @@ pub(super) enum JoinResult {
 
 impl CoalescedFetches {
     /// Creates a coalesced fetch that no other request can join.
-    pub(super) fn start_alone(&self) -> CoalescedReader {
-        self.make(None).1
+    pub(super) fn start_alone(&self, device: PublicKey) -> CoalescedReader {
+        self.make(device).1
     }
 
     /// Joins the coalesced fetch with this key, or creates one for a device.
@@ -49,7 +49,7 @@ impl CoalescedFetches {
                 JoinResult::CoalescedWithOther(reader)
             };
         }
-        let (coalesced, reader) = self.make(Some(device));
+        let (coalesced, reader) = self.make(device);
         // Replaces a coalesced fetch that can no longer be joined; it continues without a key.
         by_key.insert(key, (device, coalesced));
         JoinResult::First(reader)
@@ -66,7 +66,7 @@ impl CoalescedFetches {
         }
     }
 
-    fn make(&self, device: Option<PublicKey>) -> (Arc<CoalescedFetch>, CoalescedReader) {
+    fn make(&self, device: PublicKey) -> (Arc<CoalescedFetch>, CoalescedReader) {
         CoalescedFetch::new(device, Arc::clone(&self.budget))
     }
 

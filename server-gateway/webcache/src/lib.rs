@@ -3,7 +3,8 @@
 //! [`WebCache::fetch`] looks for a stored response (`selection_rules`), and a fresh one answers the request. Otherwise
 //! the request joins a coalesced fetch, which equal requests share. The task of an origin fetch sends the
 //! request to the origin, conditionally if a stored response can be validated, and feeds (`body_feed`) the decoded
-//! body to the `spool` and to the cache. A [`BodyReader`] reads a body from any location.
+//! body to the `spool` and to the cache. While the hop of the device is away, the feed goes on into a file (`overflow`).
+//! A [`BodyReader`] reads a body from any location.
 //!
 //! Bodies are stored decoded, under their CHK. Responses that are shareable by the strict rule of
 //! [`longhaul_http::policy`] are stored in the shared partition, under the key of their request fields. All
@@ -23,10 +24,12 @@ mod coalescing_key;
 mod confirmed;
 mod counters;
 mod cpu_pool;
+mod device_hops;
 mod failure;
 mod origin_fetch;
 mod origin_head;
 mod origin_size;
+mod overflow;
 mod pending_storage;
 mod request;
 mod request_response;
@@ -46,8 +49,10 @@ pub use body_reader::BodyReader;
 pub use confirmed::Confirmed;
 pub use counters::CacheCounters;
 pub use cpu_pool::{Busy, CpuPool, IdlePeriod, Interrupted, Job};
+pub use device_hops::SessionHop;
 pub use failure::{BodyFault, FetchFailure};
 pub use origin_size::OriginSize;
+pub use overflow::OverflowLimits;
 pub use request::{CacheRequest, OriginRequest, Purpose};
 pub use requester_identity::RequesterIdentity;
 pub use response::{Audience, CacheStatus, Content, GatewayResponse, ResponseContext};

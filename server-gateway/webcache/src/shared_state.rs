@@ -5,7 +5,8 @@ use longhaul_cache::Cache;
 use longhaul_origin::OriginClient;
 
 use super::{
-    coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, write_order::Writes,
+    coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, device_hops::DeviceHops,
+    overflow::Overflow, write_order::Writes,
 };
 
 /// State shared by the clones of a `WebCache` and its fetching tasks.
@@ -18,4 +19,8 @@ pub(super) struct SharedState {
     pub(super) coalesced: CoalescedFetches,
     pub(super) writes: Arc<Writes>,
     pub(super) counters: CacheCounters,
+    /// Which devices can receive.
+    pub(super) hops: Arc<DeviceHops>,
+    /// Bodies of devices that cannot.
+    pub(super) overflow: Arc<Overflow>,
 }

@@ -9,6 +9,8 @@ use std::{
 
 use bytes::Bytes;
 
+use super::overflow::OverflowPart;
+
 /// Bytes that a coalesced fetch keeps by default. Most bodies of pages are smaller: they are fetched at the
 /// origin's pace, a later reader can still read them from the start, and their hash is known before the hop
 /// has carried them.
@@ -26,6 +28,24 @@ const CHUNK_COST: u64 = 64;
 #[derive(Debug, Default)]
 pub(super) struct SpoolBudget(AtomicU64);
 
+/// A chunk of a body.
+#[derive(Clone, Debug)]
+pub(super) enum Chunk {
+    Memory(Bytes),
+    /// On disk, because the device of the body was away.
+    Disk(OverflowPart),
+}
+
+impl Chunk {
+    /// Cost in memory.
+    const fn cost(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64 + CHUNK_COST,
+            Self::Disk(_) => CHUNK_COST,
+        }
+    }
+}
+
 /// State of the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
@@ -39,7 +59,7 @@ pub(super) enum Room {
 #[derive(Debug)]
 pub(super) struct Spool {
     budget: Arc<SpoolBudget>,
-    chunks: VecDeque<Bytes>,
+    chunks: VecDeque<Chunk>,
     /// Number of chunks dropped from the front.
     dropped: u64,
     kept: u64,
@@ -102,26 +122,31 @@ impl Spool {
         Room::Free
     }
 
-    pub(super) fn push(&mut self, chunk: Bytes) {
-        let cost = chunk.len() as u64 + CHUNK_COST;
+    pub(super) fn push(&mut self, chunk: Chunk) {
+        let cost = chunk.cost();
         self.kept += cost;
         self.budget.0.fetch_add(cost, Relaxed);
         self.chunks.push_back(chunk);
     }
 
     /// Returns the reader's next chunk, if present.
-    pub(super) fn take(&mut self, reader: u64) -> Option<Bytes> {
-        let next = self.readers.get_mut(&reader)?;
+    pub(super) fn peek(&self, reader: u64) -> Option<&Chunk> {
+        let next = self.readers.get(&reader)?;
         let index = usize::try_from(next.saturating_sub(self.dropped)).ok()?;
-        let chunk = self.chunks.get(index)?.clone();
-        *next += 1;
-        Some(chunk)
+        self.chunks.get(index)
+    }
+
+    /// Moves the reader behind its next chunk.
+    pub(super) fn advance(&mut self, reader: u64) {
+        if let Some(next) = self.readers.get_mut(&reader) {
+            *next += 1;
+        }
     }
 
     fn drop_first(&mut self) {
         self.dropped += 1;
         if let Some(chunk) = self.chunks.pop_front() {
-            let cost = chunk.len() as u64 + CHUNK_COST;
+            let cost = chunk.cost();
             self.kept -= cost;
             self.budget.0.fetch_sub(cost, Relaxed);
         }
@@ -138,8 +163,17 @@ impl Drop for Spool {
 mod tests {
     use super::*;
 
-    fn chunk() -> Bytes {
-        Bytes::from(vec![7; 64 * 1024])
+    fn chunk() -> Chunk {
+        Chunk::Memory(Bytes::from(vec![7; 64 * 1024]))
+    }
+
+    fn take(spool: &mut Spool, reader: u64) -> Option<usize> {
+        let length = match spool.peek(reader)? {
+            Chunk::Memory(bytes) => bytes.len(),
+            Chunk::Disk(_) => 0,
+        };
+        spool.advance(reader);
+        Some(length)
     }
 
     fn fill(spool: &mut Spool) -> u64 {
@@ -158,15 +192,15 @@ mod tests {
         let mut spool = Spool::new(Arc::clone(&budget));
         let (quick, slow) = (spool.join().unwrap(), spool.join().unwrap());
         assert_eq!(fill(&mut spool), 16);
-        while spool.take(quick).is_some() {}
+        while take(&mut spool, quick).is_some() {}
         assert_eq!(spool.room(), Room::Full);
         assert!(spool.join().is_some(), "the beginning is still there");
         spool.leave(2);
-        assert!(spool.take(slow).is_some());
+        assert!(take(&mut spool, slow).is_some());
         assert_eq!(spool.room(), Room::Free);
         assert_eq!(spool.join(), None, "the beginning is gone");
         spool.push(chunk());
-        assert_eq!(spool.take(quick).map(|chunk| chunk.len()), Some(64 * 1024));
+        assert_eq!(take(&mut spool, quick), Some(64 * 1024));
         spool.leave(slow);
         spool.leave(quick);
         assert_eq!(spool.room(), Room::Free, "nobody reads");
@@ -199,7 +233,7 @@ mod tests {
         let _reader = spool.join();
         let mut pushed = 0;
         while spool.room() == Room::Free {
-            spool.push(Bytes::from_static(b"x"));
+            spool.push(Chunk::Memory(Bytes::from_static(b"x")));
             pushed += 1;
         }
         assert!(pushed <= KEEP / CHUNK_COST, "{pushed}");

@@ -8,6 +8,7 @@ use http_body_util::BodyExt as _;
 use longhaul_cache::{Cache, Deletion, Partition, StoredResponse};
 use longhaul_http::policy::{Reload, Reuse, only_if_cached};
 use longhaul_origin::OriginClient;
+use longhaul_types::PublicKey;
 use tokio::time::timeout;
 
 use super::{
@@ -16,8 +17,10 @@ use super::{
     coalescing_key::coalescing_key,
     counters::CacheCounters,
     cpu_pool::CpuPool,
+    device_hops::SessionHop,
     failure::FetchFailure,
     origin_fetch::{OriginFetch, Sharing, StaleIfError, Upload, now},
+    overflow::{Overflow, OverflowLimits},
     request::{CacheRequest, OriginRequest, Purpose},
     request_response::{gateway_timeout, is_for, response_for},
     requester_identity::RequesterIdentity,
@@ -37,8 +40,13 @@ pub struct WebCache(pub(super) Arc<SharedState>);
 
 impl WebCache {
     /// Creates a cache of an optional cache and an origin client. `cpu_pool` is the thread pool that removes
-    /// content codings.
-    pub fn new(cache: Option<Cache>, origin: OriginClient, cpu_pool: Arc<CpuPool>) -> Self {
+    /// content codings. `overflow` limits what is kept for devices whose hop is away.
+    pub fn new(
+        cache: Option<Cache>,
+        origin: OriginClient,
+        cpu_pool: Arc<CpuPool>,
+        overflow: OverflowLimits,
+    ) -> Self {
         Self(Arc::new(SharedState {
             cache,
             origin,
@@ -46,12 +54,24 @@ impl WebCache {
             coalesced: CoalescedFetches::default(),
             writes: Arc::default(),
             counters: CacheCounters::default(),
+            hops: Arc::default(),
+            overflow: Arc::new(Overflow::new(overflow)),
         }))
     }
 
     /// The cache, if one exists, for records and mirrors.
     pub fn cache(&self) -> Option<&Cache> {
         self.0.cache.as_ref()
+    }
+
+    /// Registers a session of a device, which says while it lasts whether the device can receive.
+    pub fn enter_session(&self, device: PublicKey) -> SessionHop {
+        self.0.hops.enter(device)
+    }
+
+    /// Bytes of bodies on disk for devices whose hop is away.
+    pub fn overflow_bytes(&self) -> u64 {
+        self.0.overflow.bytes()
     }
 
     /// The counters.
@@ -270,7 +290,7 @@ impl WebCache {
         origin_fetch: OriginFetch,
         upload: Option<Upload>,
     ) -> Result<GatewayResponse, FetchFailure> {
-        let reader = self.0.coalesced.start_alone();
+        let reader = self.0.coalesced.start_alone(*request.identity.device());
         tokio::spawn(origin_fetch.run(Arc::clone(&reader.coalesced), upload));
         let fetched = reader.coalesced.head().await?;
         let response = response_for(&self.0, request, &fetched, fetched.cache_status, reader).await;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use longhaul_agent::{
     agent::Agent,
-    config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings},
+    config::{
+        AwaySettings, CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings,
+    },
     dashboard::Status,
     gateway::{CarrierSettings, Carriers, GatewayState},
     https::HttpsSettings,
@@ -195,6 +197,7 @@ pub(crate) fn config(
         },
         images: DEFAULT_IMAGE_LEVEL,
         fallback,
+        away: AwaySettings::default(),
         cache: CacheSettings {
             size: ByteCount::mib(16),
             dir: dir.path().join("cache"),
