@@ -20,6 +20,7 @@ mod http;
 mod https;
 mod isolation;
 mod life;
+mod metered;
 mod networks;
 mod operator;
 mod outage;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use longhaul_origin::OriginClient;
+use longhaul_proxy::HttpProxy;
 
 pub(crate) use fallback_clock::FallbackClock;
 pub use working_hosts::WorkingHosts;
@@ -29,6 +30,8 @@ pub struct Upstream {
     pub gateway: Gateway,
     /// HTTP client for direct fetches.
     pub direct: OriginClient,
+    /// HTTP proxy of this network, for TLS to the gateway and for direct fetches.
+    pub http_proxy: Option<HttpProxy>,
     /// Settings that may change while the agent runs; a request keeps those with which it began.
     pub rules: ArcSwap<UpstreamRules>,
     /// Hosts to which tunnels were opened recently.
