@@ -98,6 +98,8 @@ pub(super) struct Dialer {
     failures: u32,
     takeovers: Takeovers,
     link: LinkTracker,
+    /// Carriers of the current attempt.
+    pub(super) over: Carriers,
     /// What becomes of the attempts to open a link.
     pub(super) attempts: watch::Receiver<LinkAttempt>,
     /// What the newest of them has shown.
@@ -140,6 +142,7 @@ impl Dialer {
             failures: 0,
             takeovers: Takeovers::default(),
             link,
+            over: Carriers::default(),
             attempts: watch::channel(LinkAttempt::Pending).1,
             link_trouble: None,
             stopping,
@@ -314,6 +317,7 @@ impl Dialer {
             Ok(planned) => planned,
             Err(trouble) => return AttemptOutcome::Failed(trouble),
         };
+        self.over = over;
         self.attempts = attempts;
         self.link_trouble = None;
         let dialled = GatewaySession::dial(self.identity.invite(), way, carriers, credentials, pages);
@@ -349,7 +353,7 @@ impl Dialer {
     /// Serves an open session until its end.
     async fn run_session(&mut self, session: &Arc<GatewaySession>) -> AttemptOutcome {
         self.traffic_totals.count_opened();
-        let is_udp_expected = self.config.carrier.carriers == Carriers::Auto;
+        let is_udp_expected = self.over == Carriers::Auto;
         self.link.opened(session, is_udp_expected).await;
         let mut state = session.transport().state();
         let mut tokens = session.transport().tokens();

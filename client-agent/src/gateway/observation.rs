@@ -89,7 +89,7 @@ impl Dialer {
             LinkAttempt::Open => None,
             LinkAttempt::Failed(error) => carriers::trouble_of(error, settings.tls_port),
         };
-        let is_alone = settings.carriers == Carriers::Tls;
+        let is_alone = self.over == Carriers::Tls;
         // Beside UDP, a closed TCP port only means that the gateway has no TLS.
         self.link_trouble = found.filter(|trouble| is_alone || matches!(trouble, Trouble::Proxy(_)));
         let is_open = self.view.borrow().state == GatewayState::Open;
