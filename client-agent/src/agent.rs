@@ -110,7 +110,11 @@ impl Agent {
         }
         let access = AccessRules::new(config.access);
         let upstream_rules = upstream_rules(config.fallback, config.early_credentials, config.away);
-        let direct = direct::client(&config.direct_allow, &[proxy, control_address])?;
+        let own = [proxy, control_address];
+        let carrier = config
+            .carrier
+            .without_own_ports(own.map(|address| address.port()));
+        let direct = direct::client(&config.direct_allow, &own, carrier.proxy.clone())?;
         let https = Https::open(config.https, &state_dir)?;
         let credentials_secret = credentials_secret::load(&state_dir, &config.cache.dir, &config.invite)
             .map_err(StartError::Randomness)?;
@@ -134,7 +138,8 @@ impl Agent {
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,
-            carrier: config.carrier,
+            carrier: carrier.clone(),
+            metered: config.metered,
             networks: networks.clone(),
             preferences: preferences.subscribe(),
             https: https.clone(),
@@ -154,6 +159,7 @@ impl Agent {
             upstream: Arc::new(Upstream {
                 gateway,
                 direct,
+                http_proxy: carrier.proxy,
                 rules: ArcSwap::from_pointee(upstream_rules),
                 working_hosts: WorkingHosts::default(),
                 waiting_pages,
@@ -225,9 +231,11 @@ impl Agent {
         // The steps that can fail come first; the second one cannot fail without `extra-ca`, which an agent
         // does not have.
         acceleration.https.reconfigure(config.https)?;
-        upstream
-            .direct
-            .reconfigure(direct::config(&config.direct_allow, &own_ports))?;
+        upstream.direct.reconfigure(direct::config(
+            &config.direct_allow,
+            &own_ports,
+            upstream.http_proxy.clone(),
+        ))?;
         let rules = upstream_rules(config.fallback, config.early_credentials, config.away);
         upstream.rules.store(Arc::new(rules));
         acceleration.push.store(Arc::new(push_policy(config.push)));

@@ -98,7 +98,7 @@ async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()
 async fn check_gateway(flags: &CheckGatewayArgs, environment: &Environment) -> Result<()> {
     let state_dir = StateDir::new(config::load_state_dir(flags.state_dir.as_deref(), environment)?);
     let carrier = config::load_carrier(environment)?;
-    let checked = gateway::check_gateway(state_dir.invite()?, &state_dir, carrier).await;
+    let checked = gateway::check_gateway(state_dir.invite()?, &state_dir, &carrier).await;
     if flags.json {
         let carrier = checked.as_ref().ok().map(|over| over.name());
         let trouble = checked

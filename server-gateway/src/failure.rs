@@ -60,7 +60,8 @@ fn reason(error: &FetchError) -> FailureReason {
         FetchError::Tls(TlsDefect::ClientCertificate) => FailureReason::TlsClientCertificate,
         FetchError::Tls(TlsDefect::DeniedKey) => FailureReason::TlsDeniedKey,
         FetchError::Tls(_) => FailureReason::TlsOther,
-        FetchError::Unreachable => FailureReason::Unreachable,
+        // A gateway uses no proxy.
+        FetchError::Proxy(_) | FetchError::Unreachable => FailureReason::Unreachable,
         FetchError::Upload => FailureReason::Malformed,
         FetchError::Cancelled | _ => FailureReason::Internal,
     }

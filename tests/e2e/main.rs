@@ -21,6 +21,7 @@ mod http;
 mod https;
 mod isolation;
 mod life;
+mod metered;
 mod networks;
 mod operator;
 mod outage;

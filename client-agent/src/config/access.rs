@@ -59,7 +59,8 @@ pub(super) fn users(value: &Value, _: &Form) -> Result<Vec<UserId>, Wrong> {
     value.texts()?.into_iter().map(user).collect()
 }
 
-pub(super) fn read_passwords(path: &Path) -> Result<PasswordFile, Wrong> {
+/// Reads a file with passwords, which only its owner may read.
+pub(super) fn read_private(path: &Path) -> Result<String, Wrong> {
     let unreadable = |error: io::Error| Wrong::new(format!("{} cannot be read: {error}", path.display()));
     let about = fs::metadata(path).map_err(unreadable)?;
     #[cfg(unix)]
@@ -73,7 +74,11 @@ pub(super) fn read_passwords(path: &Path) -> Result<PasswordFile, Wrong> {
         let problem = format!("{} is too large for a file of passwords", path.display());
         return Err(Wrong::new(problem));
     }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    fs::read_to_string(path).map_err(unreadable)
+}
+
+pub(super) fn read_passwords(path: &Path) -> Result<PasswordFile, Wrong> {
+    let text = read_private(path)?;
     let passwords =
         Passwords::parse(&text).map_err(|error| Wrong::explained(format!("{}: {error}", path.display())))?;
     let path = path.to_owned();

@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod parse;
+mod proxy;
 mod resolve;
 pub mod settings;
 
@@ -30,6 +31,7 @@ pub use args::{
     HttpsForgetArgs, StatusArgs, UseInviteArgs,
 };
 pub use longhaul_settings::Environment;
+pub use proxy::{CredentialsFile, ProxySetting};
 pub use resolve::{default_state_dir, load, load_carrier, load_state_dir, resolve};
 pub use settings::Agent;
 
@@ -92,6 +94,8 @@ pub struct Config {
     pub link: Option<LinkProfile>,
     /// `link.remember`: true if the links of networks are remembered. Default yes.
     pub remember_links: bool,
+    /// `link.metered`: true if the link is measured by as few bytes as possible. Default no.
+    pub metered: bool,
     /// `[carrier]`: protocols that carry the session.
     pub carrier: CarrierSettings,
     /// `image-level`: fidelity of the images that a page displays. Default [`DEFAULT_IMAGE_LEVEL`].
@@ -218,6 +222,9 @@ impl fmt::Display for Config {
                 )?;
             }
         }
+        if self.metered {
+            writeln!(f, "          metered: measured by one packet")?;
+        }
         match self.carrier.carriers {
             Carriers::Udp => writeln!(f, "carrier   udp")?,
             carriers @ (Carriers::Auto | Carriers::Tls) => writeln!(
@@ -226,6 +233,18 @@ impl fmt::Display for Config {
                 carriers.name(),
                 self.carrier.tls_port
             )?,
+        }
+        if let Some(proxy) = &self.carrier.proxy {
+            let login = if proxy.url().credentials().is_some() {
+                ", with a password"
+            } else {
+                ""
+            };
+            writeln!(
+                f,
+                "          TLS and direct requests through the HTTP proxy {}{login}",
+                proxy.url()
+            )?;
         }
         if self.early_credentials == EarlyCredentials::Withheld {
             writeln!(f, "session   requests with cookies wait for the handshake")?;

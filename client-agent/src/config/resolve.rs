@@ -5,7 +5,7 @@ use longhaul_settings::{DefaultFiles, Environment, Layers, Mistake, Mistakes, Re
 use longhaul_types::Invite;
 
 use super::{
-    AwaySettings, CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, settings,
+    AwaySettings, CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, proxy, settings,
 };
 use crate::{gateway::CarrierSettings, https::HttpsSettings, state_dir::StateDir};
 
@@ -59,7 +59,8 @@ pub fn load_state_dir(flag: Option<&Path>, environment: &Environment) -> Result<
 /// These settings are wrong, or a file cannot be read.
 pub fn load_carrier(environment: &Environment) -> Result<CarrierSettings, Mistakes> {
     let mut layers = Layers::read(&ConfigFlags::default(), environment, DefaultFiles::Read);
-    let carrier = carrier(&mut layers);
+    let own_port = layers.get(&settings::LISTEN).port();
+    let carrier = carrier(&mut layers, own_port).without_own_ports([own_port]);
     let concerns = |mistake: &Mistake| mistake.key().is_none_or(|key| key.starts_with("carrier"));
     if layers.mistakes().iter().any(concerns) {
         return Err(layers.into_mistakes(concerns));
@@ -67,11 +68,12 @@ pub fn load_carrier(environment: &Environment) -> Result<CarrierSettings, Mistak
     Ok(carrier)
 }
 
-fn carrier(layers: &mut Layers<'_>) -> CarrierSettings {
+fn carrier(layers: &mut Layers<'_>, own_port: u16) -> CarrierSettings {
     CarrierSettings {
         carriers: layers.get(&settings::CARRIER),
         tls_port: u16::try_from(layers.get(&settings::CARRIER_TLS_PORT))
             .unwrap_or(longhaul_carriers::DEFAULT_PORT),
+        proxy: proxy::resolve(layers, own_port),
     }
 }
 
@@ -110,7 +112,8 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
     let invite = invite(&mut layers, state_dir.as_ref());
     let link = layers.get(&settings::LINK);
     let remember_links = layers.get(&settings::LINK_REMEMBER);
-    let carrier = carrier(&mut layers);
+    let metered = layers.get(&settings::LINK_METERED);
+    let carrier = carrier(&mut layers, listen.port());
     let images = layers.get(&settings::IMAGE_LEVEL);
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);
@@ -152,6 +155,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         invite,
         link,
         remember_links,
+        metered,
         carrier,
         images,
         fallback,

@@ -15,6 +15,7 @@ use super::{
     DEFAULT_PAGE_AFTER, DEFAULT_PATIENCE, DEFAULT_QUEUE_TIME, Fallback, MIN_CACHE_SIZE,
     access::{self, PasswordFile},
     default_state_dir, parse,
+    proxy::{self, CredentialsFile, ProxySetting},
 };
 use crate::{gateway::Carriers, https::Accelerate, listener::UserId};
 
@@ -37,8 +38,11 @@ impl Configured for Agent {
             &INVITE,
             &LINK,
             &LINK_REMEMBER,
+            &LINK_METERED,
             &CARRIER,
             &CARRIER_TLS_PORT,
+            &CARRIER_PROXY,
+            &CARRIER_PROXY_PASSWORD_FILE,
             &IMAGE_LEVEL,
             &FALLBACK_AFTER,
             &DIRECT_ALLOW,
@@ -212,6 +216,16 @@ pub const LINK_REMEMBER: Setting<bool> = Setting::yes_no("link.remember", |_| tr
          is sent; `longhaul-agent forget` deletes it. `no`: nothing is stored, and an existing \
          file is neither read nor changed",
     );
+/// `link.metered`
+pub const LINK_METERED: Setting<bool> = Setting::yes_no("link.metered", |_| false)
+    .flag("--link-metered", "YES|NO")
+    .meaning("whether the user pays for each byte of the link, so that it is measured by as few bytes as possible")
+    .reason(
+        "On a link that it does not know, the agent lets the gateway send one full packet and then a train of at most \
+         41 kB, which finds the rate. `yes`: only the packet, so that the first page of a fast link takes some round trips \
+         longer. The agent does not know by itself what a link costs",
+    );
+
 /// `carrier`
 pub const CARRIER: Setting<Carriers> = Setting::new(
     "carrier",
@@ -236,6 +250,44 @@ pub const CARRIER_TLS_PORT: Setting<usize> = Setting::count("carrier.tls-port", 
 .flag("--carrier-tls-port", "PORT")
 .meaning("TCP port of the gateway for the carrier `tls`")
 .reason("Networks that block UDP pass the port of HTTPS");
+
+/// `carrier.proxy`
+pub const CARRIER_PROXY: Setting<ProxySetting> = Setting::new(
+    "carrier.proxy",
+    Form::Text("`system`, `off`, or an address such as `http://proxy.example.org:3128`"),
+    |_| ProxySetting::System,
+    proxy::proxy,
+    |setting| Some(quoted(&setting.text())),
+)
+.flag("--carrier-proxy", "URL")
+.meaning(
+    "HTTP proxy of a network that lets nothing else out. The carrier `tls` reaches the gateway through it (CONNECT), and \
+         so do requests that the agent sends without the gateway",
+)
+.reason(
+    "`system` is the proxy of the variables `https_proxy`, `HTTPS_PROXY`, `all_proxy` or `ALL_PROXY` of the agent's own \
+         environment, except for the hosts of `no_proxy` or `NO_PROXY` and for this computer; an address of the agent \
+         itself is ignored there. An address in this setting is used for every host. Name and password may be in it \
+         (`http://NAME:PASSWORD@HOST:PORT`, percent-encoded), or in `carrier.proxy-password-file`. Only the Basic method \
+         is supported; for NTLM, Kerberos, SOCKS or a script, run a local proxy that can, such as cntlm. UDP never uses \
+         the proxy. Addresses of private networks are reached without it",
+);
+
+/// `carrier.proxy-password-file`
+pub const CARRIER_PROXY_PASSWORD_FILE: Setting<Option<CredentialsFile>> = Setting::new(
+    "carrier.proxy-password-file",
+    Form::Text("a file with one line `name:password`"),
+    |_| None,
+    |value, form| proxy::read_credentials(&form.path(value)?).map(Some),
+    |file| Some(quoted(&file.as_ref()?.path.display().to_string())),
+)
+.flag("--carrier-proxy-password-file", "FILE")
+.default_text("none")
+.meaning("file with name and password for the HTTP proxy, readable by its owner only")
+.reason(
+    "Other users of the machine can see flags and the environment of root's services. Name and password cross the \
+         network to the proxy unencrypted, as the method Basic has it",
+);
 
 /// `image-level`
 pub const IMAGE_LEVEL: Setting<ImageLevel> = Setting::new(

@@ -8,7 +8,7 @@ use crate::{
     handles::Handles,
     https::{self, Accelerate, Https},
     savings::{ReportedFlows, SavedBytes},
-    trouble::Trouble,
+    trouble::{Tried, Trouble},
     upstream::WaitingPageState,
 };
 
@@ -36,6 +36,9 @@ pub struct Status {
     /// same network) or `measured` (nothing but the current session).
     #[serde(default)]
     pub link: String,
+    /// HTTP proxy of this network, without credentials, if the agent may use one; UDP does not.
+    #[serde(default)]
+    pub http_proxy: Option<String>,
     /// Bytes received on the hop in all sessions, including IP and UDP headers.
     pub bytes_down: u64,
     /// Bytes sent on the hop in all sessions, including IP and UDP headers.
@@ -180,6 +183,12 @@ pub struct TroubleStatus {
     pub since_s: f64,
     /// Description for people, with what to do.
     pub detail: String,
+    /// `udp`, `tls` or `auto` if the kind is `silent` or `port_closed`: the carriers over which the gateway was tried.
+    #[serde(default)]
+    pub over: Option<String>,
+    /// TCP port of TLS, if it was tried.
+    #[serde(default)]
+    pub tls_port: Option<u16>,
 }
 
 /// Accelerated HTTPS, which the gateway can read.
@@ -230,6 +239,9 @@ pub struct SessionStatus {
     pub min_rtt_ms: Option<f64>,
     /// Estimated rate of the link towards this computer, bit/s; `null` until it is measured.
     pub rate_bps: Option<u64>,
+    /// Carrier of the session: `udp` or `tls`.
+    #[serde(default)]
+    pub carrier: String,
     /// Packets sent.
     pub packets_sent: u64,
     /// Packets received.
@@ -275,6 +287,7 @@ impl Status {
                 .map(|welcome| welcome.software),
             session: view.session.as_deref().map(SessionStatus::of),
             link: view.link.name().to_owned(),
+            http_proxy: upstream.http_proxy.as_ref().map(|proxy| proxy.url().to_string()),
             bytes_down: traffic.down,
             bytes_up: traffic.up,
             sessions: traffic.sessions,
@@ -388,6 +401,8 @@ impl TroubleStatus {
             kind: trouble.kind().to_owned(),
             since_s: since.as_secs_f64(),
             detail: trouble.to_string(),
+            over: trouble.tried().map(|tried| tried.name().to_owned()),
+            tls_port: trouble.tried().and_then(Tried::tls_port),
         }
     }
 }
@@ -399,6 +414,8 @@ impl SessionStatus {
             rtt_ms: stats.measured_srtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             rate_bps: stats.measured_receive_rate.map(|rate| rate.as_bps()),
+            // Only a path over UDP has an address.
+            carrier: if stats.remote.is_some() { "udp" } else { "tls" }.to_owned(),
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,
             stalls: stats.stalls,

@@ -198,6 +198,15 @@ fn link_rows(status: &Status) -> Vec<Row> {
             || "not measured yet".to_owned(),
             |rtt| format!("{rtt:.0} ms{best}"),
         );
+        if session.carrier == "tls" {
+            let through = status.http_proxy.as_ref().map_or_else(String::new, |proxy| {
+                format!(", through the HTTP proxy {proxy} where it is used")
+            });
+            rows.push((
+                "Carrier",
+                format!("TLS, because UDP does not answer or is not permitted{through}"),
+            ));
+        }
         rows.push(("Round-trip time", rtt));
         let rate = session.rate_bps.map_or_else(
             || "not measured yet".to_owned(),

@@ -1,19 +1,77 @@
 //! The carriers of a session, as the settings permit.
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
-use longhaul_carriers::TlsCarrier;
+use longhaul_carriers::{CarrierError, LinkAttempt, TlsCarrier};
 use longhaul_driver::{Carrier, CarrierPlan, ReturnTimes};
+use longhaul_proxy::HttpProxy;
 use longhaul_types::Invite;
+use tokio::sync::watch;
 
-use crate::trouble::Trouble;
+use crate::trouble::{Tried, Trouble};
 
 /// Protocols that carry the session to the gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CarrierSettings {
     /// `carrier`: carriers that the agent may use. Default [`Carriers::Auto`].
     pub carriers: Carriers,
     /// `carrier.tls-port`: TCP port of the gateway. Default [`longhaul_carriers::DEFAULT_PORT`].
     pub tls_port: u16,
+    /// `carrier.proxy`: HTTP proxy for TLS, and for requests that are sent without the gateway. Default: that of the
+    /// environment.
+    pub proxy: Option<HttpProxy>,
+}
+
+impl CarrierSettings {
+    /// The same settings for an agent with these ports, which are no proxy for it.
+    #[must_use]
+    pub fn without_own_ports(self, own: impl Into<Vec<u16>>) -> Self {
+        let own = own.into();
+        let proxy = self.proxy.filter(|proxy| !proxy.is_at(&own));
+        Self {
+            proxy: proxy.map(|proxy| proxy.not_at(own)),
+            ..self
+        }
+    }
+
+    /// The carriers over which the gateway is tried.
+    pub(crate) const fn tried(&self) -> Tried {
+        match self.carriers {
+            Carriers::Auto => Tried::Both { port: self.tls_port },
+            Carriers::Udp => Tried::Udp,
+            Carriers::Tls => Tried::Tls { port: self.tls_port },
+        }
+    }
+
+    /// The proxy for the carrier `tls` to the gateway of `invite`.
+    pub(super) fn proxy_to(&self, invite: &Invite) -> Option<&HttpProxy> {
+        let is_covered = |proxy: &&HttpProxy| proxy.covers(host(invite.address()), self.tls_port);
+        self.proxy.as_ref().filter(is_covered)
+    }
+
+    /// The carrier `tls` to the gateway of `invite`, which is at the address `ip` unless a proxy looks it up.
+    pub(super) fn tls(&self, invite: &Invite, ip: IpAddr) -> Result<TlsCarrier, Trouble> {
+        let address = SocketAddr::new(ip, self.tls_port);
+        let carrier = TlsCarrier::new(address, host(invite.address()), invite.gateway());
+        let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        Ok(carrier.through(self.proxy_to(invite).cloned()))
+    }
+}
+
+/// The trouble that a failed attempt of the carrier `tls` shows; `None` if it shows nothing but silence.
+pub(super) fn trouble_of(error: &CarrierError, tls_port: u16) -> Option<Trouble> {
+    match error {
+        CarrierError::Proxy(error) => Some(Trouble::Proxy(error.clone())),
+        CarrierError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Some(Trouble::PortClosed(Tried::Tls { port: tls_port }))
+        }
+        CarrierError::Io(_) | CarrierError::Response(_) | CarrierError::TooSlow | CarrierError::Pump(_) => {
+            None
+        }
+    }
 }
 
 impl Default for CarrierSettings {
@@ -21,6 +79,7 @@ impl Default for CarrierSettings {
         Self {
             carriers: Carriers::default(),
             tls_port: longhaul_carriers::DEFAULT_PORT,
+            proxy: None,
         }
     }
 }
@@ -48,24 +107,25 @@ impl Carriers {
     }
 }
 
-/// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`. TLS uses the same
-/// IP address.
+/// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`, and what becomes of the
+/// attempts of TLS, which uses the same IP address. TLS starts together with UDP where UDP is doubtful.
 pub(super) fn plan(
-    settings: CarrierSettings,
+    settings: &CarrierSettings,
+    carriers: Carriers,
     invite: &Invite,
     remote: SocketAddr,
-) -> Result<CarrierPlan, Trouble> {
-    let tls = || -> Result<Arc<dyn Carrier>, Trouble> {
-        let address = SocketAddr::new(remote.ip(), settings.tls_port);
-        let carrier = TlsCarrier::new(address, host(invite.address()), invite.gateway());
-        let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
-        Ok(Arc::new(carrier))
-    };
-    Ok(match settings.carriers {
-        Carriers::Auto => CarrierPlan::UdpThen(tls()?, ReturnTimes::default()),
+    is_udp_doubtful: bool,
+) -> Result<(CarrierPlan, watch::Receiver<LinkAttempt>), Trouble> {
+    let tls = settings.tls(invite, remote.ip())?;
+    let attempts = tls.attempts();
+    let tls: Arc<dyn Carrier> = Arc::new(tls);
+    let plan = match carriers {
+        Carriers::Auto if is_udp_doubtful => CarrierPlan::UdpAnd(tls, ReturnTimes::default()),
+        Carriers::Auto => CarrierPlan::UdpThen(tls, ReturnTimes::default()),
         Carriers::Udp => CarrierPlan::Udp,
-        Carriers::Tls => CarrierPlan::Link(tls()?),
-    })
+        Carriers::Tls => CarrierPlan::Link(tls),
+    };
+    Ok((plan, attempts))
 }
 
 /// Host of `HOST:PORT`, without the brackets of an IPv6 address.

@@ -4,7 +4,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use longhaul_carriers::LinkAttempt;
 use longhaul_driver::{CloseReason, LinkState};
+use longhaul_protocol::connection::RateProbing;
+use longhaul_proxy::{HttpProxy, ProxyError};
 use longhaul_session::{Message, NewKey, Preferences};
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::{
@@ -14,7 +17,7 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    carriers::{self, CarrierSettings},
+    carriers::{self, CarrierSettings, Carriers},
     demand::WaitingRequests,
     device_identity::DeviceIdentity,
     gateway_session::{Credentials, GatewaySession, SessionStart},
@@ -43,6 +46,8 @@ pub struct GatewayConfig {
     pub link: Option<LinkProfile>,
     /// Carriers that the session may use.
     pub carrier: CarrierSettings,
+    /// The link is measured by as few bytes as possible.
+    pub metered: bool,
     /// What is remembered about networks.
     pub networks: NetworkMemory,
     /// The user's preferences, with changes.
@@ -78,7 +83,7 @@ const MIN_USEFUL_SESSION: Duration = Duration::from_secs(5);
 const MIN_USEFUL_BEFORE_RESET: Duration = Duration::from_secs(1);
 
 pub(super) struct Dialer {
-    config: GatewayConfig,
+    pub(super) config: GatewayConfig,
     identity: DeviceIdentity,
     /// The newest enrolment, whose invite `move_to` puts into `config`.
     newest: watch::Receiver<Enrolment>,
@@ -93,6 +98,12 @@ pub(super) struct Dialer {
     failures: u32,
     takeovers: Takeovers,
     link: LinkTracker,
+    /// Carriers of the current attempt.
+    pub(super) over: Carriers,
+    /// What becomes of the attempts to open a link.
+    pub(super) attempts: watch::Receiver<LinkAttempt>,
+    /// What the newest of them has shown.
+    pub(super) link_trouble: Option<Trouble>,
     /// Becomes true when the agent stops.
     stopping: watch::Receiver<bool>,
 }
@@ -131,6 +142,9 @@ impl Dialer {
             failures: 0,
             takeovers: Takeovers::default(),
             link,
+            over: Carriers::default(),
+            attempts: watch::channel(LinkAttempt::Pending).1,
+            link_trouble: None,
             stopping,
         }
     }
@@ -181,7 +195,8 @@ impl Dialer {
                 } else {
                     0
                 };
-                self.diagnosis.found(Instant::now(), Trouble::of_close(reason));
+                let trouble = Trouble::of_close(reason, self.config.carrier.tried());
+                self.diagnosis.found(Instant::now(), trouble);
                 self.publish_no_session(GatewayState::Connecting);
             }
             AttemptOutcome::Failed(Trouble::TakenOver) => {
@@ -229,22 +244,47 @@ impl Dialer {
 
     /// Looks up the gateway's name and tries its addresses.
     async fn try_addresses(&mut self) -> AttemptOutcome {
-        let mut addresses = match reachability::look_up(self.config.invite.address(), LOOKUP_TIMEOUT).await {
-            Ok(addresses) => addresses,
-            Err(trouble) => return AttemptOutcome::Failed(trouble),
+        let carriers = self.config.carrier.carriers;
+        let proxy = self.config.carrier.proxy_to(&self.config.invite);
+        let proxy = proxy.filter(|_| carriers != Carriers::Udp).cloned();
+        if let (Carriers::Tls, Some(proxy)) = (carriers, &proxy) {
+            return self.try_proxy(proxy).await;
+        }
+        let name = self.config.invite.address().to_owned();
+        let trouble = match reachability::look_up(&name, LOOKUP_TIMEOUT).await {
+            Ok(mut addresses) => {
+                let missing = reachability::drop_unreachable(&mut addresses).await;
+                if let Some(way) = self.link.begin(&addresses).await {
+                    return self.run_attempt(way, carriers).await;
+                }
+                missing.unwrap_or(Trouble::NameNotFound(name))
+            }
+            Err(trouble) => trouble,
         };
-        let missing = reachability::drop_unreachable(&mut addresses).await;
+        match &proxy {
+            // A network whose only way out is a proxy may have no name servers and no routes for anything else.
+            Some(proxy) => self.try_proxy(proxy).await,
+            None => AttemptOutcome::Failed(trouble),
+        }
+    }
+
+    /// Tries TLS through the proxy alone. The way to the proxy is then the link.
+    async fn try_proxy(&mut self, proxy: &HttpProxy) -> AttemptOutcome {
+        let addresses = match proxy.addresses().await {
+            Ok(addresses) => addresses,
+            Err(error) => return AttemptOutcome::Failed(Trouble::Proxy(error)),
+        };
         match self.link.begin(&addresses).await {
-            Some(way) => self.run_attempt(way).await,
+            Some(way) => self.run_attempt(way, Carriers::Tls).await,
             None => {
-                let name = self.config.invite.address().to_owned();
-                AttemptOutcome::Failed(missing.unwrap_or(Trouble::NameNotFound(name)))
+                let error = ProxyError::NotReached("its name has no address".to_owned());
+                AttemptOutcome::Failed(Trouble::Proxy(error))
             }
         }
     }
 
     /// Runs one session, from the first datagram to its end.
-    async fn run_attempt(&mut self, way: Start) -> AttemptOutcome {
+    async fn run_attempt(&mut self, way: Start, over: Carriers) -> AttemptOutcome {
         self.diagnosis.expect_answer(Instant::now());
         let first = way.address;
         let credentials = Credentials {
@@ -256,11 +296,30 @@ impl Dialer {
             cache_state: self.config.store.state_id(),
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
+            probing: if self.config.metered {
+                RateProbing::Pair
+            } else {
+                RateProbing::Full
+            },
         };
-        let carriers = match carriers::plan(self.config.carrier, self.identity.invite(), first) {
-            Ok(carriers) => carriers,
+        let doubtful = way.is_udp_doubtful;
+        if doubtful && over == Carriers::Auto {
+            info!("UDP did not answer in this network before: TLS starts together with UDP");
+        }
+        let planned = carriers::plan(
+            &self.config.carrier,
+            over,
+            self.identity.invite(),
+            first,
+            doubtful,
+        );
+        let (carriers, attempts) = match planned {
+            Ok(planned) => planned,
             Err(trouble) => return AttemptOutcome::Failed(trouble),
         };
+        self.over = over;
+        self.attempts = attempts;
+        self.link_trouble = None;
         let dialled = GatewaySession::dial(self.identity.invite(), way, carriers, credentials, pages);
         let session = match dialled {
             Ok(session) => session,
@@ -272,12 +331,16 @@ impl Dialer {
             view.link = self.link.knowledge;
         });
         self.store_stamp().await;
-        let outcome = match self.wait_for_answer(&session, first, HANDSHAKE_TIMEOUT).await {
+        // The look for the cause is made by UDP.
+        let looked_at = (over != Carriers::Tls).then_some(first);
+        let outcome = match self.wait_for_answer(&session, looked_at, HANDSHAKE_TIMEOUT).await {
             None => {
                 session.close("no answer");
-                AttemptOutcome::Failed(Trouble::Silent)
+                AttemptOutcome::Failed(self.silence())
             }
-            Some(LinkState::Closed(reason)) => AttemptOutcome::Failed(Trouble::of_close(reason)),
+            Some(LinkState::Closed(reason)) => {
+                AttemptOutcome::Failed(Trouble::of_close(reason, self.config.carrier.tried()))
+            }
             Some(LinkState::Connecting | LinkState::Open | LinkState::Stalled) => {
                 self.run_session(&session).await
             }
@@ -290,7 +353,8 @@ impl Dialer {
     /// Serves an open session until its end.
     async fn run_session(&mut self, session: &Arc<GatewaySession>) -> AttemptOutcome {
         self.traffic_totals.count_opened();
-        self.link.opened(session).await;
+        let is_udp_expected = self.over == Carriers::Auto;
+        self.link.opened(session, is_udp_expected).await;
         let mut state = session.transport().state();
         let mut tokens = session.transport().tokens();
         let mut welcome = session.watch_welcome();
@@ -303,11 +367,12 @@ impl Dialer {
         let token = *tokens.borrow_and_update();
         self.store_token(token).await;
         let mut look: Option<Look> = None;
+        let mut attempts = self.attempts.clone();
         loop {
             let now = state.borrow_and_update().clone();
             match now {
                 LinkState::Closed(reason) => {
-                    let trouble = Trouble::of_close(reason.clone());
+                    let trouble = Trouble::of_close(reason.clone(), self.config.carrier.tried());
                     return if trouble.is_refusal() {
                         AttemptOutcome::Failed(trouble)
                     } else {
@@ -333,6 +398,7 @@ impl Dialer {
                 }
                 wake = self.link.watch.next(is_in_use) => self.look_at_network(session, wake).await,
                 () = until(silence) => self.note_silence(),
+                Ok(()) = attempts.changed() => self.note_attempt(),
                 changed = state.changed() => if changed.is_err() {
                     return AttemptOutcome::Served(CloseReason::Reset);
                 },
@@ -434,6 +500,7 @@ impl Dialer {
             view.state = GatewayState::Stalled;
             view.silent_since.get_or_insert_with(Instant::now);
         });
+        self.note_attempt();
     }
 
     /// Publishes that there is no session.

@@ -10,6 +10,7 @@ use longhaul_driver::{
     CarrierPlan, CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState,
     NetworkChange, OpenOptions, Priority, SendStream, Session, TransportConfig, dial_over,
 };
+use longhaul_protocol::connection::RateProbing;
 use longhaul_session::{
     AcceleratedHosts, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message, MirrorState,
     Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
@@ -60,6 +61,8 @@ pub(super) struct SessionStart {
     pub(super) cache_state: Option<CacheStateId>,
     pub(super) preferences: Preferences,
     pub(super) accelerated: AcceleratedHosts,
+    /// How an unknown link is measured.
+    pub(super) probing: RateProbing,
 }
 
 /// Time at which a request is sent.
@@ -117,7 +120,10 @@ impl GatewaySession {
             token: Some(credentials.token),
             profile: way.profile,
             last_stamp: credentials.last_stamp,
-            transport: TransportConfig::default(),
+            transport: TransportConfig {
+                rate_probing: start.probing,
+                ..TransportConfig::default()
+            },
         };
         let hello = FirstStream {
             options: options(Priority::CONTROL, SendPhase::EarlyData),

@@ -42,6 +42,10 @@ pub(super) struct LinkTracker {
     recorded_at: Instant,
     /// Packets of the session at the last look.
     packets: u64,
+    /// The session uses UDP, if it may use UDP and TLS and is open.
+    uses_udp: Option<bool>,
+    /// Address through whose route a session without UDP runs: the gateway's, or that of an HTTP proxy.
+    towards: Option<SocketAddr>,
 }
 
 /// How a session begins.
@@ -52,6 +56,8 @@ pub(super) struct Start {
     /// The other addresses.
     pub(super) alternatives: Alternatives,
     pub(super) profile: Option<LinkProfile>,
+    /// UDP failed in this network before.
+    pub(super) is_udp_doubtful: bool,
 }
 
 impl LinkTracker {
@@ -67,6 +73,8 @@ impl LinkTracker {
             recorded: Recorded::default(),
             recorded_at: Instant::now(),
             packets: 0,
+            uses_udp: None,
+            towards: None,
         }
     }
 
@@ -76,6 +84,7 @@ impl LinkTracker {
         let recalled = self.enter(Attachment::find(towards).await);
         let mut ordered = interleaved(addresses, recalled.family).into_iter();
         let address = ordered.next()?;
+        self.towards = Some(address);
         self.source = source_towards(address).await.ok();
         let profile = self.told.or(recalled.profile);
         Some(Start {
@@ -85,11 +94,18 @@ impl LinkTracker {
                 delay: delay(profile),
             },
             profile,
+            is_udp_doubtful: recalled.is_udp_doubtful,
         })
     }
 
-    /// Notes which of the addresses has answered: the way to it may be another one.
-    pub(super) async fn opened(&mut self, session: &GatewaySession) {
+    /// Notes which of the addresses has answered: the way to it may be another one. `is_udp_expected`: the session may
+    /// use TLS only where UDP fails.
+    pub(super) async fn opened(&mut self, session: &GatewaySession, is_udp_expected: bool) {
+        let uses_udp = session.stats().remote.is_some();
+        self.uses_udp = is_udp_expected.then_some(uses_udp);
+        if is_udp_expected {
+            self.record_udp(uses_udp).await;
+        }
         let Some(remote) = session.stats().remote else {
             return;
         };
@@ -98,6 +114,16 @@ impl LinkTracker {
             self.network = Attachment::find(remote.ip()).await;
         }
         self.source = source;
+    }
+
+    /// Records if UDP works in the current network.
+    async fn record_udp(&self, works: bool) {
+        let Some(network) = self.network.clone() else {
+            return;
+        };
+        let memory = self.memory.clone();
+        // It cannot be cancelled, and a panic in it is reported by the runtime.
+        let _written = tokio::task::spawn_blocking(move || memory.record_udp(&network, works)).await;
     }
 
     /// Begins to track a network; returns what is remembered about it.
@@ -122,7 +148,14 @@ impl LinkTracker {
     pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) {
         let stats = session.stats();
         self.packets = packets(&stats);
-        let Some(remote) = stats.remote else { return };
+        let now_udp = stats.remote.is_some();
+        if self.uses_udp == Some(true) && !now_udp {
+            self.record_udp(false).await;
+        }
+        self.uses_udp = self.uses_udp.map(|_| now_udp);
+        let Some(remote) = stats.remote.or(self.towards) else {
+            return;
+        };
         // Without a route there is no other network: the session waits, as in any outage.
         let Ok(source) = source_towards(remote).await else {
             return;

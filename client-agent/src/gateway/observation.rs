@@ -6,15 +6,18 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use longhaul_carriers::LinkAttempt;
 use longhaul_driver::{LinkState, minted_hour};
 use longhaul_types::UnixTime;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
 use super::{
+    carriers::{self, Carriers},
     dialer::Dialer,
     gateway_session::GatewaySession,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
+    state::GatewayState,
 };
 use crate::trouble::{ClockDifference, Trouble};
 
@@ -23,16 +26,18 @@ pub(super) type Look = Pin<Box<dyn Future<Output = Option<Trouble>> + Send>>;
 
 impl Dialer {
     /// Waits for the end of the handshake and looks for the reason if it takes long; `None` if nothing answers
-    /// within `patience`.
+    /// within `patience`. The reason is looked for at the UDP address `looked_at`.
     pub(super) async fn wait_for_answer(
         &mut self,
         session: &GatewaySession,
-        remote: SocketAddr,
+        looked_at: Option<SocketAddr>,
         patience: Duration,
     ) -> Option<LinkState> {
         let deadline = Instant::now() + patience;
         let mut state = session.transport().state();
-        let mut look: Look = Box::pin(reachability::look(remote, FIRST_LOOK));
+        let look_at = |remote, pause| -> Look { Box::pin(reachability::look(remote, pause)) };
+        let mut look = looked_at.map(|remote| look_at(remote, FIRST_LOOK));
+        let mut attempts = self.attempts.clone();
         loop {
             let silence = self.diagnosis.poll_timeout();
             tokio::select! {
@@ -41,10 +46,11 @@ impl Dialer {
                     return answer.ok().map(|state| state.clone());
                 }
                 () = sleep_until(deadline) => return None,
-                found = &mut look => {
-                    look = Box::pin(reachability::look(remote, NEXT_LOOK));
+                found = looked(&mut look) => {
+                    look = looked_at.map(|remote| look_at(remote, NEXT_LOOK));
                     self.note_look(found);
                 }
+                Ok(()) = attempts.changed() => self.note_attempt(),
                 () = until(silence) => self.note_silence(),
             }
         }
@@ -69,8 +75,34 @@ impl Dialer {
         }
     }
 
+    /// What a silence means: what the carrier beside UDP has shown says more than that UDP is silent.
+    pub(super) fn silence(&self) -> Trouble {
+        let silent = Trouble::Silent(self.config.carrier.tried());
+        self.link_trouble.clone().unwrap_or(silent)
+    }
+
+    /// Notes what became of the newest attempt to open a link.
+    pub(super) fn note_attempt(&mut self) {
+        let settings = &self.config.carrier;
+        let found = match &*self.attempts.borrow_and_update() {
+            LinkAttempt::Pending => return,
+            LinkAttempt::Open => None,
+            LinkAttempt::Failed(error) => carriers::trouble_of(error, settings.tls_port),
+        };
+        let is_alone = self.over == Carriers::Tls;
+        // Beside UDP, a closed TCP port only means that the gateway has no TLS.
+        self.link_trouble = found.filter(|trouble| is_alone || matches!(trouble, Trouble::Proxy(_)));
+        let is_open = self.view.borrow().state == GatewayState::Open;
+        // Beside UDP, an answer over UDP may still come.
+        let shown = self.link_trouble.clone();
+        if let Some(trouble) = shown.filter(|_| is_alone && !is_open) {
+            self.note(trouble);
+        }
+    }
+
     pub(super) fn note_silence(&mut self) {
-        if let Some(trouble) = self.diagnosis.handle_timeout(Instant::now()) {
+        let silence = self.silence();
+        if let Some(trouble) = self.diagnosis.handle_timeout(Instant::now(), silence) {
             warn!("the hop does not work: {trouble}");
         }
         self.publish_trouble();

@@ -14,7 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::trouble::Trouble;
+use crate::trouble::{Tried, Trouble};
 
 /// Time without an answer before the first look: most links have answered by then, so that the datagram is
 /// rarely sent.
@@ -113,7 +113,7 @@ fn conclude(error: &io::Error) -> Option<Trouble> {
         kind,
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
     ) {
-        return Some(Trouble::PortClosed);
+        return Some(Trouble::PortClosed(Tried::Udp));
     }
     let is_offline = matches!(
         kind,
@@ -137,7 +137,10 @@ mod tests {
         let probe = timeout(Duration::from_millis(300), send_probe(address)).await;
         assert!(probe.is_err(), "a bound socket that never answers");
         drop(silent);
-        assert_eq!(look(address, Duration::ZERO).await, Some(Trouble::PortClosed));
+        assert_eq!(
+            look(address, Duration::ZERO).await,
+            Some(Trouble::PortClosed(Tried::Udp))
+        );
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! ```text
 //! longhaul networks 1
 //! network ID LAST-SEEN FAMILY
+//! udp FAILED...
 //! session DOWN-LOW DOWN-HIGH UP-LOW UP-HIGH RTT LOSS
 //! ```
-//! A line `network` is followed by its sessions, the oldest first. Times are seconds since 1970, rates bit/s,
+//! A line `network` is followed by the times at which UDP failed, if there are any, and by its sessions, the oldest
+//! first. Times are seconds since 1970, rates bit/s,
 //! round-trip times microseconds, losses parts per million; the family is 4 or 6; `-` stands for an unknown value.
 use std::{fmt::Write as _, str::SplitAsciiWhitespace, time::Duration};
 
@@ -13,7 +15,7 @@ use longhaul_types::BitRate;
 
 use super::{
     memory::{MAX_NETWORKS, Networks},
-    record::{Family, MAX_SESSIONS, NetworkId, NetworkRecord, RateRange, SessionRecord},
+    record::{FAILURES, Family, MAX_SESSIONS, NetworkId, NetworkRecord, RateRange, SessionRecord},
 };
 
 /// Maximum size of the file in bytes: twice that of 64 networks with 8 sessions each whose numbers have all digits.
@@ -47,6 +49,13 @@ impl Networks {
                 None => UNKNOWN,
             };
             let _infallible = writeln!(text, "network {id} {} {family}", record.last_seen);
+            if !record.udp_failures.is_empty() {
+                text.push_str("udp");
+                for at in &record.udp_failures {
+                    let _infallible = write!(text, " {at}");
+                }
+                text.push('\n');
+            }
             for session in record.sessions() {
                 let SessionRecord {
                     down,
@@ -94,6 +103,10 @@ impl Networks {
                     }
                     record.push(session(&mut words).ok_or_else(malformed)?);
                 }
+                Some("udp") => {
+                    let (_, record) = networks.last_mut().ok_or_else(malformed)?;
+                    udp_failures(&mut words, record).ok_or_else(malformed)?;
+                }
                 Some(_) | None => return Err(malformed()),
             }
             if words.next().is_some() {
@@ -121,6 +134,20 @@ fn network(words: &mut SplitAsciiWhitespace<'_>) -> Option<(NetworkId, NetworkRe
         _ => return None,
     };
     Some((id, NetworkRecord::new(last_seen, family, [])))
+}
+
+/// Reads the failures of UDP of a network that has none yet.
+fn udp_failures(words: &mut SplitAsciiWhitespace<'_>, record: &mut NetworkRecord) -> Option<()> {
+    if !record.udp_failures.is_empty() || !record.sessions.is_empty() {
+        return None;
+    }
+    for _ in 0..FAILURES {
+        match words.next() {
+            Some(word) => record.push_udp_failure(word.parse().ok()?),
+            None => break,
+        }
+    }
+    (!record.udp_failures.is_empty()).then_some(())
 }
 
 fn session(words: &mut SplitAsciiWhitespace<'_>) -> Option<SessionRecord> {
@@ -174,8 +201,12 @@ mod tests {
     fn records() -> impl Strategy<Value = NetworkRecord> {
         let family = prop_oneof![Just(None), Just(Some(Family::V4)), Just(Some(Family::V6))];
         let sessions = proptest::collection::vec(sessions(), 0..=MAX_SESSIONS);
-        (any::<u64>(), family, sessions)
-            .prop_map(|(last_seen, family, sessions)| NetworkRecord::new(last_seen, family, sessions))
+        let failures = proptest::collection::vec(any::<u64>(), 0..=FAILURES);
+        (any::<u64>(), family, sessions, failures).prop_map(|(last_seen, family, sessions, failures)| {
+            let mut record = NetworkRecord::new(last_seen, family, sessions);
+            failures.into_iter().for_each(|at| record.push_udp_failure(at));
+            record
+        })
     }
 
     proptest! {
@@ -216,6 +247,11 @@ mod tests {
             format!("network {id} 5 5\n"),
             format!("network {id} 5 4 x\n"),
             format!("{network}{network}"),
+            "udp 5\n".to_owned(),
+            format!("{network}udp\n"),
+            format!("{network}udp 1 2 3\n"),
+            format!("{network}udp 1\nudp 2\n"),
+            format!("{network}session 1 2 - - 5 0\nudp 2\n"),
             format!("{network}session 0 2 - - 5 0\n"),
             format!("{network}session 3 2 - - 5 0\n"),
             format!("{network}session 1 2 - 4 5 0\n"),

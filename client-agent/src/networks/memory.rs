@@ -75,6 +75,8 @@ pub(crate) struct Recalled {
     pub(crate) profile: Option<LinkProfile>,
     /// Address family that answered last.
     pub(crate) family: Option<Family>,
+    /// UDP is expected to fail.
+    pub(crate) is_udp_doubtful: bool,
 }
 
 /// What was recorded for one session in one network.
@@ -148,6 +150,7 @@ impl NetworkMemory {
             .map_or_else(Recalled::default, |record| Recalled {
                 profile: record.profile(now).filter(|_| state.doubted != Some(id)),
                 family: record.family,
+                is_udp_doubtful: record.is_udp_doubtful(now),
             })
     }
 
@@ -174,6 +177,34 @@ impl NetworkMemory {
             }
         }
         // Under the lock: a deletion must not be overtaken by older contents.
+        if let Err(error) = inner.state_dir.keep_networks(&state.networks.encode()) {
+            warn!("{error}");
+        }
+    }
+
+    /// Records that UDP works in this network, or that a session uses TLS because UDP does not answer. The caller must
+    /// permit blocking operations.
+    pub(crate) fn record_udp(&self, network: &Attachment, works: bool) {
+        let Some(inner) = &self.0 else { return };
+        let mut state = inner.state.lock();
+        let Some(id) = inner.id(&mut state, network) else {
+            return;
+        };
+        let now = now();
+        let has_failures = state
+            .networks
+            .0
+            .get(&id)
+            .is_some_and(|record| !record.udp_failures.is_empty());
+        if works && !has_failures {
+            return;
+        }
+        let record = state.networks.seen(id, now);
+        if works {
+            record.udp_failures.clear();
+        } else {
+            record.push_udp_failure(now.since_epoch().as_secs());
+        }
         if let Err(error) = inner.state_dir.keep_networks(&state.networks.encode()) {
             warn!("{error}");
         }
@@ -297,6 +328,29 @@ mod tests {
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
         let restarted = NetworkMemory::open(state_dir);
         assert_eq!(restarted.recall(&here), Recalled::default());
+    }
+
+    #[test]
+    fn udp_is_doubtful_after_two_failures_in_a_day_until_it_works() {
+        let (home, state_dir, memory) = memory();
+        let (here, there) = (network(1), network(2));
+        memory.record_udp(&here, true);
+        assert!(!home.path().join("networks").exists(), "nothing to remember");
+        memory.record_udp(&here, false);
+        assert!(!memory.recall(&here).is_udp_doubtful);
+        memory.record_udp(&here, false);
+        assert!(memory.recall(&here).is_udp_doubtful && !memory.recall(&there).is_udp_doubtful);
+        let restarted = NetworkMemory::open(state_dir);
+        assert!(restarted.recall(&here).is_udp_doubtful);
+        restarted.record_udp(&here, true);
+        assert!(!restarted.recall(&here).is_udp_doubtful);
+
+        let mut record = NetworkRecord::default();
+        let at = |hours: u64| UnixTime::new(Duration::from_secs(hours * 3600));
+        for hours in [10, 30] {
+            record.push_udp_failure(hours * 3600);
+        }
+        assert!(record.is_udp_doubtful(at(33)) && !record.is_udp_doubtful(at(34)));
     }
 
     #[test]

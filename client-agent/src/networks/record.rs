@@ -29,6 +29,11 @@ const COMPARED_RTT: Duration = Duration::from_millis(10);
 /// Least round-trip time of a profile, whose unit is the millisecond (docs/protocol/transport.md section 3.6).
 const LEAST_PROFILE_RTT: Duration = Duration::from_millis(1);
 
+/// Time for which a failure of UDP counts.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// Number of failures within that time after which UDP is expected to fail.
+pub(super) const FAILURES: usize = 2;
+
 /// Identity of a network: a keyed hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetworkId([u8; Self::LENGTH]);
@@ -170,6 +175,9 @@ pub struct NetworkRecord {
     pub family: Option<Family>,
     /// The sessions, the oldest first.
     pub(super) sessions: VecDeque<SessionRecord>,
+    /// Times at which a session used TLS because UDP did not answer, in seconds since 1970, the oldest first: the newest
+    /// ones since UDP last worked.
+    pub(super) udp_failures: VecDeque<u64>,
 }
 
 impl NetworkRecord {
@@ -183,6 +191,7 @@ impl NetworkRecord {
             last_seen,
             family,
             sessions: VecDeque::new(),
+            udp_failures: VecDeque::new(),
         };
         sessions.into_iter().for_each(|session| record.push(session));
         record
@@ -191,6 +200,21 @@ impl NetworkRecord {
     /// The sessions, the oldest first.
     pub fn sessions(&self) -> impl ExactSizeIterator<Item = &SessionRecord> {
         self.sessions.iter()
+    }
+
+    /// Adds a failure of UDP.
+    pub(super) fn push_udp_failure(&mut self, at: u64) {
+        if self.udp_failures.len() == FAILURES {
+            self.udp_failures.pop_front();
+        }
+        self.udp_failures.push_back(at);
+    }
+
+    /// True if UDP is expected to fail: then TLS starts at the same time.
+    pub(super) fn is_udp_doubtful(&self, now: UnixTime) -> bool {
+        let now = now.since_epoch().as_secs();
+        let is_recent = |at: &u64| now.saturating_sub(*at) < FAILURE_LIFETIME.as_secs();
+        self.udp_failures.len() == FAILURES && self.udp_failures.iter().all(is_recent)
     }
 
     /// Adds a session.

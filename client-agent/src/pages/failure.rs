@@ -1,6 +1,7 @@
 //! Failures of requests, and the error page for each.
 use http::StatusCode;
 use longhaul_origin::{AddressClass, FetchError, TlsDefect};
+use longhaul_proxy::ProxyError;
 use longhaul_session::FailureReason;
 
 use super::{
@@ -149,6 +150,7 @@ fn direct_page(error: &FetchError) -> Page {
         FetchError::Tls(defect) => tls_reason(*defect),
         FetchError::Unreachable => FailureReason::Unreachable,
         FetchError::Reset => FailureReason::ConnectionReset,
+        FetchError::Proxy(error) => return direct_proxy(error),
         FetchError::Upload => return BadRequest::Upload.page(),
         FetchError::Cancelled | FetchError::Overloaded(_) | FetchError::Resources | _ => {
             return BadRequest::Overloaded.page();
@@ -164,6 +166,20 @@ fn direct_page(error: &FetchError) -> Page {
         page.whose
     };
     Page { whose, ..page }
+}
+
+fn direct_proxy(error: &ProxyError) -> Page {
+    page(
+        StatusCode::BAD_GATEWAY,
+        hop::proxy_whose(error),
+        "The HTTP proxy of this network does not load this page",
+        "The gateway does not answer, and without it the agent loads pages through the HTTP proxy of `carrier.proxy`.",
+        "The detail below says what to do.",
+        format!(
+            "loaded without the gateway, which does not answer: {}: {error}",
+            error.kind()
+        ),
+    )
 }
 
 fn direct_refusal(class: AddressClass) -> Page {

@@ -1,13 +1,14 @@
 //! Error pages for what is wrong with the hop.
 use http::StatusCode;
 use longhaul_origin::FetchError;
+use longhaul_proxy::{ProxyError, Whose};
 
 use super::{
     Page,
     failure::page as error_page,
     responsible::{AGENT, GATEWAY, LINK},
 };
-use crate::trouble::Trouble;
+use crate::trouble::{Tried, Trouble};
 
 const COMPUTER: &str = "This computer's network connection. The website and the gateway may be fine.";
 const NAME_SERVERS: &str = "Most likely the network that this computer uses. The website may be fine.";
@@ -62,7 +63,7 @@ fn words(trouble: Option<&Trouble>) -> Words {
     const TIMEOUT: StatusCode = StatusCode::GATEWAY_TIMEOUT;
     const BAD_GATEWAY: StatusCode = StatusCode::BAD_GATEWAY;
     let Some(trouble) = trouble else {
-        return silent();
+        return silent(Tried::Udp);
     };
     match trouble {
         Trouble::Offline(_) => Words {
@@ -88,7 +89,8 @@ fn words(trouble: Option<&Trouble>) -> Words {
             what: "The name servers of this network do not know the gateway that this device is enrolled with.",
             advice: "Try another network. If the name is unknown there as well, ask the gateway's operator for a new invite.",
         },
-        Trouble::PortClosed => Words {
+        Trouble::Proxy(error) => proxy(error),
+        Trouble::PortClosed(_) => Words {
             status: BAD_GATEWAY,
             whose: "The gateway: its computer answers, but the program does not run there. The website may be fine.",
             title: "The gateway does not run",
@@ -147,20 +149,53 @@ fn words(trouble: Option<&Trouble>) -> Words {
         Trouble::SessionEnded(_) => Words {
             title: "The connection to the gateway ended",
             what: "The session with the gateway ended, and no new one could be opened.",
-            ..silent()
+            ..silent(Tried::Udp)
         },
-        Trouble::ClockOff(_) | Trouble::Silent => silent(),
+        Trouble::ClockOff(_) => silent(Tried::Udp),
+        Trouble::Silent(tried) => silent(*tried),
     }
 }
 
-const fn silent() -> Words {
+/// The words for what an HTTP proxy refuses; the detail says more.
+pub(super) const fn proxy_whose(error: &ProxyError) -> &'static str {
+    match error.whose() {
+        Whose::Settings => {
+            "Most likely the settings of the agent on this computer. The website and the gateway may be fine."
+        }
+        Whose::Administrator => {
+            "The HTTP proxy of this network: its administrator decides where it connects. The website may be fine."
+        }
+        Whose::Destination => "What is behind the HTTP proxy of this network. The proxy itself works.",
+    }
+}
+
+const fn proxy(error: &ProxyError) -> Words {
+    Words {
+        status: StatusCode::BAD_GATEWAY,
+        whose: proxy_whose(error),
+        title: "The HTTP proxy of this network opens no connection to the gateway",
+        what: "UDP does not reach the gateway from here, and the proxy that the agent is set to use does not help.",
+        advice: "The detail below says what to do. `longhaul-agent check-gateway` tries again.",
+    }
+}
+
+const fn silent(tried: Tried) -> Words {
     Words {
         status: StatusCode::GATEWAY_TIMEOUT,
         whose: LINK,
         title: "The gateway does not answer",
         what: "The agent on this computer cannot reach its gateway.",
-        advice: "Check that this computer is online and reload. If other programs can reach the Internet, the network may \
-                 block UDP, or the gateway is down: tell its operator. `longhaul doctor` looks for the cause.",
+        advice: match tried {
+            Tried::Udp => {
+                "Check that this computer is online and reload. If other programs can reach the Internet, the network may \
+                 block UDP, or the gateway is down: tell its operator. `longhaul doctor` looks for the cause."
+            }
+            Tried::Tls { .. } | Tried::Both { .. } => {
+                "Check that this computer is online and reload. If other programs can reach the Internet, the gateway is \
+                 down, or this network lets neither UDP nor the gateway's TLS port through: tell its operator. \
+                 `longhaul doctor` looks for the cause."
+            }
+        },
     }
 }
 
@@ -174,8 +209,13 @@ mod tests {
     fn each_page_names_the_party_at_fault() {
         for (trouble, status, title, whose) in [
             (Trouble::Offline("x".to_owned()), 504, "offline", "This computer"),
-            (Trouble::Silent, 504, "does not answer", "link"),
-            (Trouble::PortClosed, 502, "does not run", "The gateway"),
+            (Trouble::Silent(Tried::Udp), 504, "does not answer", "link"),
+            (
+                Trouble::PortClosed(Tried::Udp),
+                502,
+                "does not run",
+                "The gateway",
+            ),
             (Trouble::Revoked, 502, "revoked", "operator"),
             (Trouble::InviteExpired, 502, "expired", "operator"),
             (Trouble::NotEnrolled, 502, "does not know", "operator"),
@@ -211,6 +251,9 @@ mod tests {
             assert!(page.what.contains("without the gateway"), "{page:?}");
             assert_eq!(direct_page(&error, None), None);
         }
-        assert_eq!(direct_page(&FetchError::Refused, Some(&Trouble::Silent)), None);
+        assert_eq!(
+            direct_page(&FetchError::Refused, Some(&Trouble::Silent(Tried::Udp))),
+            None
+        );
     }
 }

@@ -1,7 +1,7 @@
 use longhaul_session::FailureReason;
 
 use super::*;
-use crate::trouble::Trouble;
+use crate::trouble::{Tried, Trouble};
 
 #[test]
 fn details_from_others_are_escaped_in_pages() {
@@ -56,7 +56,7 @@ fn each_failure_has_its_status_and_says_whose_fault_it_is() {
         (
             Failure::Direct {
                 error: longhaul_origin::FetchError::Refused,
-                trouble: Some(Trouble::Silent),
+                trouble: Some(Trouble::Silent(Tried::Udp)),
             },
             502,
         ),

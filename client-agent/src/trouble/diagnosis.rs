@@ -49,17 +49,18 @@ impl Diagnosis {
             .map(|since| since + SILENCE)
     }
 
-    /// Concludes that the hop is silent if the wait has lasted long enough. Returns the trouble if it is news.
-    pub fn handle_timeout(&mut self, now: Instant) -> Option<Trouble> {
+    /// Concludes that the hop is silent if the wait has lasted long enough: `silence` is then what is known. Returns
+    /// the trouble if it is news.
+    pub fn handle_timeout(&mut self, now: Instant, silence: Trouble) -> Option<Trouble> {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return None;
         }
-        self.found(now, Trouble::Silent)
+        self.found(now, silence)
     }
 
     /// Records an observation. Returns the trouble if it is news: then it belongs into the log.
     pub fn found(&mut self, now: Instant, trouble: Trouble) -> Option<Trouble> {
-        let is_silence = trouble == Trouble::Silent;
+        let is_silence = matches!(trouble, Trouble::Silent(_));
         // The end of a silent wait says less than what was observed meanwhile.
         if is_silence && self.has_evidence {
             return None;
@@ -115,7 +116,7 @@ impl Diagnosis {
     fn is_silent(&self) -> bool {
         self.hop
             .as_ref()
-            .is_some_and(|known| known.trouble == Trouble::Silent)
+            .is_some_and(|known| matches!(known.trouble, Trouble::Silent(_)))
     }
 
     fn report(&mut self, trouble: Trouble) -> Option<Trouble> {

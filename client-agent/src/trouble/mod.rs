@@ -10,9 +10,46 @@ mod name_lookup;
 use std::fmt;
 
 use longhaul_driver::{CloseReason, Refusal};
+use longhaul_proxy::ProxyError;
 
 pub use clock::{ClockDifference, ClockDirection};
 pub use diagnosis::{Diagnosis, KnownTrouble, SILENCE};
+
+/// Carriers over which the gateway was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// UDP.
+    Udp,
+    /// TLS, on this TCP port.
+    Tls {
+        /// The port.
+        port: u16,
+    },
+    /// UDP, and TLS on this TCP port.
+    Both {
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Tried {
+    /// Name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tls { .. } => "tls",
+            Self::Both { .. } => "auto",
+        }
+    }
+
+    /// TCP port of TLS.
+    pub const fn tls_port(self) -> Option<u16> {
+        match self {
+            Self::Udp => None,
+            Self::Tls { port } | Self::Both { port } => Some(port),
+        }
+    }
+}
 
 /// What is wrong with the hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +72,16 @@ pub enum Trouble {
     /// This computer has no route to the gateway; contains the system's error.
     Offline(String),
     /// The gateway's computer reports that no program listens on the gateway's port.
-    PortClosed,
+    PortClosed(Tried),
+    /// The HTTP proxy of this network opens no connection to the gateway.
+    Proxy(ProxyError),
     /// The gateway's operator has revoked this device.
     Revoked,
     /// The session ended and another one is being opened.
     SessionEnded(CloseReason),
     /// Nothing answers. A gateway that is down, a network that blocks UDP and an invite with another gateway's
     /// key look the same, because a gateway does not answer whoever does not know its key.
-    Silent,
+    Silent(Tried),
     /// Another program or computer opened a session with this device's key.
     TakenOver,
     /// Agent and gateway have no common version; contains the versions.
@@ -61,10 +100,11 @@ impl Trouble {
             Self::NameNotFound(_) => "name_not_found",
             Self::NotEnrolled => "not_enrolled",
             Self::Offline(_) => "offline",
-            Self::PortClosed => "port_closed",
+            Self::PortClosed(_) => "port_closed",
+            Self::Proxy(error) => error.kind(),
             Self::Revoked => "revoked",
             Self::SessionEnded(_) => "session_ended",
-            Self::Silent => "silent",
+            Self::Silent(_) => "silent",
             Self::TakenOver => "taken_over",
             Self::VersionMismatch(_) => "version_mismatch",
         }
@@ -84,10 +124,39 @@ impl Trouble {
             | Self::NameLookupFailed(_)
             | Self::NameNotFound(_)
             | Self::Offline(_)
-            | Self::PortClosed
+            | Self::PortClosed(_)
+            | Self::Proxy(_)
             | Self::SessionEnded(_)
-            | Self::Silent => false,
+            | Self::Silent(_) => false,
         }
+    }
+
+    /// The carriers over which the gateway was tried, if this matters.
+    pub const fn tried(&self) -> Option<Tried> {
+        match self {
+            Self::Silent(tried) | Self::PortClosed(tried) => Some(*tried),
+            Self::ClockOff(_)
+            | Self::GatewayFull
+            | Self::InviteExpired
+            | Self::LocalError(_)
+            | Self::NameLookupFailed(_)
+            | Self::NameNotFound(_)
+            | Self::NotEnrolled
+            | Self::Offline(_)
+            | Self::Proxy(_)
+            | Self::Revoked
+            | Self::SessionEnded(_)
+            | Self::TakenOver
+            | Self::VersionMismatch(_) => None,
+        }
+    }
+
+    /// True if the network of this computer lets nothing through to the gateway; a proxy may.
+    pub(crate) const fn is_of_network(&self) -> bool {
+        matches!(
+            self,
+            Self::Offline(_) | Self::NameNotFound(_) | Self::NameLookupFailed(_)
+        )
     }
 
     /// True if the gateway does not accept the key of this device.
@@ -95,8 +164,8 @@ impl Trouble {
         matches!(self, Self::NotEnrolled | Self::Revoked | Self::InviteExpired)
     }
 
-    /// The trouble that the end of a session or of an attempt shows.
-    pub fn of_close(reason: CloseReason) -> Self {
+    /// The trouble that the end of a session or of an attempt over these carriers shows.
+    pub fn of_close(reason: CloseReason, tried: Tried) -> Self {
         /// docs/protocol/transport.md section 7.4.
         const DEVICE_REVOKED: u64 = 4;
         /// A newer session of the device replaces this one. An agent ends its own session before it opens
@@ -112,7 +181,7 @@ impl Trouble {
             CloseReason::Refused(Refusal::TooManySessions) => Self::GatewayFull,
             CloseReason::Refused(Refusal::Expired) => Self::InviteExpired,
             CloseReason::VersionMismatch(_) => Self::VersionMismatch(reason.to_string()),
-            CloseReason::TimedOut => Self::Silent,
+            CloseReason::TimedOut => Self::Silent(tried),
             CloseReason::Replaced | CloseReason::PeerClosed { error: REPLACED, .. } => Self::TakenOver,
             CloseReason::Reset
             | CloseReason::PeerClosed { .. }
@@ -162,16 +231,32 @@ impl fmt::Display for Trouble {
                 f,
                 "this computer is offline: it has no route to the gateway ({detail})"
             ),
-            Self::PortClosed => f.write_str(
+            Self::PortClosed(Tried::Udp | Tried::Both { .. }) => f.write_str(
                 "the gateway's computer answers that its port is closed: the gateway program does not run there, or it \
                  listens on another port",
             ),
+            Self::PortClosed(Tried::Tls { port }) => write!(
+                f,
+                "the gateway's computer answers that its TCP port {port} is closed: the gateway program does not run there, \
+                 it has no `carriers.tls`, or `carrier.tls-port` is another port"
+            ),
+            Self::Proxy(error) => write!(f, "{error}"),
             Self::Revoked => f.write_str(
                 "refused by the gateway: its operator revoked this device; ask the operator for a new invite",
             ),
             Self::SessionEnded(reason) => write!(f, "the session ended: {reason}"),
-            Self::Silent => f.write_str(
+            Self::Silent(Tried::Udp) => f.write_str(
                 "no answer: the gateway is down, UDP is blocked on the way, or the invite's key is not this gateway's",
+            ),
+            Self::Silent(Tried::Tls { port }) => write!(
+                f,
+                "no answer: no gateway with the invite's key answers over TLS on TCP port {port}: the gateway is down or has no \
+                 `carriers.tls` on this port, another server uses the port, or the network blocks it"
+            ),
+            Self::Silent(Tried::Both { port }) => write!(
+                f,
+                "no answer: the gateway is down, or the invite's key is not this gateway's, or UDP is blocked on the way and the \
+                 gateway does not answer over TLS on TCP port {port}, either"
             ),
             Self::TakenOver => f.write_str(
                 "another agent uses this device's key and has taken over the session: the same invite is in use on another \

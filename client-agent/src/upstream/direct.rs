@@ -9,21 +9,30 @@
 //! * the agent's own ports: always rejected;
 //! * loopback, link-local, metadata and similar addresses: only if `direct.allow` contains them;
 //! * private addresses: if the browser named the address itself, or `direct.allow` contains it.
+//!
+//! With an HTTP proxy (`carrier.proxy`), names and public addresses are reached through it. It looks the names up, so
+//! that its own rules decide where they may lead; its network is as open to pages as through a browser without Longhaul.
 use std::net::{IpAddr, SocketAddr};
 
 use longhaul_origin::{Cidr, FetchError, Guard, OriginClient, OriginConfig, OriginConfigError};
+use longhaul_proxy::{HttpProxy, ProxyError};
 
 /// Creates the client of an agent with these ports.
 ///
 /// # Errors
 /// The TLS library rejects its own defaults.
-pub fn client(allow: &[Cidr], own: &[SocketAddr]) -> Result<OriginClient, OriginConfigError> {
-    OriginClient::new(config(allow, own))
+pub fn client(
+    allow: &[Cidr],
+    own: &[SocketAddr],
+    proxy: Option<HttpProxy>,
+) -> Result<OriginClient, OriginConfigError> {
+    OriginClient::new(config(allow, own, proxy))
 }
 
 /// Settings of the client of an agent with these ports.
-pub fn config(allow: &[Cidr], own: &[SocketAddr]) -> OriginConfig {
+pub fn config(allow: &[Cidr], own: &[SocketAddr], proxy: Option<HttpProxy>) -> OriginConfig {
     OriginConfig {
+        proxy,
         guard: guard(allow, own),
         ..OriginConfig::default()
     }
@@ -50,7 +59,10 @@ fn own_addresses(own: &[SocketAddr]) -> Vec<IpAddr> {
 pub fn is_offline(error: &FetchError) -> bool {
     matches!(
         error,
-        FetchError::ConnectTimeout | FetchError::DnsFailed(_) | FetchError::Unreachable
+        FetchError::ConnectTimeout
+            | FetchError::DnsFailed(_)
+            | FetchError::Proxy(ProxyError::NotReached(_) | ProxyError::Silent)
+            | FetchError::Unreachable
     )
 }
 

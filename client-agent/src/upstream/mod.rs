@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use longhaul_origin::OriginClient;
+use longhaul_proxy::HttpProxy;
 
 pub(crate) use fallback_clock::FallbackClock;
 pub(crate) use waiting_pages::{PageKey, WaitingPage, WaitingPageId, WaitingPageState};
@@ -43,6 +44,8 @@ pub struct Upstream {
     pub gateway: Gateway,
     /// HTTP client for direct fetches.
     pub direct: OriginClient,
+    /// HTTP proxy of this network, for TLS to the gateway and for direct fetches.
+    pub http_proxy: Option<HttpProxy>,
     /// Settings that may change while the agent runs; a request keeps those with which it began.
     pub rules: ArcSwap<UpstreamRules>,
     /// Hosts to which tunnels were opened recently.

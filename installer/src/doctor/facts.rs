@@ -67,6 +67,8 @@ pub enum Hop {
         kind: String,
         /// Description.
         detail: String,
+        /// TCP port of TLS, if the gateway was tried over TLS alone.
+        tls_port: Option<u16>,
     },
     /// It was not possible to find out; contains the reason.
     Unknown(String),
@@ -79,6 +81,10 @@ impl Hop {
             (Some(kind), Some(detail)) => Self::Trouble {
                 kind: kind.to_owned(),
                 detail: detail.to_owned(),
+                tls_port: trouble["tls_port"]
+                    .as_u64()
+                    .and_then(|port| port.try_into().ok())
+                    .filter(|_| trouble["over"] == "tls"),
             },
             _ => Self::Works,
         }

@@ -12,11 +12,15 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     match &facts.hop {
         Hop::Works => Verdict::Healthy,
         Hop::Unknown(why) => Verdict::Skipped(why.clone()),
-        Hop::Trouble { kind, detail } => vec![finding(facts, kind, detail)].into(),
+        Hop::Trouble {
+            kind,
+            detail,
+            tls_port,
+        } => vec![finding(facts, kind, detail, *tls_port)].into(),
     }
 }
 
-fn finding(facts: &Facts, kind: &str, detail: &str) -> Finding {
+fn finding(facts: &Facts, kind: &str, detail: &str, tls_port: Option<u16>) -> Finding {
     let flag = &facts.state_flag;
     let (host, port) = gateway(facts);
     let here = |mend: String| Finding::here(kind, detail.to_owned(), mend);
@@ -29,7 +33,13 @@ fn finding(facts: &Facts, kind: &str, detail: &str) -> Finding {
         }
         "port_closed" => at_gateway("sudo systemctl start longhaul-gateway".to_owned()),
         // The first thing that tells the three causes apart: whether the datagrams arrive.
-        "silent" => at_gateway(format!("sudo tcpdump -ni any udp port {port}")),
+        "silent" => at_gateway(match tls_port {
+            Some(tcp) => format!("sudo tcpdump -ni any tcp port {tcp}"),
+            None => format!("sudo tcpdump -ni any udp port {port}"),
+        }),
+        // The agent's settings name the proxy. What its administrator or the other side has to do is in the detail.
+        "proxy_credentials" | "proxy_forbids" | "proxy_is_agent" | "proxy_no_way" | "proxy_not_a_proxy"
+        | "proxy_not_reached" => here("longhaul-agent check-config | grep proxy".to_owned()),
         // The operator raises `limits.sessions`, which applies at a reload.
         "gateway_full" => at_gateway(
             "sudoedit /etc/longhaul/gateway.toml && sudo systemctl reload longhaul-gateway".to_owned(),

@@ -2,6 +2,7 @@
 use std::{fmt, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use longhaul_driver::{Carrier, LinkEnd};
+use longhaul_proxy::{HttpProxy, ProxyError};
 use longhaul_types::PublicKey;
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
@@ -13,6 +14,7 @@ use rustls::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    sync::watch,
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -42,6 +44,21 @@ pub struct TlsCarrier {
     name: ServerName<'static>,
     gateway: PublicKey,
     tls: TlsConnector,
+    /// The way to the gateway, where it is not direct.
+    proxy: Option<HttpProxy>,
+    attempts: watch::Sender<LinkAttempt>,
+}
+
+/// What became of the newest attempt to open a link.
+#[derive(Clone, Debug, Default)]
+pub enum LinkAttempt {
+    /// It is being made, or there was none.
+    #[default]
+    Pending,
+    /// The link is open.
+    Open,
+    /// There is no link.
+    Failed(Arc<CarrierError>),
 }
 
 impl fmt::Debug for TlsCarrier {
@@ -75,7 +92,20 @@ impl TlsCarrier {
             name,
             gateway,
             tls: TlsConnector::from(Arc::new(config)),
+            proxy: None,
+            attempts: watch::Sender::default(),
         })
+    }
+
+    /// The same carrier through an HTTP proxy, which looks up the gateway's name.
+    #[must_use]
+    pub fn through(self, proxy: Option<HttpProxy>) -> Self {
+        Self { proxy, ..self }
+    }
+
+    /// What becomes of the attempts.
+    pub fn attempts(&self) -> watch::Receiver<LinkAttempt> {
+        self.attempts.subscribe()
     }
 
     /// Opens a link without a driver; `first` is its first packet.
@@ -83,30 +113,45 @@ impl TlsCarrier {
     /// # Errors
     /// Nobody answers, or another server.
     pub async fn open(&self, first: &[u8]) -> Result<BareLink, CarrierError> {
-        let connected = timeout(CONNECT_TIME, self.connect(Some(first))).await;
-        let (stream, rest, _) = connected.map_err(|_| CarrierError::TooSlow)??;
+        let (stream, rest, _) = self.connect_in_time(Some(first)).await?;
         Ok(BareLink::open(stream, rest).await)
     }
 
-    async fn carry(self, mut end: LinkEnd) -> Result<(), CarrierError> {
+    async fn carry(self, mut end: LinkEnd) -> Result<(), Arc<CarrierError>> {
         let first = end.output.next_now();
-        let connected = timeout(CONNECT_TIME, self.connect(first.as_deref())).await;
-        let (stream, rest, options) = connected.map_err(|_| CarrierError::TooSlow)??;
+        self.attempts.send_replace(LinkAttempt::Pending);
+        let connected = self.connect_in_time(first.as_deref()).await.map_err(Arc::new);
+        self.attempts.send_replace(match &connected {
+            Ok(_) => LinkAttempt::Open,
+            Err(error) => LinkAttempt::Failed(Arc::clone(error)),
+        });
+        let (stream, rest, options) = connected?;
         if let Some(first) = first {
             end.output.written(first.len());
         }
         end.input.connected(self.address);
         let socket =
             WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(pump::limits())).await;
-        Ok(pump::run(socket, end, options).await?)
+        pump::run(socket, end, options)
+            .await
+            .map_err(|error| Arc::new(error.into()))
+    }
+
+    async fn connect_in_time(&self, first: Option<&[u8]>) -> Result<Connected, CarrierError> {
+        let limit = match &self.proxy {
+            Some(_) => CONNECT_TIME + longhaul_proxy::LONGEST,
+            None => CONNECT_TIME,
+        };
+        let connected = timeout(limit, self.connect(first)).await;
+        connected.map_err(|_| CarrierError::TooSlow)?
     }
 
     /// Opens the WebSocket. Returns the connection and the bytes after the response.
-    async fn connect(
-        &self,
-        first: Option<&[u8]>,
-    ) -> Result<(TlsStream<TcpStream>, Vec<u8>, TcpOptions), CarrierError> {
-        let tcp = TcpStream::connect(self.address).await?;
+    async fn connect(&self, first: Option<&[u8]>) -> Result<Connected, CarrierError> {
+        let tcp = match &self.proxy {
+            Some(proxy) => proxy.tunnel(&self.host, self.address.port()).await?,
+            None => TcpStream::connect(self.address).await?,
+        };
         let options = TcpOptions::new(&tcp);
         let mut stream = self.tls.connect(self.name.clone(), tcp).await?;
         let key = generate_key();
@@ -141,12 +186,18 @@ impl Carrier for TlsCarrier {
     }
 }
 
+/// An open WebSocket, the bytes after the response, and the options of its socket.
+type Connected = (TlsStream<TcpStream>, Vec<u8>, TcpOptions);
+
 /// Errors of the carrier.
 #[derive(Debug, thiserror::Error)]
 pub enum CarrierError {
     /// The network or the gateway refuses TCP or TLS.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The HTTP proxy on the way opens no connection.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// Another server answers.
     #[error(transparent)]
     Response(#[from] ResponseError),

@@ -28,7 +28,7 @@ use tcp_linux as tcp;
 use tcp_portable as tcp;
 
 pub use bare_link::BareLink;
-pub use dialer::{CarrierError, TlsCarrier};
+pub use dialer::{CarrierError, LinkAttempt, TlsCarrier};
 pub use identity::{Identity, IdentityError, PemIdentity};
 pub use listener::{BindError, TlsListener};
 pub use pump::PumpError;

@@ -29,6 +29,8 @@ pub enum CarrierPlan {
     Link(Arc<dyn Carrier>),
     /// UDP, and this carrier where UDP does not answer.
     UdpThen(Arc<dyn Carrier>, ReturnTimes),
+    /// UDP, and this carrier at the same time: UDP did not answer in this network before.
+    UdpAnd(Arc<dyn Carrier>, ReturnTimes),
 }
 
 /// Delay after which a carrier starts beside UDP: the gateway's answer over UDP would have come by then.

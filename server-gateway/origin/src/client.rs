@@ -286,11 +286,12 @@ impl Inner {
     async fn open(self, target: Target, owner: ConnectionOwner) -> Result<NewConnection, FetchError> {
         let slot = Arc::new(self.slot(owner).await?);
         let rules = self.connector.rules();
-        let stream = self
+        let (stream, forwarding) = self
             .connector
             .connect(&rules, &target, owner, Arc::clone(&slot))
             .await?;
         Ok(NewConnection {
+            forwarding,
             opened: open_http(stream, &self.limits).await?,
             slot,
             generation: rules.generation,

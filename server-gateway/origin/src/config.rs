@@ -4,6 +4,7 @@ use std::{
     time::Duration,
 };
 
+use longhaul_proxy::HttpProxy;
 use longhaul_types::ByteCount;
 use serde::Deserialize;
 use thiserror::Error;
@@ -24,6 +25,8 @@ pub struct OriginConfig {
     pub guard: Guard,
     /// Limits of memory and sockets.
     pub limits: Limits,
+    /// HTTP proxy through which public hosts are reached; the names of hosts are then looked up by it. Default: none.
+    pub proxy: Option<HttpProxy>,
     /// `[fetch] resolve`: addresses that take precedence over DNS. Default: none.
     pub resolve: ResolveMap,
     /// Time limits of the steps of a fetch.

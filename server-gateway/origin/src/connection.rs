@@ -7,16 +7,22 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, Uri, header::HOST, uri::PathAndQuery};
+use http::{
+    HeaderValue, Request, Response, StatusCode, Uri,
+    header::{HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION},
+    uri::PathAndQuery,
+};
 use hyper::{
     body::Incoming,
     client::conn::{TrySendError, http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use longhaul_proxy::{ProxyError, login_wanted};
 
 use crate::{
     classify::request_failure,
     config::Limits,
+    dial::Forwarding,
     error::FetchError,
     owner::{ConnectionOwner, Ownership},
     pool::StreamGuard,
@@ -40,6 +46,8 @@ pub(crate) enum Opened {
 /// A newly opened connection with its slot.
 pub(crate) struct NewConnection {
     pub(crate) opened: Opened,
+    /// The connection leads to a proxy.
+    pub(crate) forwarding: Option<Forwarding>,
     pub(crate) slot: Arc<Slot<ConnectionOwner>>,
     /// Generation of the rules by which it was opened.
     pub(crate) generation: u64,
@@ -48,6 +56,8 @@ pub(crate) struct NewConnection {
 /// HTTP/1.1 connection, idle or in use by one request.
 pub(crate) struct Http1 {
     pub(crate) sender: http1::SendRequest<Upload>,
+    /// The connection leads to a proxy.
+    pub(crate) forwarding: Option<Forwarding>,
     pub(crate) ownership: Ownership,
     /// The owner of the last request.
     pub(crate) user: ConnectionOwner,
@@ -71,6 +81,8 @@ pub(crate) enum SendError {
     /// The connection was closed before it took any part of the request, which is returned unchanged.
     Unsent(Box<Request<Upload>>, hyper::Error),
     Failed(hyper::Error),
+    /// The proxy wants other credentials.
+    Proxy(ProxyError),
 }
 
 impl From<TrySendError<Request<Upload>>> for SendError {
@@ -110,18 +122,30 @@ impl Connection {
     ) -> Result<Response<Incoming>, SendError> {
         match self {
             Self::Http1(connection) => {
-                let uri = origin_form(&mut request, target);
+                let uri = match &connection.forwarding {
+                    Some(forwarding) => absolute_form(&mut request, target, forwarding),
+                    None => origin_form(&mut request, target),
+                };
                 let sent = connection.sender.try_send_request(request).await;
                 let response = sent.map_err(|error| match error.into() {
                     SendError::Unsent(mut request, error) => {
                         // Restored for another connection.
                         *request.uri_mut() = uri;
                         request.headers_mut().remove(HOST);
+                        request.headers_mut().remove(PROXY_AUTHORIZATION);
                         SendError::Unsent(request, error)
                     }
-                    failed @ SendError::Failed(_) => failed,
+                    failed @ (SendError::Failed(_) | SendError::Proxy(_)) => failed,
                 })?;
                 connection.has_answered = true;
+                if let Some(forwarding) = &connection.forwarding
+                    && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+                {
+                    let offers = response.headers().get_all(PROXY_AUTHENTICATE).iter();
+                    let had_credentials = forwarding.authorization.is_some();
+                    let error = login_wanted(offers.map(HeaderValue::as_bytes), had_credentials);
+                    return Err(SendError::Proxy(error));
+                }
                 Ok(response)
             }
             Self::Http2(stream) => {
@@ -185,6 +209,20 @@ fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
         .keep_alive_interval(H2_PING_INTERVAL)
         .keep_alive_timeout(H2_PING_TIMEOUT);
     builder
+}
+
+/// Prepares a request for a proxy, which forwards it: the URL stays absolute. Returns the URL.
+fn absolute_form(request: &mut Request<Upload>, target: &Target, forwarding: &Forwarding) -> Uri {
+    let uri = request.uri().clone();
+    let fields = request.headers_mut();
+    if let Ok(host) = HeaderValue::try_from(target.authority()) {
+        fields.insert(HOST, host);
+    }
+    match &forwarding.authorization {
+        Some(value) => fields.insert(PROXY_AUTHORIZATION, value.clone()),
+        None => fields.remove(PROXY_AUTHORIZATION),
+    };
+    uri
 }
 
 /// Converts the request to origin form (RFC 9112 section 3.2.1): path and query in the request line, the host

@@ -18,6 +18,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::{
     client_certificate_request::{self, CertificateRequest},
     config::{OriginConfig, OriginConfigError},
+    dial::Forwarding,
     error::{BadUrl, FetchError, Limit, TlsDefect},
     owner::ConnectionOwner,
     rules::Rules,
@@ -113,14 +114,18 @@ impl Connector {
         target: &Target,
         owner: ConnectionOwner,
         slot: Arc<Slot<ConnectionOwner>>,
-    ) -> Result<OriginStream, FetchError> {
-        let tcp = rules.dialer.dial(&target.host, target.port, owner).await?;
-        let socket = Socket::new(tcp, Arc::clone(&self.stats), slot);
+    ) -> Result<(OriginStream, Option<Forwarding>), FetchError> {
+        let (host, port) = (&target.host, target.port);
+        let socket = |tcp| Socket::new(tcp, Arc::clone(&self.stats), slot);
         match target.scheme {
-            Scheme::Http => Ok(OriginStream::Plain(socket)),
+            Scheme::Http => {
+                let (tcp, forwarding) = rules.dialer.dial_http(host, port, owner).await?;
+                Ok((OriginStream::Plain(socket(tcp)), forwarding))
+            }
             Scheme::Https => {
-                let stream = handshake(rules, &rules.tls.any_version, &target.host, socket).await?;
-                Ok(OriginStream::Tls(Box::new(stream)))
+                let tcp = rules.dialer.dial(host, port, owner).await?;
+                let stream = handshake(rules, &rules.tls.any_version, host, socket(tcp)).await?;
+                Ok((OriginStream::Tls(Box::new(stream)), None))
             }
         }
     }

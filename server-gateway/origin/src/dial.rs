@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use http::HeaderValue;
+use longhaul_proxy::HttpProxy;
 use longhaul_types::Pii;
 use tokio::{
     net::TcpStream,
@@ -15,6 +17,7 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
+    address_class::class_of,
     config::OriginConfig,
     dns::DnsResolver,
     error::FetchError,
@@ -30,11 +33,34 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Maximum number of addresses tried per host.
 const MAX_ATTEMPTS: usize = 8;
 
+/// A connection leads to a proxy, which forwards requests that name their host in absolute form (RFC 9112 section
+/// 3.2.2).
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarding {
+    /// Value of `Proxy-Authorization`.
+    pub(crate) authorization: Option<HeaderValue>,
+}
+
+impl Forwarding {
+    fn by(proxy: &HttpProxy) -> Self {
+        let value = proxy
+            .authorization()
+            .and_then(|text| HeaderValue::try_from(text).ok());
+        Self {
+            authorization: value.map(|mut value| {
+                value.set_sensitive(true);
+                value
+            }),
+        }
+    }
+}
+
 /// Opens TCP connections to hosts.
 pub(crate) struct Dialer {
     dns: Arc<DnsResolver>,
     guard: Guard,
     resolve: ResolveMap,
+    proxy: Option<HttpProxy>,
     timeout: Duration,
     stats: Arc<OriginStats>,
 }
@@ -45,13 +71,64 @@ impl Dialer {
             dns,
             guard: config.guard.clone(),
             resolve: config.resolve.clone(),
+            proxy: config.proxy.clone(),
             timeout: config.timeouts.connect,
             stats,
         }
     }
 
-    /// Connects to the first address of the host that answers.
+    /// Connects to the first address of the host that answers, or through the proxy.
     pub(crate) async fn dial(
+        &self,
+        host: &Host,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<TcpStream, FetchError> {
+        match self.proxy_for(host, port)? {
+            Some(proxy) => self.opened(proxy.tunnel(&plain(host), port).await?),
+            None => self.dial_directly(host, port, owner).await,
+        }
+    }
+
+    /// Connects for plain HTTP. Proxies forward such requests; many permit CONNECT only to port 443.
+    pub(crate) async fn dial_http(
+        &self,
+        host: &Host,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<(TcpStream, Option<Forwarding>), FetchError> {
+        match self.proxy_for(host, port)? {
+            Some(proxy) => {
+                let stream = self.opened(proxy.connect().await?)?;
+                Ok((stream, Some(Forwarding::by(proxy))))
+            }
+            None => Ok((self.dial_directly(host, port, owner).await?, None)),
+        }
+    }
+
+    /// The proxy, if it leads to this host. Addresses outside the public Internet are those of this network, where the
+    /// proxy may not be, and names from the table are meant for this computer.
+    fn proxy_for(&self, host: &Host, port: u16) -> Result<Option<&HttpProxy>, FetchError> {
+        let Some(proxy) = &self.proxy else {
+            return Ok(None);
+        };
+        if self.resolve.lookup(host, port).is_some() || host.is_localhost() {
+            return Ok(None);
+        }
+        if let Host::Address(address) = host {
+            if class_of(*address).is_some() {
+                return Ok(None);
+            }
+            self.guard.check_destination(Destination {
+                address: *address,
+                port,
+                is_literal: true,
+            })?;
+        }
+        Ok(proxy.covers(&plain(host), port).then_some(proxy))
+    }
+
+    async fn dial_directly(
         &self,
         host: &Host,
         port: u16,
@@ -61,6 +138,10 @@ impl Dialer {
         let stream = timeout(self.timeout, connect_any(addresses))
             .await
             .unwrap_or(Err(FetchError::ConnectTimeout))?;
+        self.opened(stream)
+    }
+
+    fn opened(&self, stream: TcpStream) -> Result<TcpStream, FetchError> {
         self.stats.connection_opened();
         stream
             .set_nodelay(true)
@@ -106,6 +187,14 @@ impl Dialer {
             .into_iter()
             .map(|address| SocketAddr::new(address, port))
             .collect())
+    }
+}
+
+/// A host without the brackets of an IPv6 address.
+fn plain(host: &Host) -> String {
+    match host {
+        Host::Address(address) => address.to_string(),
+        Host::Name(name) => name.to_string(),
     }
 }
 

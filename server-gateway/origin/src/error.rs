@@ -1,4 +1,5 @@
 //! Errors of fetches, and the party at fault.
+use longhaul_proxy::{ProxyError, Whose};
 use thiserror::Error;
 
 use crate::guard::GuardRefusal;
@@ -50,6 +51,9 @@ pub enum FetchError {
     /// The response is malformed, or violates HTTP/1.1 or HTTP/2.
     #[error("the origin's response is malformed")]
     Protocol,
+    /// The HTTP proxy of this network opens no connection.
+    #[error("{0}")]
+    Proxy(#[from] ProxyError),
     /// The origin's machine refused the connection: nothing listens on that port.
     #[error("the origin refused the connection")]
     Refused,
@@ -81,6 +85,10 @@ impl FetchError {
             Self::Cancelled | Self::Overloaded(_) | Self::Resources => Fault::Local,
             Self::DnsFailed(failure) => failure.fault(),
             Self::GuardRefused(_) => Fault::Policy,
+            Self::Proxy(error) => match error.whose() {
+                Whose::Destination => Fault::Origin,
+                Whose::Settings | Whose::Administrator => Fault::Local,
+            },
             Self::ConnectTimeout
             | Self::DnsNotFound
             | Self::HeaderTooLarge

@@ -128,6 +128,7 @@ impl Pool {
     ) -> Option<Connection> {
         let NewConnection {
             opened,
+            forwarding,
             slot,
             generation,
         } = new;
@@ -135,6 +136,7 @@ impl Pool {
             Opened::Http1(sender) => {
                 let mut connection = Http1 {
                     sender,
+                    forwarding,
                     ownership: Ownership::Unclaimed,
                     user: owner,
                     has_answered: false,

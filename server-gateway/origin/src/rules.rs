@@ -70,8 +70,11 @@ impl Rules {
         } else {
             Arc::new(DnsResolver::new(&config, Arc::clone(stats)))
         };
-        let same_ways =
-            same_tls && config.guard == old.guard && config.resolve == old.resolve && config.dns == old.dns;
+        let same_ways = same_tls
+            && config.guard == old.guard
+            && config.resolve == old.resolve
+            && config.dns == old.dns
+            && config.proxy == old.proxy;
         let generation = self.generation + u64::from(!same_ways);
         Ok(Self::with(config, dns, tls, generation, stats))
     }

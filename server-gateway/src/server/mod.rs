@@ -396,6 +396,7 @@ fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {
         })
     };
     Ok(OriginConfig {
+        proxy: None,
         deny_keys: config.fetch.deny_keys.clone(),
         dns: config.fetch.dns.clone(),
         extra_ca: config.fetch.extra_ca.iter().map(read).collect::<Result<_, _>>()?,

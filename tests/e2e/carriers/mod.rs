@@ -1,4 +1,7 @@
 //! Networks that block UDP: the session uses the carrier `tls`.
+mod proxies;
+mod squid;
+
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
@@ -48,6 +51,11 @@ async fn free_tcp_port() -> Result<SocketAddr> {
 
 /// A pair over a relay for UDP, with the carrier `tls` beside it; the agent uses `carriers`.
 async fn pair(origin: &Origin, carriers: &str, link: Link) -> Result<Pair> {
+    pair_with(origin, carriers, link, &[]).await
+}
+
+/// [`pair`] with further arguments of the agent.
+async fn pair_with(origin: &Origin, carriers: &str, link: Link, more: &[String]) -> Result<Pair> {
     let tls = free_tcp_port().await?;
     let mut setup = Setup::resolving(&[("files.test", origin.address())]).over(link);
     setup
@@ -56,6 +64,7 @@ async fn pair(origin: &Origin, carriers: &str, link: Link) -> Result<Pair> {
     let port = tls.port().to_string();
     let arguments = ["--carrier", carriers, "--carrier-tls-port", &port];
     setup.agent_arguments.extend(arguments.map(str::to_owned));
+    setup.agent_arguments.extend_from_slice(more);
     Pair::start(setup).await
 }
 

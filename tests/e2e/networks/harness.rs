@@ -88,6 +88,20 @@ impl Net {
         })
     }
 
+    /// Drops the datagrams of UDP that come from a network, or lets them through again.
+    pub(crate) fn block_udp(&self, number: u8, is_blocked: bool) -> Result<()> {
+        self.far.run_blocking(move || {
+            let rule = format!("pref 50 iif r{number} ipproto udp blackhole");
+            if !is_blocked {
+                return ip(&format!("rule del {rule}"));
+            }
+            // The table of local addresses usually comes before all rules.
+            ip("rule add pref 100 lookup local")?;
+            ip(&format!("rule add {rule}"))?;
+            ip("rule del pref 0")
+        })
+    }
+
     /// Unplugs the computer from a network: interface, address and routes are gone.
     pub(crate) fn unplug(&self, number: u8) -> Result<()> {
         self.computer
@@ -113,13 +127,22 @@ impl Programs {
         F: FnOnce() -> O + Send + 'static,
         O: Future<Output = Result<Origin>> + 'static,
     {
+        Self::start_with(net, origin, "").await
+    }
+
+    /// [`Self::start`] with further lines of the gateway's configuration.
+    pub(crate) async fn start_with<F, O>(net: &Arc<Net>, origin: F, lines: &'static str) -> Result<Self>
+    where
+        F: FnOnce() -> O + Send + 'static,
+        O: Future<Output = Result<Origin>> + 'static,
+    {
         let folder = folder()?;
         let path = folder.path().to_owned();
         let (origin, gateway, line) = net
             .far
             .run(move || async move {
                 let origin = origin().await?;
-                let config = format!("[fetch.resolve]\n\"{HOST}\" = \"{}\"\n", origin.address());
+                let config = format!("[fetch.resolve]\n\"{HOST}\" = \"{}\"\n{lines}", origin.address());
                 std::fs::write(path.join("gateway.toml"), config)?;
                 let line = invite(&path, "test", GATEWAY).await?;
                 let gateway = start_gateway(&path, GATEWAY).await?;

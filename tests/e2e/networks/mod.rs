@@ -1,6 +1,7 @@
 //! Networks that change, and networks that are remembered: agent and gateway in network namespaces.
 //!
 //! Network namespaces need root; without it these tests print that they are skipped.
+mod blocked;
 mod families;
 mod harness;
 mod moving;

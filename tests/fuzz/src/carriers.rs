@@ -3,6 +3,7 @@ use longhaul_carriers::{
     framing::{append, packets},
     upgrade::{RequestHead, parse_request, parse_response, request},
 };
+use longhaul_proxy::{Answer, Exceptions, ProxyUrl, parse_answer};
 use longhaul_types::SecretKey;
 
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -34,6 +35,31 @@ pub(crate) fn carrier_upgrade(bytes: &[u8]) {
     if let Ok(Some(length)) = parse_response(KEY, bytes) {
         assert!(length <= bytes.len());
     }
+}
+
+/// Answers of a proxy are parsed or rejected, and texts of the environment are addresses of proxies or not.
+pub(crate) fn http_proxy(bytes: &[u8]) {
+    if let Ok(Answer::Open(length)) = parse_answer(bytes, false) {
+        assert!(length <= bytes.len());
+        assert_eq!(parse_answer(&bytes[..length], true), Ok(Answer::Open(length)));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(url) = text.parse::<ProxyUrl>() {
+        let again: ProxyUrl = url.to_string().parse().expect("a displayed address is one");
+        assert_eq!((again.host(), again.port()), (url.host(), url.port()));
+        let _any = Exceptions::parse(&text).contain(url.host(), url.port());
+    }
+}
+
+pub(crate) fn http_proxy_seeds() -> Vec<Vec<u8>> {
+    [
+        "HTTP/1.1 200 Connection established\r\nVia: 1.1 squid\r\n\r\nrest",
+        "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n",
+        "http://anna:p%40ss@[2001:db8::1]:3128/",
+        "10.0.0.0/8,.corp.test:443 *",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
 }
 
 pub(crate) fn message_seeds() -> Vec<Vec<u8>> {

@@ -73,6 +73,11 @@ pub const HARNESSES: &[Harness] = &[
         seeds: messages::header_seeds,
     },
     Harness {
+        name: "http_proxy",
+        run: carriers::http_proxy,
+        seeds: carriers::http_proxy_seeds,
+    },
+    Harness {
         name: "image_headers",
         run: images::image_headers,
         seeds: images::image_seeds,

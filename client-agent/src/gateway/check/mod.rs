@@ -9,7 +9,7 @@ mod over_udp;
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     state_dir::StateDir,
-    trouble::{ClockDifference, Trouble},
+    trouble::{ClockDifference, Tried, Trouble},
 };
 
 /// Maximum duration of a check: two repetitions of the INIT, and longer than the round trip of the slowest
@@ -65,7 +65,7 @@ impl AnsweredOver {
 pub async fn check_gateway(
     invite: Invite,
     state_dir: &StateDir,
-    carrier: CarrierSettings,
+    carrier: &CarrierSettings,
 ) -> Result<AnsweredOver, Trouble> {
     // After a one-time invite, the gateway knows this device by a key of its own.
     let mut identity = DeviceIdentity::load(invite, state_dir);
@@ -83,27 +83,50 @@ pub async fn check_gateway(
 async fn check(
     invite: &Invite,
     state_dir: &StateDir,
-    carrier: CarrierSettings,
+    carrier: &CarrierSettings,
 ) -> Result<AnsweredOver, Trouble> {
     let deadline = Instant::now() + CHECK_TIME;
-    let addresses = reachability::look_up(invite.address(), LOOKUP_TIME).await?;
-    let mut outcome = Err(Trouble::NameNotFound(invite.address().to_owned()));
-    if carrier.carriers != Carriers::Tls {
-        outcome = check_addresses(invite, state_dir, &addresses, deadline).await;
-        // An answer, also a refusal, ends the check. Only a gateway that does not answer over UDP is asked over TLS.
-        let is_silent = matches!(outcome, Err(Trouble::Silent | Trouble::PortClosed));
-        if carrier.carriers == Carriers::Udp || !is_silent {
-            return outcome.map(|()| AnsweredOver::Udp);
-        }
-    }
-    let Some(address) = addresses.first() else {
-        return outcome.map(|()| AnsweredOver::Udp);
+    let tls_only = Tried::Tls {
+        port: carrier.tls_port,
     };
-    let to = SocketAddr::new(address.ip(), carrier.tls_port);
-    match over_tls::check_address(invite, state_dir, to).await {
-        // Neither carrier brought an answer. The result of UDP says more: a closed port is told from silence.
-        Err(Trouble::Silent) if carrier.carriers == Carriers::Auto => outcome.map(|()| AnsweredOver::Udp),
-        checked => checked.map(|()| AnsweredOver::Tls),
+    let has_proxy = carrier.carriers != Carriers::Udp && carrier.proxy_to(invite).is_some();
+    // A proxy looks the name up itself.
+    let found = match carrier.carriers {
+        Carriers::Tls if has_proxy => Ok(Vec::new()),
+        Carriers::Auto | Carriers::Udp | Carriers::Tls => {
+            reachability::look_up(invite.address(), LOOKUP_TIME).await
+        }
+    };
+    let over_udp = match (&found, carrier.carriers) {
+        (Err(trouble), _) => Err(trouble.clone()),
+        (Ok(_), Carriers::Tls) => Err(Trouble::Silent(tls_only)),
+        (Ok(addresses), Carriers::Auto | Carriers::Udp) => {
+            check_addresses(invite, state_dir, addresses, deadline).await
+        }
+    };
+    // An answer, also a refusal, ends the check. Only a gateway that does not answer over UDP is asked over TLS.
+    let is_silent = matches!(over_udp, Err(Trouble::Silent(_) | Trouble::PortClosed(_)));
+    let is_asked = is_silent || has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network);
+    let ip = found.ok().and_then(|addresses| Some(addresses.first()?.ip()));
+    let ip = ip.or_else(|| has_proxy.then_some(Ipv4Addr::UNSPECIFIED.into()));
+    let (Some(ip), true) = (ip, is_asked && carrier.carriers != Carriers::Udp) else {
+        return over_udp.map(|()| AnsweredOver::Udp);
+    };
+    let over_tls = over_tls::check_address(invite, state_dir, carrier, ip).await;
+    match (over_tls, over_udp) {
+        // Neither carrier brought an answer. The closed UDP port says more than silence, and more than a closed TCP port,
+        // which a gateway without `carriers.tls` has.
+        (Err(Trouble::Silent(_) | Trouble::PortClosed(_)), Err(of_udp))
+            if carrier.carriers == Carriers::Auto =>
+        {
+            let is_silent = matches!(of_udp, Trouble::Silent(_));
+            Err(if is_silent {
+                Trouble::Silent(carrier.tried())
+            } else {
+                of_udp
+            })
+        }
+        (over_tls, _) => over_tls.map(|()| AnsweredOver::Tls),
     }
 }
 
@@ -167,12 +190,12 @@ impl Question {
         Ok(Self { endpoint, handle })
     }
 
-    /// The token in the gateway's answer, or the trouble that the answer shows; `None` before the answer.
-    fn answer(&mut self) -> Option<Result<[u8; 32], Trouble>> {
+    /// The token in the gateway's answer over these carriers, or the trouble that the answer shows; `None` before the answer.
+    fn answer(&mut self, tried: Tried) -> Option<Result<[u8; 32], Trouble>> {
         while let Some((_, event)) = self.endpoint.poll_event() {
             match event {
                 Event::Token(token) => return Some(Ok(token)),
-                Event::Closed(reason) => return Some(Err(Trouble::of_close(reason))),
+                Event::Closed(reason) => return Some(Err(Trouble::of_close(reason, tried))),
                 Event::Connected { .. }
                 | Event::Accepted { .. }
                 | Event::Stream(_)

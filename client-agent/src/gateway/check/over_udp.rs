@@ -12,7 +12,11 @@ use tokio::{
 };
 
 use super::{Question, clock_trouble};
-use crate::{gateway::reachability, state_dir::StateDir, trouble::Trouble};
+use crate::{
+    gateway::reachability,
+    state_dir::StateDir,
+    trouble::{Tried, Trouble},
+};
 
 /// The largest UDP payload.
 const MAX_DATAGRAM: usize = 65_535;
@@ -38,7 +42,7 @@ pub(super) async fn check_address(
         tokio::select! {
             biased;
             answer = attempt.answer() => break answer.map_err(local_error)??,
-            () = sleep_until(deadline) => return Err(Trouble::Silent),
+            () = sleep_until(deadline) => return Err(Trouble::Silent(Tried::Udp)),
             found = &mut look, if is_looking => {
                 is_looking = false;
                 if let Some(trouble) = found {
@@ -104,7 +108,7 @@ impl Attempt {
                     self.question.endpoint.handle_timeout(now);
                 },
             }
-            if let Some(answer) = self.question.answer() {
+            if let Some(answer) = self.question.answer(Tried::Udp) {
                 return Ok(answer);
             }
         }

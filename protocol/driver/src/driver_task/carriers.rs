@@ -1,5 +1,5 @@
 //! Links in the driver task: their packets and events, and the carrier of an agent's session.
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use longhaul_protocol::{
     connection::State,
@@ -14,7 +14,7 @@ use super::DriverTask;
 use crate::{
     carrier_choice::{self, CarrierChoice, CarrierPlan},
     dial::Alternatives,
-    link::LinkEvent,
+    link::{Carrier, LinkEvent},
     udp_return::ReturnTimes,
 };
 
@@ -60,15 +60,31 @@ impl DriverTask {
                 Ok(session)
             }
             CarrierPlan::UdpThen(carrier, times) => {
-                let due = Instant::now() + carrier_choice::delay(to.profile.as_ref());
-                let session = self.endpoint.connect(now, to)?;
-                self.endpoint
-                    .race(session, &alternatives.addresses, alternatives.delay);
-                let choice = CarrierChoice::new(session, Some(udp), udp, carrier, None, Some(due), times);
-                self.choice = Some(choice);
-                Ok(session)
+                let delay = carrier_choice::delay(to.profile.as_ref());
+                self.connect_beside_udp(to, udp, alternatives, (carrier, times), delay)
+            }
+            CarrierPlan::UdpAnd(carrier, times) => {
+                self.connect_beside_udp(to, udp, alternatives, (carrier, times), Duration::ZERO)
             }
         }
+    }
+
+    /// Creates a session over UDP, beside which the carrier starts after `delay`.
+    fn connect_beside_udp(
+        &mut self,
+        to: ConnectTo,
+        udp: SocketAddr,
+        alternatives: &Alternatives,
+        (carrier, times): (Arc<dyn Carrier>, ReturnTimes),
+        delay: Duration,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        let due = Instant::now() + delay;
+        let session = self.endpoint.connect(self.clock.now(), to)?;
+        self.endpoint
+            .race(session, &alternatives.addresses, alternatives.delay);
+        let choice = CarrierChoice::new(session, Some(udp), udp, carrier, None, Some(due), times);
+        self.choice = Some(choice);
+        Ok(session)
     }
 
     /// Sends the datagram in the buffer over a link.

@@ -100,6 +100,7 @@ impl Inner {
             Ok(response) => Ok(Answer { response, connection }),
             Err(SendError::Unsent(request, error)) => Err(Unanswered::Unsent(request, failed(&error))),
             Err(SendError::Failed(error)) => Err(Unanswered::Failed(failed(&error))),
+            Err(SendError::Proxy(error)) => Err(Unanswered::Failed(FetchError::from(error).into())),
         }
     }
 

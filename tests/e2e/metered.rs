@@ -1,0 +1,41 @@
+//! The setting `link.metered`.
+use anyhow::Result;
+use http::Request;
+use hyper::body::Incoming;
+use longhaul_tests::{origin::Origin, relay::Direction};
+
+use crate::{
+    content::ok,
+    pair::{LIMIT, Link, Pair, Setup},
+};
+
+/// Bytes of a train, of which some may be lost on a busy machine.
+const MOST_OF_A_TRAIN: u64 = 30_000;
+
+async fn pair(origin: &Origin, metered: &str) -> Result<Pair> {
+    let mut setup = Setup::resolving(&[("site.test", origin.address())]).over(Link::Relayed);
+    let more = ["--link-metered", metered, "--link-remember", "no"];
+    setup.agent_arguments.extend(more.map(str::to_owned));
+    Pair::start(setup).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_metered_link_is_measured_without_a_train() -> Result<()> {
+    let answer = |_: Request<Incoming>| async { ok("text/plain", "a small page") };
+    let origin = Origin::start(None, |_| {}, answer).await?;
+    let measured = pair(&origin, "no").await?;
+    measured
+        .relay()
+        .has_passed(Direction::Down, MOST_OF_A_TRAIN, LIMIT)
+        .await?;
+
+    let metered = pair(&origin, "yes").await?;
+    metered.status_until(|status| status["state"] == "open").await?;
+    // A train would come before what is asked for after the session is open.
+    for _ in 0..3 {
+        assert_eq!(metered.get("http://site.test/").await?.status, 200);
+    }
+    let passed = metered.relay().passed(Direction::Down);
+    assert!(passed < MOST_OF_A_TRAIN / 2, "{passed} bytes");
+    Ok(())
+}
