@@ -166,7 +166,7 @@ async fn an_idle_pair_sends_almost_nothing() -> Result<()> {
     const OBSERVATION: Duration = Duration::from_secs(20);
     let origin = origin().await?;
     let setup = Setup::resolving(&[("files.test", origin.address())]);
-    let pair = Pair::start(setup.over(Link::Relayed)).await?;
+    let pair = Pair::start(setup.over(Link::Relayed).counted()).await?;
     assert_eq!(pair.get("http://files.test/file").await?.status, 200);
     let relay = pair.relay();
     // Wait for the last acknowledgements of the download.

@@ -69,6 +69,14 @@ impl Setup {
         }
     }
 
+    /// The same options for a test that counts bytes over the hop: the agent measures its link by a packet only, and not
+    /// by up to 41 kB at a time that the test does not know.
+    pub(crate) fn counted(mut self) -> Self {
+        self.agent_arguments
+            .extend(["--link-metered", "yes"].map(str::to_owned));
+        self
+    }
+
     /// The same options with another hop.
     pub(crate) fn over(self, link: Link) -> Self {
         Self { link, ..self }

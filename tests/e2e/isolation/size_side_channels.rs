@@ -62,7 +62,8 @@ async fn world() -> Result<(Origin, Pair)> {
     )
     .await?;
     let names = ["victim.test", "evil.test"].map(|name| (name, origin.address()));
-    let pair = Pair::start(Setup::resolving(&names).over(Link::Paced(BitRate::kbps(8_000)))).await?;
+    let hop = Link::Paced(BitRate::kbps(8_000));
+    let pair = Pair::start(Setup::resolving(&names).over(hop).counted()).await?;
     Ok((origin, pair))
 }
 

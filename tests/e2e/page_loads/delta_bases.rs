@@ -97,7 +97,7 @@ async fn a_first_visit_is_encoded_with_a_shipped_dictionary() -> Result<()> {
     })
     .await?;
     let slow = Link::Paced(BitRate::kbps(384));
-    let pair = Pair::start(both_hosts(&origin).over(slow)).await?;
+    let pair = Pair::start(both_hosts(&origin).over(slow).counted()).await?;
     let visitor = Visitor::new(pair.proxy());
     let sheet = "http://site.test/site.css";
     let visit = visitor.visit("http://site.test/", &[sheet]).await?;
@@ -115,7 +115,7 @@ fn hop() -> Link {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_edition_of_a_page_costs_its_difference() -> Result<()> {
     let origin = site().await?;
-    let mut pair = Pair::start(both_hosts(&origin).over(hop())).await?;
+    let mut pair = Pair::start(both_hosts(&origin).over(hop()).counted()).await?;
     let visitor = Visitor::new(pair.proxy());
     let first = visit(&pair, &visitor, 1).await?;
     if !accelerates_page_loads(&pair.status().await?) {
@@ -139,7 +139,7 @@ async fn the_next_edition_of_a_page_costs_its_difference() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn users_and_devices_do_not_share_delta_bases() -> Result<()> {
     let origin = site().await?;
-    let pair = Pair::start(both_hosts(&origin).over(hop())).await?;
+    let pair = Pair::start(both_hosts(&origin).over(hop()).counted()).await?;
     if !accelerates_page_loads(&pair.status().await?) {
         println!("SKIPPED: this agent does not accelerate page loads");
         return Ok(());
