@@ -60,6 +60,8 @@ pub(crate) struct CarrierChoice {
     /// Time of the next attempt, if there is no link.
     pub(crate) due: Option<Instant>,
     failures: u32,
+    /// No attempt was due yet: the INIT may not have been built.
+    is_new: bool,
     /// Return to UDP.
     pub(crate) udp_return: UdpReturn,
 }
@@ -83,6 +85,7 @@ impl CarrierChoice {
             started: Timestamp::ZERO,
             due,
             failures: 0,
+            is_new: true,
             udp_return: UdpReturn::new(times),
         }
     }
@@ -92,6 +95,12 @@ impl CarrierChoice {
         if self.link.is_none() && self.failures == 0 {
             self.due = Some(self.due.map_or(now, |due| due.min(now)));
         }
+    }
+
+    /// True at the first call: the attempt then waits for the next turn of the driver, before which the INIT is sent.
+    /// A path that is added before the INIT exists would get it only when it is repeated.
+    pub(crate) const fn waits_for_init(&mut self) -> bool {
+        std::mem::replace(&mut self.is_new, false)
     }
 
     /// Records that the link works.

@@ -254,6 +254,9 @@ impl DriverTask {
         if choice.link.is_some() || choice.due.is_none_or(|due| due > now) {
             return;
         }
+        if choice.waits_for_init() {
+            return;
+        }
         let link = self.links.dial(&choice.carrier);
         choice.link = Some(link);
         choice.due = None;
