@@ -79,6 +79,7 @@ const FIRST_KEEPALIVE: Duration = Duration::from_secs(1);
 const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 enum Keys {
     /// Agent before RESP.
     Early {
@@ -96,6 +97,7 @@ enum Keys {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 enum Lifecycle {
     Open,
     /// Sends CLOSE, and repeats it for late packets while `answers` remain.
@@ -113,6 +115,7 @@ enum Lifecycle {
 
 /// Pending feedback of this side.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 struct PendingAck {
     /// An eliciting packet arrived.
     pending: bool,
@@ -127,6 +130,7 @@ struct PendingAck {
 
 /// Grant of the peer.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct PeerGrant {
     credit: u64,
     rate: ByteRate,
@@ -140,7 +144,10 @@ struct PeerGrant {
 }
 
 /// One session with one peer.
+///
+/// Only tests may clone a connection: two copies would seal different packets under one number.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Connection {
     role: Role,
     config: TransportConfig,

@@ -13,6 +13,7 @@ use crate::{
 mod faults;
 mod networks;
 mod path_mtu;
+mod path_model;
 mod rate_probing;
 mod transfers;
 
