@@ -12,8 +12,8 @@ use crate::{
 
 mod faults;
 mod networks;
-mod path_mtu;
 mod path_model;
+mod path_mtu;
 mod rate_probing;
 mod transfers;
 
