@@ -6,6 +6,7 @@
     reason = "a test reports by panicking, in its helpers too"
 )]
 
+mod carriers;
 mod circles;
 mod compile_time;
 mod documents;

@@ -244,6 +244,7 @@ fn soon(carrier: Arc<TlsCarrier>) -> CarrierPlan {
         longest: Duration::from_millis(400),
         kept: Duration::from_secs(5),
         patience: Duration::from_millis(100),
+        ..ReturnTimes::default()
     };
     CarrierPlan::UdpThen(carrier, times)
 }

@@ -12,6 +12,7 @@ mod command;
 mod connection_channels;
 mod dial;
 mod driver_task;
+mod goodput;
 mod incoming;
 mod link;
 mod links;

@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::goodput::{Arrived, Goodput};
+
 /// Times of the return to UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReturnTimes {
@@ -15,6 +17,8 @@ pub struct ReturnTimes {
     pub kept: Duration,
     /// Time for which a session in use waits for a pause before it returns: what is in flight is sent again.
     pub patience: Duration,
+    /// Time before UDP is probed again in this network, after a return that carried less than the link and lost packets.
+    pub worse: Duration,
 }
 
 impl Default for ReturnTimes {
@@ -24,6 +28,7 @@ impl Default for ReturnTimes {
             longest: Duration::from_secs(30 * 60),
             kept: Duration::from_secs(10),
             patience: Duration::from_secs(10),
+            worse: Duration::from_secs(24 * 3600),
         }
     }
 }
@@ -53,6 +58,8 @@ pub(crate) struct Situation {
     pub(crate) is_silent: bool,
     /// The user waits for data.
     pub(crate) is_awaited: bool,
+    /// What has arrived.
+    pub(crate) arrived: Arrived,
 }
 
 /// What the driver has to do.
@@ -74,6 +81,7 @@ pub(crate) struct UdpReturn {
     times: ReturnTimes,
     pause: Duration,
     progress: Progress,
+    goodput: Goodput,
 }
 
 impl UdpReturn {
@@ -82,6 +90,7 @@ impl UdpReturn {
             times,
             pause: times.first,
             progress: Progress::Resting,
+            goodput: Goodput::new(),
         }
     }
 
@@ -91,6 +100,7 @@ impl UdpReturn {
             self.lengthen();
         }
         self.progress = Progress::Waiting(now + self.pause);
+        self.goodput.on_change(now);
     }
 
     /// The session uses UDP for another reason than a probe.
@@ -122,6 +132,9 @@ impl UdpReturn {
 
     /// The next step, if it is due.
     pub(crate) fn poll(&mut self, now: Instant, situation: Situation) -> Option<Step> {
+        if !self.is_resting() {
+            self.goodput.observe(now, situation.arrived, situation.is_awaited);
+        }
         match self.progress {
             Progress::Resting => None,
             Progress::Returned(_) if !situation.is_on_link && situation.is_silent => {
@@ -130,6 +143,13 @@ impl UdpReturn {
                     return None;
                 }
                 self.on_link(now);
+                Some(Step::Undo)
+            }
+            Progress::Returned(_)
+                if !situation.is_on_link && situation.has_link && self.goodput.is_worse() =>
+            {
+                self.on_link(now);
+                self.progress = Progress::Waiting(now + self.times.worse);
                 Some(Step::Undo)
             }
             Progress::Returned(until) if until <= now => {
@@ -147,10 +167,16 @@ impl UdpReturn {
             }
             Progress::Answered(by) if by <= now || !situation.is_awaited => {
                 self.progress = Progress::Returned(now + self.times.kept);
+                self.goodput.on_change(now);
                 Some(Step::Return)
             }
             Progress::Waiting(_) | Progress::Probing | Progress::Answered(_) => None,
         }
+    }
+
+    /// True if nothing is to be done: the session uses UDP, or has only its link.
+    pub(crate) const fn is_resting(&self) -> bool {
+        matches!(self.progress, Progress::Resting)
     }
 
     /// True while a link is kept beside UDP.
@@ -180,6 +206,11 @@ mod tests {
         has_link: true,
         is_silent: false,
         is_awaited: false,
+        arrived: Arrived {
+            bytes: 0,
+            packets: 0,
+            lost: 0,
+        },
     };
     const ON_UDP: Situation = Situation {
         is_on_link: false,
@@ -260,6 +291,46 @@ mod tests {
         };
         assert_eq!(state.poll(now, alone), None);
         assert_eq!(state.due(), None);
+    }
+
+    #[test]
+    fn a_return_that_carries_less_and_loses_packets_is_undone_for_a_day() {
+        for (rate, lost, undone) in [(100, 10, true), (100, 0, false), (900, 10, false)] {
+            let mut busy = Situation {
+                is_awaited: true,
+                ..ON_LINK
+            };
+            let (mut state, mut now) = probing();
+            let mut steps = Vec::new();
+            for second in 0..30 {
+                if second == 5 {
+                    state.on_probed(now, true);
+                }
+                for _ in 0..10 {
+                    now += Duration::from_millis(100);
+                    let rate = if busy.is_on_link { 1000 } else { rate };
+                    busy.arrived.bytes += rate;
+                    busy.arrived.packets += 100;
+                    busy.arrived.lost += if busy.is_on_link { 0 } else { lost };
+                    match state.poll(now, busy) {
+                        Some(Step::Return) => busy.is_on_link = false,
+                        Some(step) => steps.push(step),
+                        None => {}
+                    }
+                }
+                if !steps.is_empty() {
+                    break;
+                }
+            }
+            if undone {
+                assert_eq!(steps, [Step::Undo]);
+                assert_eq!(state.due(), Some(now + Duration::from_secs(24 * 3600)));
+                state.on_network_change(now);
+                assert_eq!(state.due(), Some(now + Duration::from_secs(6)));
+            } else {
+                assert!(!steps.contains(&Step::Undo), "{rate} {lost}: {steps:?}");
+            }
+        }
     }
 
     #[test]

@@ -75,10 +75,13 @@ const STALL_PATIENCE: Duration = Duration::from_millis(50);
 /// would cause PINGs in the pauses of ordinary pages. With the repetitions, a gateway that lost the session
 /// is detected within two seconds.
 const FIRST_KEEPALIVE: Duration = Duration::from_secs(1);
+/// Reports in a row after which the way to the peer counts as dead: one lost packet is common.
+const UNHEARD: u32 = 2;
 /// Maximum interval of a sender's PINGs while the receiver's buffer is full.
 const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 enum Keys {
     /// Agent before RESP.
     Early {
@@ -96,6 +99,7 @@ enum Keys {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 enum Lifecycle {
     Open,
     /// Sends CLOSE, and repeats it for late packets while `answers` remain.
@@ -113,6 +117,7 @@ enum Lifecycle {
 
 /// Pending feedback of this side.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 struct PendingAck {
     /// An eliciting packet arrived.
     pending: bool,
@@ -127,6 +132,7 @@ struct PendingAck {
 
 /// Grant of the peer.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct PeerGrant {
     credit: u64,
     rate: ByteRate,
@@ -140,7 +146,10 @@ struct PeerGrant {
 }
 
 /// One session with one peer.
+///
+/// Only tests may clone a connection: two copies would seal different packets under one number.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Connection {
     role: Role,
     config: TransportConfig,
@@ -189,6 +198,13 @@ pub struct Connection {
     challenges: u64,
     events: VecDeque<Event>,
     last_received_at: Timestamp,
+    /// Arrival of the last new data or of the last feedback with new information. Other packets, such as probes of a peer
+    /// that hears nothing, show only that one direction works.
+    last_news_at: Timestamp,
+    /// Number of the last packet with PING: a question, whose data fills a probe and is no news.
+    question: Option<u64>,
+    /// Reports in a row by which the peer, whose packets arrive, has not received the newest ones of this side.
+    unheard: u32,
     /// End of the last stall; earlier packets waited during the stall.
     resumed_at: Timestamp,
     last_sent_at: Timestamp,
@@ -266,6 +282,9 @@ impl Connection {
             challenges: 0,
             events: VecDeque::new(),
             last_received_at: now,
+            last_news_at: now,
+            question: None,
+            unheard: 0,
             resumed_at: now,
             last_sent_at: now,
             last_eliciting: Activity::More,

@@ -188,9 +188,10 @@ impl Prober {
         self.stalled_since.is_some() || self.sent > EAGER_PROBES
     }
 
-    /// Returns true if nothing arrived since the last but one probe was sent.
+    /// Returns true if nothing arrived since the last but one probe was sent, or two probes are unanswered although packets
+    /// arrive: then only the other direction works, and the peer probes, too.
     pub(super) const fn is_unanswered(&self) -> bool {
-        self.stalled_since.is_some() || self.sent > 1 && self.unanswered.is_some()
+        self.stalled_since.is_some() || self.sent > 1 && self.unanswered.is_some() || self.sent > 2
     }
 
     /// Makes the next probe due at once after a network change.

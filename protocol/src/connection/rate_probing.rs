@@ -34,6 +34,7 @@ pub enum RateProbing {
 
 /// State of the measurement at either side.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Probing {
     /// Agent: the gateway understands TRAIN. Gateway: the agent measures the link.
     peer_probes: bool,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
-    Connection, IP_UDP_HEADERS, Keys, Lifecycle, STALL_PATIENCE, TAIL_SLACK,
+    Connection, IP_UDP_HEADERS, Keys, Lifecycle, STALL_PATIENCE, TAIL_SLACK, UNHEARD,
     held_packets::HeldPacketDetector, link_meter::Observation, path::PeerPath, path_probe::is_probing,
 };
 use crate::{
@@ -369,7 +369,10 @@ impl Connection {
                 self.closed_by_peer(now, CloseReason::PeerClosed { error, reason });
                 return Ok(false);
             }
-            Frame::Ping => self.schedule_feedback(packet),
+            Frame::Ping => {
+                self.question = Some(packet.number);
+                self.schedule_feedback(packet);
+            }
             _ if refused => {}
             Frame::Cancel {
                 stream,
@@ -386,14 +389,20 @@ impl Connection {
                 self.on_train(packets, packet.early);
                 self.schedule_feedback(packet);
             }
-            Frame::Data(data) => self.streams.on_data(
-                data.stream,
-                data.offset,
-                data.total,
-                data.fin,
-                data.bytes,
-                packet.early,
-            )?,
+            Frame::Data(data) => {
+                let before = self.streams.recv_buffered();
+                self.streams.on_data(
+                    data.stream,
+                    data.offset,
+                    data.total,
+                    data.fin,
+                    data.bytes,
+                    packet.early,
+                )?;
+                if self.streams.recv_buffered() > before && self.question != Some(packet.number) {
+                    self.last_news_at = now;
+                }
+            }
         }
         Ok(true)
     }
@@ -444,6 +453,12 @@ impl Connection {
             self.adjust_to_rtt(now);
         }
         let mut progress = report.progress;
+        if progress {
+            self.last_news_at = now;
+        }
+        if report.acked_packets > 0 {
+            self.unheard = 0;
+        }
         self.report_losses(now, report.acked_packets, report.lost_packets);
         self.apply_report(now, report);
         self.apply_grant(now, feedback);
@@ -463,6 +478,7 @@ impl Connection {
                 .sent_packets
                 .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
             progress |= tail.progress;
+            self.note_unheard(tail.lost_packets);
             self.report_losses(now, 0, tail.lost_packets);
             self.apply_report(now, tail);
         }
@@ -472,6 +488,15 @@ impl Connection {
         if self.has_credit() {
             self.granted.persist = Duration::ZERO;
         }
+    }
+
+    /// Records that the peer has not received the newest packets. An agent that has nothing to repeat asks again at once.
+    fn note_unheard(&mut self, lost_packets: u64) {
+        if lost_packets == 0 || self.is_gateway() {
+            return;
+        }
+        self.unheard = self.unheard.saturating_add(1);
+        self.ping_due |= self.unheard < UNHEARD && !self.sent_packets.is_awaiting();
     }
 
     /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).

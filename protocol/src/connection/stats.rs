@@ -3,7 +3,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle, LinkSummary};
+use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle, LinkSummary, UNHEARD};
 use crate::congestion::Start;
 
 /// State of a connection.
@@ -63,6 +63,8 @@ pub struct ConnectionStats {
     pub packets_lost: u64,
     /// Retransmitted stream bytes.
     pub retransmitted_bytes: u64,
+    /// Packets of the peer that were declared lost.
+    pub packets_missing: u64,
     /// Packets received after they had been declared lost.
     pub spurious: u64,
     /// Probes sent (transport.md section 5.3).
@@ -106,6 +108,7 @@ impl Connection {
             measured_receive_rate: self.controller.measured_rate(),
             window: self.controller.window(),
             queue_delay: self.controller.queue(),
+            packets_missing: self.gaps.lost(),
             spurious: self.gaps.spurious(),
             stalled_since: self.prober.stalled_since,
             receive_buffered: ByteCount::new(self.streams.recv_buffered()),
@@ -135,10 +138,11 @@ impl Connection {
         self.last_received_at
     }
 
-    /// Returns true if a probe is unanswered for its interval or longer, so that another path is worth a try
+    /// Returns true if a probe is unanswered for its interval or longer, or the peer's reports show that it does not
+    /// receive this side's packets, so that another path is worth a try
     /// (transport.md section 8.3).
     pub const fn is_path_silent(&self) -> bool {
-        self.prober.is_unanswered()
+        self.prober.is_unanswered() || self.unheard >= UNHEARD
     }
 
     /// Counts an INIT or a RESP that the endpoint sends in a datagram of its own.

@@ -212,10 +212,7 @@ impl Connection {
         };
         timers.set(Timer::Probe, probe);
         let watch = self.controller.sender_has_backlog() && !self.sent_packets.is_awaiting();
-        timers.set(
-            Timer::Watch,
-            watch.then(|| self.last_received_at.max(self.last_sent_at) + self.watch_time()),
-        );
+        timers.set(Timer::Watch, watch.then(|| self.last_news_at + self.watch_time()));
         timers.set(Timer::Keepalive, self.keepalive_at());
         timers.set(Timer::Challenge, self.path.challenge_at());
         timers.set(Timer::PathProbe, self.path_probes.deadline());

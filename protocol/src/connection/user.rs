@@ -133,6 +133,7 @@ impl Connection {
     /// gateway of the new address at once.
     pub fn network_changed(&mut self, now: Timestamp) {
         self.controller.on_path_change();
+        self.unheard = 0;
         self.rtt = crate::recovery::RttEstimator::new(self.profile.map(|profile| profile.rtt));
         self.ping_due = true;
         // Only an address has to be validated by the peer, for which it needs bytes.

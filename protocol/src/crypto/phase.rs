@@ -29,6 +29,7 @@ impl RekeyLimits {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Old {
     key: PacketKey,
     until: Timestamp,
@@ -36,6 +37,7 @@ struct Old {
 
 /// Full keys of both directions at one side.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct KeyPhases {
     send: PacketKey,
     receive: PacketKey,

@@ -73,6 +73,7 @@ pub struct Report {
 /// Sent packets by number. A lookup is an index operation; an acknowledgement costs time proportional to the
 /// acknowledged packets and those in gaps, not to the whole window.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct SentPackets {
     /// Number of the first entry.
     base: u64,
@@ -100,6 +101,12 @@ pub struct SentPackets {
 }
 
 impl SentPackets {
+    /// Number of counted packets that are neither acknowledged nor lost.
+    #[cfg(test)]
+    pub fn awaited(&self) -> u64 {
+        self.awaited
+    }
+
     /// Number of the next packet.
     pub fn next_number(&self) -> u64 {
         self.base + self.entries.len() as u64

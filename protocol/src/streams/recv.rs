@@ -49,6 +49,7 @@ pub struct Accepted {
 
 /// Receiving half of one stream.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct RecvStream {
     /// Number of bytes that the user has read.
     read: u64,

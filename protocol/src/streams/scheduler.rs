@@ -27,6 +27,7 @@ pub struct Demand {
 }
 
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 struct Class {
     retransmissions: BTreeSet<StreamId>,
     /// Streams of known length, shortest remainder first.
@@ -59,6 +60,7 @@ impl Class {
 /// Queues of the scheduler. The streams report every change of their demand; [`Scheduler::next`] is called
 /// when a packet is built, never earlier.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Scheduler {
     classes: [Class; Priority::COUNT as usize],
     /// Class that has waited too long and sends the next packet.

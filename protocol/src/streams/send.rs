@@ -51,6 +51,7 @@ pub enum Origin {
 
 /// Sending half of one stream.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct SendStream {
     /// Priority class.
     pub priority: Priority,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use longhaul_netem::{Capacity, LinkConfig, Profile};
 use longhaul_protocol::{
     connection::{ConnectionStats, EarlyData, TransportConfig},
     crypto::{EpochKeys, ResetKey},
@@ -16,7 +17,7 @@ use longhaul_protocol::{
     path::{LinkId, Path},
     streams::{Priority, ReadOutcome, StreamEvent, WriteError},
 };
-use longhaul_types::{BitRate, ByteCount, SecretKey, StreamId, Timestamp, UnixTime};
+use longhaul_types::{BitRate, ByteCount, LinkProfile, SecretKey, StreamId, Timestamp, UnixTime};
 
 use crate::random::Random;
 
@@ -44,6 +45,8 @@ pub(super) struct Lane {
     /// One of so many packets is late.
     pub(super) reordering: u64,
     pub(super) works: bool,
+    /// Bytes that wait for transmission at most; more are lost.
+    pub(super) queue: Option<u64>,
     pub(super) free_at: Timestamp,
     /// Packets that wait for transmission, with the time of its end.
     pub(super) unsent: VecDeque<(Timestamp, usize)>,
@@ -59,6 +62,7 @@ impl Lane {
             loss: 0,
             reordering: 0,
             works: true,
+            queue: None,
             free_at: Timestamp::ZERO,
             unsent: VecDeque::new(),
             flying: BTreeMap::new(),
@@ -66,7 +70,36 @@ impl Lane {
         }
     }
 
+    /// A direction of a link of the benchmark, with its queue.
+    pub(super) fn of(config: &LinkConfig) -> Self {
+        let Capacity::Rate(rate) = config.capacity else {
+            panic!("a link of constant rate");
+        };
+        Self {
+            rate,
+            delay: config.delay + config.jitter / 2,
+            queue: Some(config.queue.bytes()),
+            ..Self::new(&mut Random::new(0, 0))
+        }
+    }
+
+    /// The same direction for a carrier, whose own queue never overflows.
+    pub(super) fn ordered(&self) -> Self {
+        Self {
+            rate: self.rate,
+            delay: self.delay,
+            ..Self::new(&mut Random::new(0, 0))
+        }
+    }
+
     pub(super) fn send(&mut self, now: Timestamp, packet: Vec<u8>, random: &mut Random) {
+        let waiting = (self.rate * self.free_at.saturating_since(now)).bytes();
+        if self
+            .queue
+            .is_some_and(|queue| waiting + packet.len() as u64 + HEADERS > queue)
+        {
+            return;
+        }
         self.free_at = self.free_at.max(now) + ByteCount::new(packet.len() as u64 + HEADERS) / self.rate;
         self.carried += 1;
         let lost = !self.works || self.loss > 0 && random.one_in(self.loss);
@@ -146,12 +179,29 @@ pub(super) struct World {
     pub(super) most_in_flight: u64,
     /// Bytes that arrived at the agent over links.
     pub(super) over_links: u64,
+    /// Bytes of bodies that the agent's user has read.
+    pub(super) arrived: u64,
     /// Result of the last probe of a path.
     pub(super) probed: Option<(Path, Option<Duration>)>,
 }
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
+        Self::knowing(seed, None)
+    }
+
+    /// As [`World::new`], with a link of the benchmark, which the agent is told.
+    pub(super) fn over(profile: Profile, seed: u64) -> Self {
+        let known = profile
+            .name()
+            .parse()
+            .expect("the agent knows all links of the benchmark");
+        let mut world = Self::knowing(seed, Some(known));
+        (world.up, world.down) = (Lane::of(&profile.up()), Lane::of(&profile.down()));
+        world
+    }
+
+    fn knowing(seed: u64, profile: Option<LinkProfile>) -> Self {
         let mut random = Random::new(seed, 40);
         let (secret, device) = (
             SecretKey::from_bytes(random.key()),
@@ -174,14 +224,14 @@ impl World {
         gateway.set_devices(Timestamp::ZERO, devices);
         let config = AgentEndpointConfig {
             secret: device,
-            transport: TransportConfig::agent(None),
+            transport: TransportConfig::agent(profile),
         };
         let mut agent = Endpoint::agent(config, UNIX, random.key());
         let to = ConnectTo {
             gateway: secret.public(),
             remote: gateway_address().into(),
             token: (!random.one_in(3)).then_some(token),
-            profile: None,
+            profile,
             last_stamp: None,
         };
         let handle = agent.connect(Timestamp::ZERO, to).expect("the first session");
@@ -203,6 +253,7 @@ impl World {
             steps: 0,
             most_in_flight: 0,
             over_links: 0,
+            arrived: 0,
             probed: None,
         }
     }
@@ -220,12 +271,17 @@ impl World {
 
     /// Opens a link at both ends; the earlier one ends.
     pub(super) fn open_link(&mut self) -> LinkId {
+        let (up, down) = (Lane::new(&mut self.random), Lane::new(&mut self.random));
+        self.open_link_over(up, down)
+    }
+
+    /// Opens a link with these directions.
+    pub(super) fn open_link_over(&mut self, up: Lane, down: Lane) -> LinkId {
         self.close_link();
         self.links += 1;
         let id = LinkId(self.links);
         self.sides[AGENT].open_link(id, gateway_address(), true);
         self.sides[GATEWAY].open_link(id, agent_address(), true);
-        let (up, down) = (Lane::new(&mut self.random), Lane::new(&mut self.random));
         self.link = Some(Link { id, up, down });
         id
     }
@@ -249,6 +305,14 @@ impl World {
     pub(super) fn probe(&mut self, path: Path) {
         let handle = self.handles[AGENT].expect("connected at the start");
         self.sides[AGENT].probe_path(handle, path);
+    }
+
+    /// The agent's user waits for data.
+    pub(super) fn expect_data(&mut self) {
+        let handle = self.handles[AGENT].expect("connected at the start");
+        let now = self.now;
+        let connection = self.sides[AGENT].connection(handle).expect("open");
+        connection.expect_data(now, true);
     }
 
     /// The gateway sends a body.
@@ -302,7 +366,10 @@ impl World {
         for (id, bytes) in &mut self.received {
             loop {
                 match connection.read(now, *id) {
-                    Ok(ReadOutcome::Data(data)) => bytes.extend_from_slice(&data),
+                    Ok(ReadOutcome::Data(data)) => {
+                        self.arrived += data.len() as u64;
+                        bytes.extend_from_slice(&data);
+                    }
                     Ok(ReadOutcome::Blocked) => break,
                     Ok(ReadOutcome::Finished) => {
                         complete.push(*id);

@@ -175,7 +175,7 @@ impl DriverTask {
         if connection.state() == State::Early || connection.path() == Path::Link(link) {
             return;
         }
-        if uses_udp && connection.last_received_at() > started {
+        if uses_udp && connection.last_received_at() > started && !connection.is_path_silent() {
             // UDP has answered meanwhile.
             self.drop_link();
             return;

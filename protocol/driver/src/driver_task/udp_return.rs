@@ -6,7 +6,10 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::DriverTask;
-use crate::udp_return::{Situation, Step};
+use crate::{
+    goodput::Arrived,
+    udp_return::{Situation, Step},
+};
 
 /// Time by which UDP may be slower than the link: the jitter of mobile links.
 const SLOWER: Duration = Duration::from_millis(50);
@@ -18,15 +21,24 @@ impl DriverTask {
         let (Some(udp), session) = (choice.udp, choice.session) else {
             return;
         };
+        if choice.udp_return.is_resting() {
+            return;
+        }
         let Some(connection) = self.endpoint.peek(session) else {
             return;
         };
         let link = choice.link.filter(|link| self.links.is_connected(*link));
+        let stats = connection.stats();
         let situation = Situation {
             is_on_link: choice.link.map(Path::Link) == Some(connection.path()),
             has_link: link.is_some(),
             is_silent: connection.is_path_silent(),
             is_awaited: connection.expects_data(),
+            arrived: Arrived {
+                bytes: stats.bytes_received,
+                packets: stats.packets_received,
+                lost: stats.packets_missing,
+            },
         };
         match choice.udp_return.poll(now, situation) {
             Some(Step::Probe) => {
@@ -37,7 +49,7 @@ impl DriverTask {
                 self.endpoint.change_path(self.clock.now(), session, udp.into());
             }
             Some(Step::Undo) => {
-                debug!("UDP is silent again: the session continues over its link");
+                debug!("UDP is silent, or carries less than the link: the session continues over its link");
                 if let Some(link) = link {
                     self.endpoint.change_path(self.clock.now(), session, link.into());
                 }

@@ -12,6 +12,7 @@ use crate::{
 
 mod faults;
 mod networks;
+mod path_model;
 mod path_mtu;
 mod rate_probing;
 mod transfers;

@@ -17,6 +17,7 @@ mod peer;
 const GUARANTEED_SEND_BUFFER: u64 = 64 * 1024;
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Stop {
     error: u64,
     delivery: Delivery,
@@ -24,6 +25,7 @@ struct Stop {
 
 /// All streams of one connection.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Streams {
     role: Role,
     limits: StreamLimits,
