@@ -142,7 +142,7 @@ fn least_time() -> Duration {
 async fn the_gateway_goes_on_fetching_while_the_hop_is_away() -> Result<()> {
     let origin = FileOrigin::start().await?;
     let setup = Setup::resolving(&[("files.test", origin.origin.address())]);
-    let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(40_000)))).await?;
+    let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(100_000)))).await?;
     let away = away_in_a_download(&pair, &origin, least_time());
     let ((head, body), away) = tokio::try_join!(download(pair.proxy()), away)?;
     println!("the hop was away for {:.1} s", away.as_secs_f64());
