@@ -214,6 +214,8 @@ async fn a_page_that_waits_for_the_hop_gets_the_answer_to_its_first_request() ->
     shown_page(&navigate(&pair, "/late", &[("Cookie", "a=1")]).await?);
     let status = pair.status().await?;
     assert_eq!(status["waiting"].as_array().map(Vec::len), Some(3), "{status:#}");
+    // The answer waits at the gateway.
+    release.send_replace(true);
     let again = |path| navigate(&pair, path, &[("Referer", "http://files.test/")]);
     let began = Instant::now();
     while began.elapsed() < least_time() {
@@ -222,7 +224,6 @@ async fn a_page_that_waits_for_the_hop_gets_the_answer_to_its_first_request() ->
         [slow, late, own].iter().for_each(shown_page);
     }
     println!("the pages waited for {:.1} s", began.elapsed().as_secs_f64());
-    release.send_replace(true);
     set(pair.relay(), Passage::Open);
 
     let slow = again("/slow").await?;
