@@ -24,8 +24,9 @@ use crate::{
     pair::{LIMIT, Link, Pair, Setup},
 };
 
-/// More than all buffers between origin and hop hold together.
-const SIZE: usize = 16 * 1024 * 1024;
+/// More than all buffers between origin and hop hold together (the send buffer of a session alone is 8 MiB), and what
+/// passes before the outage is noticed.
+const SIZE: usize = 32 * 1024 * 1024;
 const PIECE: usize = 64 * 1024;
 /// Bytes of the download after which the hop goes away.
 const BYTES_BEFORE: u64 = 1_000_000;
@@ -141,7 +142,7 @@ fn least_time() -> Duration {
 async fn the_gateway_goes_on_fetching_while_the_hop_is_away() -> Result<()> {
     let origin = FileOrigin::start().await?;
     let setup = Setup::resolving(&[("files.test", origin.origin.address())]);
-    let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(40_000)))).await?;
+    let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(100_000)))).await?;
     let away = away_in_a_download(&pair, &origin, least_time());
     let ((head, body), away) = tokio::try_join!(download(pair.proxy()), away)?;
     println!("the hop was away for {:.1} s", away.as_secs_f64());
@@ -213,10 +214,18 @@ async fn a_page_that_waits_for_the_hop_gets_the_answer_to_its_first_request() ->
     shown_page(&navigate(&pair, "/late", &[("Cookie", "a=1")]).await?);
     let status = pair.status().await?;
     assert_eq!(status["waiting"].as_array().map(Vec::len), Some(3), "{status:#}");
+    // The answer waits at the gateway.
     release.send_replace(true);
+    let again = |path| navigate(&pair, path, &[("Referer", "http://files.test/")]);
+    let began = Instant::now();
+    while began.elapsed() < least_time() {
+        let cookie = navigate(&pair, "/late", &[("Cookie", "a=1")]);
+        let (slow, late, own) = tokio::try_join!(again("/slow"), again("/late"), cookie)?;
+        [slow, late, own].iter().for_each(shown_page);
+    }
+    println!("the pages waited for {:.1} s", began.elapsed().as_secs_f64());
     set(pair.relay(), Passage::Open);
 
-    let again = |path| navigate(&pair, path, &[("Referer", "http://files.test/")]);
     let slow = again("/slow").await?;
     assert_eq!(
         (slow.status, slow.text().contains("/slow None")),
@@ -236,5 +245,32 @@ async fn a_page_that_waits_for_the_hop_gets_the_answer_to_its_first_request() ->
     let paths: Vec<String> = origin.seen().into_iter().map(|seen| seen.path).collect();
     let count = |path: &str| paths.iter().filter(|seen| *seen == path).count();
     assert_eq!((count("/slow"), count("/late")), (1, 2), "{paths:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_page_is_loaded_although_its_tab_is_closed() -> Result<()> {
+    let answer = |request: Request<Incoming>| async move { ok("text/html", request.uri().path().to_owned()) };
+    let origin = Origin::start(None, |_| {}, answer).await?;
+    let mut setup = Setup::resolving(&[("files.test", origin.address())]);
+    let flags = ["--away-page-after", "1s", "--away-queue", "yes"];
+    setup.agent_arguments.extend(flags.map(str::to_owned));
+    let pair = Pair::start(setup.over(Link::Relayed)).await?;
+    assert_eq!(pair.get("http://files.test/").await?.status, 200);
+    set(pair.relay(), Passage::Blocked);
+    shown_page(&navigate(&pair, "/later", &[]).await?);
+    set(pair.relay(), Passage::Open);
+    let status = pair
+        .status_until(|status| status["waiting"][0]["ready"] == true)
+        .await?;
+    assert_eq!(
+        status["waiting"][0]["url"], "http://files.test/later",
+        "{status:#}"
+    );
+    let asked = || origin.seen().iter().filter(|seen| seen.path == "/later").count();
+    assert_eq!(asked(), 1, "asked for without a browser");
+    let opened = navigate(&pair, "/later", &[]).await?;
+    assert_eq!((opened.status, opened.text().as_str()), (200, "/later"));
+    assert_eq!(asked(), 1, "answered by what was waiting");
     Ok(())
 }
