@@ -45,7 +45,10 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("bincode", &["longhaul-session"]),
     ("rusqlite", &["longhaul-cache"]),
     ("quinn-udp", &["longhaul-driver"]),
-    ("longhaul-carriers", &["longhaul-agent", "longhaul-gateway", "longhaul-fuzz"]),
+    (
+        "longhaul-carriers",
+        &["longhaul-agent", "longhaul-gateway", "longhaul-fuzz"],
+    ),
 ];
 /// Licences of dependencies that the programs may be linked with.
 const LICENCES: &[&str] = &[
