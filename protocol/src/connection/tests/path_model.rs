@@ -351,7 +351,7 @@ impl State {
         self.chosen.push(path);
     }
 
-    fn to_link(&mut self) {
+    fn change_to_link(&mut self) {
         let id = self.link.as_ref().map_or_else(
             || {
                 self.links += 1;
@@ -417,7 +417,7 @@ impl State {
 
     fn change(&mut self, action: &Action) {
         match *action {
-            Action::ToLink => self.to_link(),
+            Action::ToLink => self.change_to_link(),
             Action::ToUdp => self.change_path(udp(GATEWAY)),
             Action::ProbeUdp => self.ends[AGENT].probe_path(udp(GATEWAY)),
             Action::EndLink => {
@@ -454,7 +454,7 @@ impl State {
     fn ends_well(&self) -> bool {
         let mut state = self.clone();
         if state.needs_a_link() {
-            state.to_link();
+            state.change_to_link();
             state.settle();
         } else if let Some(action) = state.next_delivery() {
             state.perform(&action);
@@ -601,14 +601,12 @@ impl Model for TwoPaths {
 }
 
 fn check(bounds: Bounds) {
-    let began = std::time::Instant::now();
     let checked = TwoPaths(bounds).checker().threads(2).spawn_dfs().join();
     println!(
-        "{bounds:?}: {} steps, {} states, at most {} steps deep, {:?}",
+        "{bounds:?}: {} steps, {} states, at most {} steps deep",
         checked.state_count(),
         checked.unique_state_count(),
-        checked.max_depth(),
-        began.elapsed()
+        checked.max_depth()
     );
     checked.assert_properties();
 }
