@@ -1,10 +1,8 @@
-//! Tests of the agent over real sockets: its ports, its commands, and page bundles from a test gateway.
+//! Tests of the agent over real sockets: its ports, and page bundles from a test gateway.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod bundle;
-#[cfg(test)]
-mod command;
 #[cfg(test)]
 mod control;
 #[cfg(test)]

@@ -1,4 +1,10 @@
 //! A really full disk: a small tmpfs in its own mount namespace, if the system allows that.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#[cfg(test)]
+#[allow(dead_code, reason = "this program uses a part of it")]
+#[path = "store/support/mod.rs"]
+mod support;
+
 use std::{
     env, fs,
     io::Write as _,
@@ -6,9 +12,9 @@ use std::{
     process::Command,
 };
 
-use crate::support::{body, open_sound, read, store};
 use longhaul_cache::{Cache, StoreError};
 use longhaul_types::{ByteCount, ContentHash};
+use support::{body, open_sound, read, store};
 
 const DIR: &str = "LONGHAUL_CACHE_SMALL_DISK";
 
@@ -43,7 +49,7 @@ async fn child() {
     fs::remove_file(dir.join("hog")).unwrap();
     cache.close().await;
 
-    let cache = crate::support::open(&dir.join("cache"), ByteCount::mib(64)).cache;
+    let cache = support::open(&dir.join("cache"), ByteCount::mib(64)).cache;
     all_right(&cache, 0..800).await;
     let new = body(1_000, 10_000);
     let chk = store(&cache, &new).await.unwrap();
@@ -76,7 +82,8 @@ async fn all_right(cache: &Cache, numbers: std::ops::Range<u32>) -> u32 {
 }
 
 fn on_small_disk(dir: &Path, size: &str) -> Option<String> {
-    let script = "mount -t tmpfs -o size=$1 tmpfs \"$2\" && echo mounted && exec \"$3\" --exact full_disk::child --nocapture";
+    let script =
+        "mount -t tmpfs -o size=$1 tmpfs \"$2\" && echo mounted && exec \"$3\" --exact child --nocapture";
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, "sh", size])
         .arg(dir)

@@ -1,4 +1,5 @@
 //! Real worker processes: their results, and their end.
+#![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

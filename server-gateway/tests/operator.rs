@@ -1,5 +1,6 @@
 //! The operator's commands beside a running gateway and without one, as root and as other users.
 #![cfg(unix)]
+#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,9 @@
 //! Tests of the command as operators and scripts use it.
+#[cfg(test)]
+#[allow(dead_code, reason = "this program uses a part of it")]
+#[path = "agent/support/mod.rs"]
+mod support;
+
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Command, Stdio},
@@ -17,10 +22,10 @@ fn command(dir: &std::path::Path) -> Command {
 }
 
 fn line() -> String {
-    crate::support::invite(
+    support::invite(
         "127.0.0.1:9",
-        crate::support::gateway_secret().public(),
-        crate::support::device(),
+        support::gateway_secret().public(),
+        support::device(),
     )
     .to_line()
 }

@@ -1,4 +1,5 @@
 //! The command `longhaul-gateway` as operators use it.
+#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{

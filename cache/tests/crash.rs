@@ -1,4 +1,10 @@
 //! The process is killed while it writes: the file opens, and all bodies reported as stored are present.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#[cfg(test)]
+#[allow(dead_code, reason = "this program uses a part of it")]
+#[path = "store/support/mod.rs"]
+mod support;
+
 use std::{
     env,
     io::{BufRead as _, BufReader, Write as _},
@@ -6,9 +12,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{body, open_sound, read, response, store};
 use longhaul_cache::{Cost, Partition};
 use longhaul_types::{ByteCount, ContentHash};
+use support::{body, open_sound, read, response, store};
 
 const QUOTA: ByteCount = ByteCount::mib(256);
 const DIR: &str = "LONGHAUL_CACHE_CRASH_DIR";
@@ -59,7 +65,7 @@ async fn child() {
 /// stored.
 fn run_and_kill(dir: &Path, round: u32, lines: usize) -> Vec<ContentHash> {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "crash::child", "--nocapture"])
+        .args(["--exact", "child", "--nocapture"])
         .env(DIR, dir)
         .env(ROUND, round.to_string())
         .stdout(Stdio::piped())
