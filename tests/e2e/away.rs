@@ -6,12 +6,15 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{Request, Response, header};
 use hyper::body::Incoming;
+use longhaul_chromium::{Browser, BrowserOptions};
 use longhaul_tests::{
+    authority::TestAuthority,
     client::{RawResponse, ask, get},
     origin::{AnswerBody, Origin},
     relay::{Direction, Passage, Relay},
 };
 use longhaul_types::BitRate;
+use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -21,6 +24,7 @@ use tokio::{
 
 use crate::{
     content::{noise, ok, pieces},
+    https::{Accelerated, LOAD_LIMIT},
     pair::{LIMIT, Link, Pair, Setup},
 };
 
@@ -273,4 +277,64 @@ async fn a_queued_page_is_loaded_although_its_tab_is_closed() -> Result<()> {
     assert_eq!((opened.status, opened.text().as_str()), (200, "/later"));
     assert_eq!(asked(), 1, "answered by what was waiting");
     Ok(())
+}
+
+/// The page of the origin, whose script asks for [`SEEN`] where it runs.
+const PAGE: &str = "<!doctype html><title>The page</title><script>fetch('/seen')</script>";
+const SEEN: &str = "/seen";
+
+/// Settings of a hop that can be taken away, and of a page that says so soon.
+fn short(setup: &mut Setup) {
+    setup.link = Link::Relayed;
+    let flags = ["--away-page-after", "1s"];
+    setup.agent_arguments.extend(flags.map(str::to_owned));
+}
+
+async fn page_and_seen(request: Request<Incoming>) -> Response<AnswerBody> {
+    match request.uri().path() {
+        "/page" => ok("text/html", PAGE),
+        _ => ok("text/plain", "seen"),
+    }
+}
+
+/// Opens a page while the hop is away; the browser shows it when the hop is back, without anything that its user does.
+async fn completes_in_a_browser(pair: &Pair, mut browser: Browser, origin: &Origin, url: &str) -> Result<()> {
+    let title = browser.evaluate(url, "document.title", LOAD_LIMIT).await?;
+    assert_eq!(title, "The page", "before the hop goes away");
+    let count = |path: &str| origin.seen().iter().filter(|seen| seen.path == path).count();
+    set(pair.relay(), Passage::Blocked);
+    browser.open(&format!("{url}?later")).await?;
+    let waits = |status: &Value| status["waiting"].as_array().is_some_and(|pages| pages.len() == 1);
+    pair.status_until(waits).await?;
+    set(pair.relay(), Passage::Open);
+    let shown = async {
+        while count(SEEN) < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LIMIT, shown)
+        .await
+        .context("the browser did not show the page")?;
+    assert_eq!(count("/page?later"), 1, "requests for the page");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_shows_a_page_of_http_when_the_hop_is_back() -> Result<()> {
+    let origin = Origin::start(None, |_| {}, page_and_seen).await?;
+    let mut setup = Setup::resolving(&[("files.test", origin.address())]);
+    short(&mut setup);
+    let pair = Pair::start(setup).await?;
+    let browser = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
+    completes_in_a_browser(&pair, browser, &origin, "http://files.test/page").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_shows_a_page_of_accelerated_https_when_the_hop_is_back() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let origin = Origin::start(Some(authority.server(&["files.test"])?), |_| {}, page_and_seen).await?;
+    let names = [("files.test", origin.address())];
+    let site = Accelerated::start_with(&names, &authority, "files.test", short).await?;
+    let browser = site.browser(&[]).await?;
+    completes_in_a_browser(&site.pair, browser, &origin, "https://files.test/page").await
 }

@@ -155,6 +155,16 @@ impl Browser {
         finished
     }
 
+    /// Opens a page in a new tab, which stays open until the browser ends, and does not wait for the page.
+    ///
+    /// # Errors
+    /// The browser does not open the tab.
+    pub async fn open(&mut self, url: &str) -> Result<(), DevToolsError> {
+        let target = json!({ "url": url });
+        self.devtools.call(None, "Target.createTarget", target).await?;
+        Ok(())
+    }
+
     /// Loads a page, evaluates an expression in it and returns its value; a promise is awaited.
     ///
     /// # Errors

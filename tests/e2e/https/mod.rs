@@ -58,7 +58,7 @@ impl Accelerated {
 
     /// [`Self::start`] with further settings. Lines that `set` appends to the gateway's configuration belong
     /// to `[fetch]`.
-    async fn start_with(
+    pub(crate) async fn start_with(
         names: &[(&str, SocketAddr)],
         trusted: &TestAuthority,
         hosts: &str,
