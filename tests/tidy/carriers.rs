@@ -35,7 +35,7 @@ const CARRIERS: &[&str] = &[
     "QuicCarrier",
     "QuicListener",
 ];
-/// Where carriers are chosen: the settings, and what opens sessions and ports with them.
+/// Where carriers are chosen: the settings, what opens sessions and ports with them, and what reports why none opened.
 const CHOOSE_CARRIERS: &[&str] = &[
     "protocol/driver/",
     "protocol/carriers/",
@@ -45,6 +45,7 @@ const CHOOSE_CARRIERS: &[&str] = &[
     "client-agent/src/gateway/dialer.rs",
     "client-agent/src/gateway/gateway_session.rs",
     "client-agent/src/gateway/mod.rs",
+    "client-agent/src/gateway/observation.rs",
     "server-gateway/src/config/",
     "server-gateway/src/server/carriers.rs",
     "server-gateway/src/server/mod.rs",
