@@ -57,8 +57,6 @@ pub(crate) async fn answer(
 ) -> Response<ProxyBody> {
     handles.counters.requests.increment();
     scope.observe_request(request.headers());
-    let mut request = request;
-    waiting_page::make_unconditional(&handles.upstream.gateway, &mut request);
     let response = match task::RequestTask::new(handles, scope, request) {
         Ok(task) => match waiting_page::page_key(&task, scope) {
             Some(key) => Box::pin(waiting_page::answer(handles, scope, task, key)).await,

@@ -84,6 +84,7 @@ impl RequestTask {
             scope.client().id(),
             &storage.credentials_secret,
             upstream.rules.load().allows_early_cookies,
+            upstream.gateway.view().silent_since.is_some(),
         )?;
         let judged = storage
             .framed_sites

@@ -49,13 +49,15 @@ const SMALL_UPLOAD: u64 = 32 * 1024;
 
 impl UpstreamRequest {
     /// Validates and classifies a request in absolute form; `secret` keys the hash of its credentials. Requests
-    /// with cookies may be sent in early data if `allows_early_cookies`.
+    /// with cookies may be sent in early data if `allows_early_cookies`. If the hop `is_away`, a page may be answered
+    /// later, to another request of the browser.
     pub(super) fn of(
         parts: Parts,
         body: &Incoming,
         client: ClientId,
         secret: &CredentialsSecret,
         allows_early_cookies: bool,
+        is_away: bool,
     ) -> Result<Self, BadRequest> {
         let Parts {
             method,
@@ -85,6 +87,9 @@ impl UpstreamRequest {
         let url = format!("{origin}{}", target.path);
         let context = RequestContext::of(client, secret, &method, &url, &headers);
         let kind = kind(&method, &headers, context.navigation());
+        if is_away {
+            remove_validators(kind, &mut headers);
+        }
         let mut request_headers = headers.clone();
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
@@ -207,6 +212,16 @@ fn kind(method: &Method, headers: &HeaderMap, navigation: Navigation) -> FetchKi
     }
 }
 
+/// Removes the validators of a page that the browser holds: an answer "304 Not Modified" would be useless to another
+/// request. Agent and gateway have validators of their own. Other requests keep theirs: a script may depend on them,
+/// and a precondition such as `If-Match` protects data of the site.
+fn remove_validators(kind: FetchKind, headers: &mut HeaderMap) {
+    if kind == FetchKind::Page {
+        headers.remove(header::IF_NONE_MATCH);
+        headers.remove(header::IF_MODIFIED_SINCE);
+    }
+}
+
 fn is_prefetch(purpose: &HeaderValue) -> bool {
     purpose
         .to_str()
@@ -273,6 +288,18 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect()
+    }
+
+    #[test]
+    fn only_validators_of_pages_are_removed() {
+        let sent = map(&[("if-none-match", "\"a\""), ("if-match", "\"b\"")]);
+        let mut page = sent.clone();
+        remove_validators(FetchKind::Page, &mut page);
+        assert_eq!(page, map(&[("if-match", "\"b\"")]));
+        // An upload, or a request of a script.
+        let mut object = sent.clone();
+        remove_validators(FetchKind::Object, &mut object);
+        assert_eq!(object, sent);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //! answer. The page asks again, and gets the answer to the first request.
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, Request, Response, header};
-use hyper::body::Incoming;
+use http::{HeaderMap, Response, header};
 use tokio::{sync::watch, time::sleep};
 
 use super::{finish, task::RequestTask};
@@ -29,17 +28,6 @@ const CONDITIONS: [header::HeaderName; 6] = [
     header::IF_UNMODIFIED_SINCE,
     header::RANGE,
 ];
-
-/// Removes the conditions of a request that will be answered later, perhaps to another request: the agent and the
-/// gateway have validators of their own.
-pub(super) fn make_unconditional(gateway: &Gateway, request: &mut Request<Incoming>) {
-    let is_away = gateway.view().silent_since.is_some();
-    if is_away && !request.headers().contains_key(header::RANGE) {
-        for name in &CONDITIONS {
-            request.headers_mut().remove(name);
-        }
-    }
-}
 
 /// The key of a navigation that may wait with a page; `None` for other requests.
 pub(super) fn page_key(task: &RequestTask, scope: &ConnectionScope) -> Option<PageKey> {

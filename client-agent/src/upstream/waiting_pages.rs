@@ -1,9 +1,8 @@
 //! Pages that wait for the hop: their browsers have a page that says so and ask again, and get the answer to the
 //! first request.
 //!
-//! Everything is in memory only. A page answers only the client that asked for it, at the same URL, with the same
-//! cookies and the same `Authorization`; a request from another site only if the first one came from another site.
-//! It answers once.
+//! Everything is in memory only. A page answers only the client that asked for it, at the same URL, with equal
+//! [`SELECTING`] fields; a request from another site only if the first one came from another site. It answers once.
 use std::{
     collections::BTreeMap,
     sync::{
@@ -13,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, Response, header};
+use http::{HeaderMap, HeaderName, Response, header};
 use longhaul_http::{
     request_context::{RequestContext, SiteRelation},
     site::registrable_domain,
@@ -37,6 +36,17 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(120);
 /// comes first.
 const TURNS: usize = 2;
 
+/// Request fields that must be equal: those of the user, and those that the browser's program and settings determine.
+/// Another browser of the same user may be unable to use the answer.
+const SELECTING: [HeaderName; 6] = [
+    header::COOKIE,
+    header::AUTHORIZATION,
+    header::USER_AGENT,
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::ACCEPT_LANGUAGE,
+];
+
 /// What happens to a waiting page whose tab is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
@@ -55,25 +65,25 @@ pub(crate) struct WaitingPageId(pub(crate) u64);
 pub(crate) struct PageKey {
     client: ClientId,
     url: String,
-    /// Hash of `Cookie` and `Authorization`.
-    credentials: ContentHash,
+    /// Hash of the [`SELECTING`] fields.
+    fields: ContentHash,
     relation: SiteRelation,
 }
 
 impl PageKey {
     pub(crate) fn of(context: &RequestContext, url: &str, headers: &HeaderMap) -> Self {
-        let mut credentials = Vec::new();
-        for name in [header::COOKIE, header::AUTHORIZATION] {
+        let mut fields = Vec::new();
+        for name in SELECTING {
             for value in headers.get_all(&name) {
-                credentials.extend_from_slice(name.as_str().as_bytes());
-                credentials.extend_from_slice(&(value.len() as u64).to_be_bytes());
-                credentials.extend_from_slice(value.as_bytes());
+                fields.extend_from_slice(name.as_str().as_bytes());
+                fields.extend_from_slice(&(value.len() as u64).to_be_bytes());
+                fields.extend_from_slice(value.as_bytes());
             }
         }
         Self {
             client: context.client(),
             url: url.to_owned(),
-            credentials: ContentHash::of(&credentials),
+            fields: ContentHash::of(&fields),
             relation: context.relation(),
         }
     }
@@ -87,7 +97,7 @@ impl PageKey {
         );
         self.client == other.client
             && self.url == other.url
-            && self.credentials == other.credentials
+            && self.fields == other.fields
             && (by_this_page_or_user || self.relation == other.relation)
     }
 }
@@ -278,16 +288,18 @@ mod tests {
     use std::future::pending;
 
     use bytes::Bytes;
+    use http::{HeaderValue, Method};
+    use longhaul_http::request_context::CredentialsSecret;
 
     use super::*;
 
     const URL: &str = "http://www.a.test/page";
 
-    fn key(relation: SiteRelation, credentials: &[u8]) -> PageKey {
+    fn key(relation: SiteRelation, fields: &[u8]) -> PageKey {
         PageKey {
             client: ClientId::OWNER,
             url: URL.to_owned(),
-            credentials: ContentHash::of(credentials),
+            fields: ContentHash::of(fields),
             relation,
         }
     }
@@ -316,6 +328,37 @@ mod tests {
             ..key(SiteRelation::None, b"a=1")
         };
         assert!(!typed.answers(&other));
+    }
+
+    #[test]
+    fn another_browser_gets_no_answer() {
+        let secret = CredentialsSecret::derived_from(&[7]);
+        let key = |fields: &[(&'static str, &'static str)]| {
+            let fields = fields.iter().chain(&[("sec-fetch-mode", "navigate")]);
+            let headers: HeaderMap = fields
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect();
+            let context = RequestContext::of(ClientId::OWNER, &secret, &Method::GET, URL, &headers);
+            PageKey::of(&context, URL, &headers)
+        };
+        let first = key(&[("user-agent", "one"), ("accept-encoding", "br")]);
+        // What the page that waits adds to its request.
+        assert!(first.answers(&key(&[
+            ("user-agent", "one"),
+            ("accept-encoding", "br"),
+            ("cache-control", "max-age=0")
+        ])));
+        for other in [
+            &[("user-agent", "other"), ("accept-encoding", "br")][..],
+            &[("user-agent", "one")],
+            &[
+                ("user-agent", "one"),
+                ("accept-encoding", "br"),
+                ("cookie", "a=1"),
+            ],
+        ] {
+            assert!(!first.answers(&key(other)), "{other:?}");
+        }
     }
 
     #[tokio::test]

@@ -1,11 +1,5 @@
 //! Real origins and a real name server on loopback ports that the system chooses, for the tests of this
 //! crate.
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each test binary uses its own part of the rig"
-)]
-#![allow(unreachable_pub, reason = "the rig is a module of several test binaries")]
 
 use std::{
     future::Future,
@@ -29,20 +23,20 @@ use tokio::{
     task::JoinHandle,
 };
 
-pub mod tls;
+pub(crate) mod tls;
 
 /// Owner for tests in which the owner does not matter.
-pub const LOCAL: ConnectionOwner = ConnectionOwner::Local;
+pub(crate) const LOCAL: ConnectionOwner = ConnectionOwner::Local;
 
 /// Origin that runs `serve` on each connection, with the connection's number from 0.
-pub struct Origin {
-    pub address: SocketAddr,
+pub(crate) struct Origin {
+    pub(crate) address: SocketAddr,
     accepted: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
 impl Origin {
-    pub async fn start<F, S>(serve: S) -> Self
+    pub(crate) async fn start<F, S>(serve: S) -> Self
     where
         S: Fn(usize, TcpStream) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -64,7 +58,7 @@ impl Origin {
     }
 
     /// Starts an origin that answers the first request of each connection with these bytes and closes.
-    pub async fn answering(answer: impl Into<Vec<u8>>) -> Self {
+    pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer = Arc::new(answer.into());
         Self::start(move |_, mut stream| {
             let answer = Arc::clone(&answer);
@@ -78,7 +72,7 @@ impl Origin {
         .await
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.accepted.load(SeqCst)
     }
 }
@@ -90,7 +84,7 @@ impl Drop for Origin {
 }
 
 /// Reads one request head; `None` at the end of the connection.
-pub async fn read_head(stream: &mut TcpStream) -> Option<String> {
+pub(crate) async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -103,11 +97,11 @@ pub async fn read_head(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// Returns a client that may connect to loopback, resolves every name to `address`, and has short timeouts.
-pub fn client_of(address: SocketAddr) -> OriginClient {
+pub(crate) fn client_of(address: SocketAddr) -> OriginClient {
     OriginClient::new(config_of(address)).unwrap()
 }
 
-pub fn config_of(address: SocketAddr) -> OriginConfig {
+pub(crate) fn config_of(address: SocketAddr) -> OriginConfig {
     OriginConfig {
         resolve: ResolveMap::parse([("*", address.to_string())]).unwrap(),
         timeouts: Timeouts {
@@ -118,15 +112,15 @@ pub fn config_of(address: SocketAddr) -> OriginConfig {
     }
 }
 
-pub fn guard(allow: &[&str]) -> Guard {
+pub(crate) fn guard(allow: &[&str]) -> Guard {
     Guard::new(allow.iter().map(|range| range.parse().unwrap()), [])
 }
 
-pub fn get(url: &str) -> Request<Empty<Bytes>> {
+pub(crate) fn get(url: &str) -> Request<Empty<Bytes>> {
     Request::get(url).body(Empty::new()).unwrap()
 }
 
-pub async fn text<B>(response: Response<B>) -> Result<String, B::Error>
+pub(crate) async fn text<B>(response: Response<B>) -> Result<String, B::Error>
 where
     B: http_body::Body<Data = Bytes>,
 {
@@ -136,14 +130,14 @@ where
 
 /// Answer of the name server to one query.
 #[derive(Clone, Debug)]
-pub enum DnsAnswer {
+pub(crate) enum DnsAnswer {
     Addresses { ttl: u32, addresses: Vec<IpAddr> },
     Code(u8),
     Silence,
 }
 
 impl DnsAnswer {
-    pub fn of(ttl: u32, addresses: &[&str]) -> Self {
+    pub(crate) fn of(ttl: u32, addresses: &[&str]) -> Self {
         Self::Addresses {
             ttl,
             addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
@@ -152,15 +146,15 @@ impl DnsAnswer {
 }
 
 /// Name server on UDP (RFC 1035). Every name has the configured answer, filtered by the type of the query.
-pub struct NameServer {
-    pub address: SocketAddr,
+pub(crate) struct NameServer {
+    pub(crate) address: SocketAddr,
     answer: Arc<Mutex<DnsAnswer>>,
     questions: Arc<Mutex<Vec<(String, u16)>>>,
     task: JoinHandle<()>,
 }
 
 impl NameServer {
-    pub async fn start(answer: DnsAnswer) -> Self {
+    pub(crate) async fn start(answer: DnsAnswer) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let answer = Arc::new(Mutex::new(answer));
@@ -185,12 +179,12 @@ impl NameServer {
         }
     }
 
-    pub fn set(&self, answer: DnsAnswer) {
+    pub(crate) fn set(&self, answer: DnsAnswer) {
         *self.answer.lock() = answer;
     }
 
     /// Number of queries for the IPv4 address of a name.
-    pub fn questions(&self, name: &str) -> usize {
+    pub(crate) fn questions(&self, name: &str) -> usize {
         let questions = self.questions.lock();
         questions
             .iter()
@@ -198,7 +192,7 @@ impl NameServer {
             .count()
     }
 
-    pub fn all_questions(&self) -> usize {
+    pub(crate) fn all_questions(&self) -> usize {
         self.questions.lock().len()
     }
 }

@@ -25,30 +25,30 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Origin;
 
-pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// Requirement level of a server's request for a client certificate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Demand {
+pub(crate) enum Demand {
     Required,
     Wanted,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub enum Validity {
+pub(crate) enum Validity {
     Expired,
     Future,
     Now,
 }
 
 impl Authority {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    pub fn pem(&self) -> Vec<u8> {
+    pub(crate) fn pem(&self) -> Vec<u8> {
         self.0.pem().into_bytes()
     }
 
@@ -73,12 +73,18 @@ impl Authority {
 
     /// Returns the configuration of a server for `name`, with a certificate of this authority and the
     /// protocols of `alpn`.
-    pub fn server(&self, name: &str, validity: Validity, alpn: &[&str]) -> ServerConfig {
+    pub(crate) fn server(&self, name: &str, validity: Validity, alpn: &[&str]) -> ServerConfig {
         self.server_with(name, validity, alpn, &KeyPair::generate().unwrap())
     }
 
     /// Same as `server`, with the caller's key.
-    pub fn server_with(&self, name: &str, validity: Validity, alpn: &[&str], key: &KeyPair) -> ServerConfig {
+    pub(crate) fn server_with(
+        &self,
+        name: &str,
+        validity: Validity,
+        alpn: &[&str],
+        key: &KeyPair,
+    ) -> ServerConfig {
         let (chain, key) = self.leaf(name, validity, key);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -91,12 +97,12 @@ impl Authority {
     }
 
     /// Hash of the authority's key.
-    pub fn key_hash(&self) -> KeyHash {
+    pub(crate) fn key_hash(&self) -> KeyHash {
         key_hash(self.0.key())
     }
 
     /// Returns the configuration of a server that requests a client certificate.
-    pub fn asking_server(
+    pub(crate) fn asking_server(
         &self,
         name: &str,
         demand: Demand,
@@ -121,13 +127,13 @@ impl Authority {
 }
 
 /// Hash of a key, as used in deny lists.
-pub fn key_hash(key: &impl PublicKeyData) -> KeyHash {
+pub(crate) fn key_hash(key: &impl PublicKeyData) -> KeyHash {
     let hash = digest(&SHA256, &key.subject_public_key_info());
     STANDARD.encode(hash).parse().unwrap()
 }
 
 /// Starts an `https` origin that answers with `answer` over HTTP/1.1 or HTTP/2, as negotiated.
-pub async fn origin<F>(config: ServerConfig, answer: F) -> Origin
+pub(crate) async fn origin<F>(config: ServerConfig, answer: F) -> Origin
 where
     F: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
 {
