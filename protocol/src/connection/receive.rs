@@ -169,7 +169,7 @@ impl Connection {
             self.pending_ack.echo = Some((stamp, now));
             self.gaps.set_ended(header.activity == Activity::Idle);
         }
-        if packet.early && self.is_gateway() {
+        if self.is_gateway() {
             self.measure_uplink(now, number, packet.size);
         }
         self.process_frames(now, packet, arrival, frames);
@@ -502,6 +502,9 @@ impl Connection {
     /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).
     fn apply_grant(&mut self, now: Timestamp, feedback: &Feedback) {
         let halvings = self.breaker.halvings();
+        if halvings == 0 && self.keeps_first_flight(feedback.credit) {
+            return;
+        }
         let rate = feedback.rate.rate().min(self.config.max_rate);
         self.granted.rate = ByteRate::at_least_one(rate.bytes_per_second() / f64::from(1 << halvings));
         let least = feedback.credit.min(LEAST_CREDIT);
