@@ -199,11 +199,15 @@ impl Network {
             seed: job.seed,
             congestion: job.internet.congestion.clone(),
         })?;
+        if job.system == System::LonghaulRemembered {
+            world.place_router()?;
+        }
         page.prepare();
         let content = Arc::new(Site {
-            bulk: match job.beside {
-                Beside::Nothing | Beside::Requests => Bytes::new(),
-                Beside::Bulk => bulk_download::body(),
+            bulk: if job.beside == Beside::Bulk || job.system == System::LonghaulRemembered {
+                bulk_download::body()
+            } else {
+                Bytes::new()
             },
             page: Mutex::new(page),
         });
