@@ -97,7 +97,10 @@ impl<'a> Load<'a> {
         let (agent, gateway) = self.probing.settings();
         let mut world = World::with_transports(
             setting,
-            |config| config.rate_probing = agent,
+            |config| {
+                config.rate_probing = agent;
+                config.verify_profile = matches!(self.knowledge, Knowledge::Remembered(_));
+            },
             |config| config.rate_probing = gateway,
         );
         world.bunching = self.bunching;
@@ -229,6 +232,41 @@ fn remembered_network() {
     }
     table.print();
     bars.settle("remembered network");
+}
+
+/// Target: 1.3 x told with a memory that is ten times too low or too high, once a train has verified it.
+#[test]
+fn verified_memory() {
+    let mut table = Table::new(
+        "88 kB six RTT after the dial, on a link that has changed",
+        &["link", "told s", "x 0.1", "x 1", "x 10"],
+    );
+    let mut bars = Bars::default();
+    for name in ["lte", "geo-sat", "wlan-lossy", "leo-sat"] {
+        let profile = links::named(name);
+        let hop = HopConfig::from(profile);
+        let of = |knowledge| {
+            Load::new(&hop, profile, knowledge, 6)
+                .measure("verified_memory")
+                .0
+        };
+        let told = of(Knowledge::Known);
+        let times = [1, 10, 100].map(|tenths| of(Knowledge::Remembered(tenths)));
+        let mut row = vec![name.to_owned(), seconds(told)];
+        row.extend(times.map(seconds));
+        table.row(&row);
+        for (of, time) in ["a tenth", "right", "tenfold"].into_iter().zip(times) {
+            let limit = if of == "right" { 1.03 } else { 1.3 };
+            bars.at_most(
+                &format!("{name}, {of}: of a told session"),
+                time / told,
+                limit,
+                limit,
+            );
+        }
+    }
+    table.print();
+    bars.settle("verified memory");
 }
 
 /// Peers without support: neither side is slower than slow start, and every page arrives.

@@ -25,7 +25,7 @@ use super::{
     observation::{Look, looked, until},
     page_streams::PageStreams,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
-    state::{Enrolment, GatewayState, SessionSnapshot},
+    state::{Enrolment, GatewayState, LinkKnowledge, SessionSnapshot},
     takeovers::{IDLE_PAUSE, Takeovers},
     traffic::TrafficTotals,
 };
@@ -301,6 +301,7 @@ impl Dialer {
             } else {
                 RateProbing::Full
             },
+            verify_profile: self.link.knowledge == LinkKnowledge::Remembered,
         };
         let doubtful = way.is_udp_doubtful;
         if doubtful && over == Carriers::Auto {

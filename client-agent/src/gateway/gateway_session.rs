@@ -63,6 +63,8 @@ pub(super) struct SessionStart {
     pub(super) accelerated: AcceleratedHosts,
     /// How an unknown link is measured.
     pub(super) probing: RateProbing,
+    /// The link profile is remembered, and the link may have changed since.
+    pub(super) verify_profile: bool,
 }
 
 /// Time at which a request is sent.
@@ -122,6 +124,7 @@ impl GatewaySession {
             last_stamp: credentials.last_stamp,
             transport: TransportConfig {
                 rate_probing: start.probing,
+                verify_profile: start.verify_profile,
                 ..TransportConfig::default()
             },
         };

@@ -149,6 +149,11 @@ impl Connection {
         early: EarlyOutcome,
         is_first: bool,
     ) {
+        if self.controller.start() == Start::Told {
+            self.probing.peer_probes = parameters.rate_probing;
+            self.verify_profile();
+            return;
+        }
         if self.controller.start() != Start::Pair {
             return;
         }
@@ -169,6 +174,17 @@ impl Connection {
         } else if self.may_send_uplink_packet() {
             // Behind the packet that repeats the request.
             self.probing.uplink_packet = UplinkPacket::AfterNextPacket;
+        }
+    }
+
+    /// Compares a remembered profile with the link, if nothing is being loaded and bytes cost nothing (agent).
+    fn verify_profile(&mut self) {
+        let may_verify = self.config.verify_profile
+            && self.config.rate_probing == RateProbing::Full
+            && self.probing.peer_probes
+            && self.controller.can_verify();
+        if may_verify && !self.is_loading() {
+            self.request_train(PAIR_TRAIN);
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Controller, Phase, update::Update};
 use crate::{
     congestion::{
         ByteRate, feedback_seconds,
-        start::{Estimate, Start},
+        start::{Estimate, Finding, Start},
     },
     wire::Stamp,
 };
@@ -48,6 +48,11 @@ impl Controller {
         self.probe.on_resp(arrived, is_supported);
     }
 
+    /// Returns true if it is worth its time to verify the told rate.
+    pub fn can_verify(&self) -> bool {
+        self.probe.can_verify(self.path.rate.capacity)
+    }
+
     /// Records that a train was requested.
     pub fn on_train_requested(&mut self, packets: u8) {
         self.probe.on_train_requested(packets);
@@ -68,7 +73,16 @@ impl Controller {
             return None;
         }
         let patience = PAIR_PATIENCE * rtt.as_secs_f64();
-        let estimate = self.probe.on_arrival(now, stamp, size, patience)?;
+        let told = self.path.rate.capacity;
+        let estimate = match self.probe.on_arrival(now, stamp, size, patience, told)? {
+            Finding::Estimate(estimate) => estimate,
+            Finding::NeedsTrain(packets) => {
+                return Some(Estimated {
+                    train: Some(packets),
+                    is_first: false,
+                });
+            }
+        };
         self.path.set_rtt(rtt);
         self.adopt(now, estimate);
         Some(Estimated {
