@@ -6,8 +6,10 @@ use longhaul_types::{BitRate, ByteCount, StreamId};
 
 use super::*;
 use crate::{
+    crypto::SessionKeys,
+    endpoint::CloseReason,
     streams::{Priority, ReadOutcome, WriteError},
-    wire::{IndexLength, ShortHeader},
+    wire::{EarlyOutcome, IndexLength, ShortHeader},
 };
 
 mod faults;
