@@ -2,6 +2,7 @@
 mod bases;
 mod cache;
 mod faults;
+mod held_bodies;
 mod leaving;
 mod promises;
 mod silence;

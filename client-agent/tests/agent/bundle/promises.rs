@@ -7,7 +7,7 @@ use longhaul_session::{
 };
 
 use crate::support::{
-    gateway::noise,
+    gateway::answers::noise,
     script::{
         AS_PAGE, FRESH, OF_NOBODY, OF_OTHER_SITE, OF_PAGE, PAGE, World, document, entry, pushed, reusable,
         shaped,
