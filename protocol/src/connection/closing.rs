@@ -20,6 +20,16 @@ impl Connection {
         self.rearm();
     }
 
+    /// Repeats CLOSE for a packet that the peer sent before it received CLOSE.
+    pub(super) const fn on_late_packet(&mut self) {
+        if let Lifecycle::Closing { due, answers, .. } = &mut self.lifecycle
+            && *answers > 0
+        {
+            *answers -= 1;
+            *due = true;
+        }
+    }
+
     pub(super) fn end(&mut self, reason: CloseReason) {
         self.events.push_back(Event::Closed(reason));
         self.lifecycle = Lifecycle::Drained;

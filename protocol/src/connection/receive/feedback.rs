@@ -44,15 +44,7 @@ impl Connection {
         // before the end of a stall would only measure the stall.
         let fresh = before.is_none_or(|before| largest > before) && sent_largest >= self.resumed_at;
         if fresh && largest > 0 && feedback.hold < u16::MAX {
-            let sample = elapsed.saturating_sub(hold).max(Duration::from_micros(100));
-            let queue = self
-                .controller
-                .queue_of(now, packet.stamp, ByteCount::new(packet.size));
-            self.rtt.on_sample(now, sample, queue);
-            if let Some(meter) = &mut self.link_meter {
-                meter.on_rtt(sample);
-            }
-            self.adjust_to_rtt(now);
+            self.sample_rtt(now, packet, elapsed.saturating_sub(hold));
         }
         let mut progress = report.progress;
         if progress {
@@ -67,6 +59,37 @@ impl Connection {
         if progress {
             self.measure_delivery(now, hold);
         }
+        progress |= self.lose_tail(now, packet, hold, sent_largest);
+        if progress {
+            self.prober.on_progress(now);
+        }
+        if self.has_credit() {
+            self.granted.persist = Duration::ZERO;
+        }
+    }
+
+    /// Measures the round-trip time without the time at the receiver.
+    fn sample_rtt(&mut self, now: Timestamp, packet: Incoming, elapsed: Duration) {
+        let sample = elapsed.max(Duration::from_micros(100));
+        let queue = self
+            .controller
+            .queue_of(now, packet.stamp, ByteCount::new(packet.size));
+        self.rtt.on_sample(now, sample, queue);
+        if let Some(meter) = &mut self.link_meter {
+            meter.on_rtt(sample);
+        }
+        self.adjust_to_rtt(now);
+    }
+
+    /// Applies the tail rule (transport.md section 5.3); returns true if it made progress. `hold` is the time for which
+    /// the receiver held the feedback back, `sent_largest` the time at which the largest reported packet was sent.
+    fn lose_tail(
+        &mut self,
+        now: Timestamp,
+        packet: Incoming,
+        hold: Duration,
+        sent_largest: Timestamp,
+    ) -> bool {
         let rate = self.granted.rate.min(self.granted.delivered);
         let packet_time = rate.transmission_time(FULL_PACKET, LONGEST_PACKET_TIME);
         // The receiver waits longer than this, because it adds the jitter that it measures; the margin covers
@@ -75,21 +98,17 @@ impl Connection {
         // Feedback that the link held back describes the time before the link delivered the other packets.
         let was_held = packet.was_held
             && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
-        if hold > margin && !was_held && !self.is_ordered() {
-            let tail = self
-                .sent_packets
-                .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
-            progress |= tail.progress;
-            self.note_unheard(tail.lost_packets);
-            self.report_losses(now, 0, tail.lost_packets);
-            self.apply_report(now, tail);
+        if hold <= margin || was_held || self.is_ordered() {
+            return false;
         }
-        if progress {
-            self.prober.on_progress(now);
-        }
-        if self.has_credit() {
-            self.granted.persist = Duration::ZERO;
-        }
+        let tail = self
+            .sent_packets
+            .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
+        let progress = tail.progress;
+        self.note_unheard(tail.lost_packets);
+        self.report_losses(now, 0, tail.lost_packets);
+        self.apply_report(now, tail);
+        progress
     }
 
     /// Records that the peer has not received the newest packets. An agent that has nothing to repeat asks again at once.

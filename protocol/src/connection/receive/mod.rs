@@ -80,14 +80,8 @@ impl Connection {
             return;
         };
         self.replay.mark(number);
-        if let Lifecycle::Closing { due, answers, .. } = &mut self.lifecycle {
-            if *answers > 0 {
-                *answers -= 1;
-                *due = true;
-            }
-            return;
-        }
         if !matches!(self.lifecycle, Lifecycle::Open) {
+            self.on_late_packet();
             return;
         }
         self.stats.packets_received += 1;
@@ -116,26 +110,7 @@ impl Connection {
         if largest.is_none() || std::mem::take(&mut self.dropped) {
             self.unopened = packet.skipped.unwrap_or(0);
         }
-        let silence = now.saturating_since(self.last_received_at);
-        self.on_authenticated(now);
-        let overfull = self.streams.recv_buffered() > 2 * self.config.receive_buffer.bytes();
-        let arrival = if overfull {
-            Arrival::Refused
-        } else {
-            self.gaps.on_packet(now, number)
-        };
-        self.note_overtaking(now);
-        if arrival == Arrival::OpenedGap && silence > self.rtt.smoothed() * 2 {
-            let wait = (self.controller.packet_time() * 2).max(STALL_PATIENCE);
-            self.gaps.be_patient(now + wait);
-        }
-        if silence > Duration::from_secs(1).max(self.rtt.smoothed() * 3) {
-            self.pending_ack.now |= self.controller.sender_has_backlog();
-        }
-        if self.gaps.largest() == Some(number) {
-            self.pending_ack.echo = Some((stamp, now));
-            self.gaps.set_ended(header.activity == Activity::Idle);
-        }
+        let arrival = self.record_arrival(now, packet);
         if packet.early && self.is_gateway() {
             self.measure_uplink(now, number, packet.size);
         }
@@ -151,6 +126,31 @@ impl Connection {
             self.pacer.drain(now);
         }
         self.rearm();
+    }
+
+    /// Records the arrival of a packet for acknowledgement, and ends a stall.
+    fn record_arrival(&mut self, now: Timestamp, packet: Incoming) -> Arrival {
+        let silence = now.saturating_since(self.last_received_at);
+        self.on_authenticated(now);
+        let overfull = self.streams.recv_buffered() > 2 * self.config.receive_buffer.bytes();
+        let arrival = if overfull {
+            Arrival::Refused
+        } else {
+            self.gaps.on_packet(now, packet.number)
+        };
+        self.note_overtaking(now);
+        if arrival == Arrival::OpenedGap && silence > self.rtt.smoothed() * 2 {
+            let wait = (self.controller.packet_time() * 2).max(STALL_PATIENCE);
+            self.gaps.be_patient(now + wait);
+        }
+        if silence > Duration::from_secs(1).max(self.rtt.smoothed() * 3) {
+            self.pending_ack.now |= self.controller.sender_has_backlog();
+        }
+        if self.gaps.largest() == Some(packet.number) {
+            self.pending_ack.echo = Some((packet.stamp, now));
+            self.gaps.set_ended(packet.activity == Activity::Idle);
+        }
+        arrival
     }
 
     fn open_packet<'a>(

@@ -41,6 +41,12 @@ impl Noise {
     }
 }
 
+/// Number of seeds for tests with random links.
+fn seeds() -> u64 {
+    let wanted = std::env::var("LONGHAUL_SEEDS").ok();
+    wanted.and_then(|number| number.parse().ok()).unwrap_or(40)
+}
+
 fn usize_of(value: u64) -> usize {
     usize::try_from(value).expect("fits")
 }
