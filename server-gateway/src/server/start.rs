@@ -96,18 +96,7 @@ impl Server {
         let state = StateDir::open(&config.state_dir)?;
         let mut lock = GatewayLock::acquire(&state).await?;
         let keys = state.keys()?;
-        let metrics = match config.metrics.listen {
-            Some(address) => Some(
-                TcpListener::bind(address)
-                    .await
-                    .map_err(|source| ServerError::Metrics { address, source })?,
-            ),
-            None => None,
-        };
-        let own_ports = metrics
-            .iter()
-            .filter_map(|listener| listener.local_addr().ok())
-            .collect();
+        let metrics = open_metrics(config.metrics.listen).await?;
         let origin = OriginClient::new(origin_config(config)?)?;
         let loaded = DeviceRegister::load(&state)?;
         let admitted = loaded.0.statuses(SystemTime::now());
@@ -129,47 +118,11 @@ impl Server {
         // After the port is bound: a second gateway that finds the port in use must not change the first
         // one's epoch.
         state.keep_epoch(&epoch)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let cpu_pool = CpuPool::new(cores);
-        let overflow = OverflowLimits {
-            dir: config.cache.dir.clone(),
-            per_device: config.away.device_size,
-            total: config.away.total_size,
-        };
-        let store = WebCache::new(
-            open_cache(config)?,
-            origin.clone(),
-            Arc::clone(&cpu_pool),
-            overflow,
-        );
-        let images = Images::new(
-            store.cache().cloned(),
-            Arc::clone(&cpu_pool),
-            config.pictures.max_megapixels,
-            Settings {
-                memory: config.pictures.memory,
-                workers: config.pictures.workers,
-                program: config.pictures.program.clone(),
-                timeouts: TranscodeTimeouts::default(),
-            },
-        );
-        let encoded_cache = EncodedCache::new(store.cache().cloned(), Arc::clone(&cpu_pool));
-        let gateway = Gateway {
-            origin,
-            store,
-            metrics: Metrics::default(),
-            ledger: Arc::default(),
-            bundles: PageLoadCounters::default(),
-            images,
-            base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
-            rules: ArcSwap::from_pointee(Rules::of(config)),
-            own_ports,
-            cpu_pool,
-            encoded_cache,
-            credentials,
-            devices: Mutex::default(),
-            shared_keys: SharedKeys::default(),
-        };
+        let own_ports = metrics
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect();
+        let gateway = new_gateway(config, origin, own_ports, credentials)?;
         let register = DeviceRegister::new(state, listener.admission(), loaded);
         let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
         if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
@@ -188,6 +141,67 @@ impl Server {
             _lock: lock,
         })
     }
+}
+
+/// Opens the port of the metrics server; `None` if the operator disabled it.
+async fn open_metrics(listen: Option<SocketAddr>) -> Result<Option<TcpListener>, ServerError> {
+    let Some(address) = listen else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(address).await;
+    listener
+        .map(Some)
+        .map_err(|source| ServerError::Metrics { address, source })
+}
+
+/// Opens the cache, and creates the state of all sessions. `own_ports` are TCP addresses of the gateway itself.
+fn new_gateway(
+    config: &Config,
+    origin: OriginClient,
+    own_ports: Vec<SocketAddr>,
+    credentials: CredentialsSecret,
+) -> Result<Gateway, ServerError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpu_pool = CpuPool::new(cores);
+    let overflow = OverflowLimits {
+        dir: config.cache.dir.clone(),
+        per_device: config.away.device_size,
+        total: config.away.total_size,
+    };
+    let store = WebCache::new(
+        open_cache(config)?,
+        origin.clone(),
+        Arc::clone(&cpu_pool),
+        overflow,
+    );
+    let images = Images::new(
+        store.cache().cloned(),
+        Arc::clone(&cpu_pool),
+        config.pictures.max_megapixels,
+        Settings {
+            memory: config.pictures.memory,
+            workers: config.pictures.workers,
+            program: config.pictures.program.clone(),
+            timeouts: TranscodeTimeouts::default(),
+        },
+    );
+    let encoded_cache = EncodedCache::new(store.cache().cloned(), Arc::clone(&cpu_pool));
+    Ok(Gateway {
+        origin,
+        store,
+        metrics: Metrics::default(),
+        ledger: Arc::default(),
+        bundles: PageLoadCounters::default(),
+        images,
+        base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
+        rules: ArcSwap::from_pointee(Rules::of(config)),
+        own_ports,
+        cpu_pool,
+        encoded_cache,
+        credentials,
+        devices: Mutex::default(),
+        shared_keys: SharedKeys::default(),
+    })
 }
 
 /// Opens the admin socket; `None` if the operator disabled it, or if the system cannot have it there. Without
