@@ -1,4 +1,5 @@
 //! Tests of page bundles over real sockets: manifests, pushes and the matching requests.
+mod awaited_manifests;
 mod bases;
 mod cache;
 mod faults;

@@ -8,7 +8,7 @@ use longhaul_session::MirrorState;
 use crate::support::{
     hop::Hop,
     origin::origin,
-    script::{FRESH, OF_OTHER_SITE, OF_PAGE, World, pushed, reusable, shaped},
+    script::{FRESH, OF_OTHER_SITE, OF_PAGE, World, answers::ManifestWriter, pushed, reusable, shaped},
 };
 
 fn around_soon(config: &mut Config) {
@@ -21,7 +21,7 @@ fn around_soon(config: &mut Config) {
 const UNANSWERED: &str = "http://127.0.0.1:9/";
 
 /// Returns a page behind a hop, whose manifest announces an object of a real origin.
-async fn promising() -> (World, Hop, crate::support::script::ManifestWriter, String) {
+async fn promising() -> (World, Hop, ManifestWriter, String) {
     let (mut world, hop) = World::behind_hop(MirrorState::Agreed, around_soon).await;
     let object = format!("http://{}/object", origin().await);
     let (_page, manifest) = world.page(&[&object]).await;
