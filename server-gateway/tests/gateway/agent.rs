@@ -15,10 +15,11 @@ use longhaul_session::{
     Message, Method, MirrorState, Preferences, SESSION_VERSION, VersionRange, encode, encode_header_set,
 };
 use longhaul_types::{SecretKey, UnixTime};
+use longhaul_udp_relay::UdpRelay;
 
 use self::answer::Response;
 pub(crate) use self::answer::{Answer, BodyEnd, coding};
-use crate::{gateway::Gateway, hop::Hop};
+use crate::gateway::Gateway;
 
 pub(crate) struct Agent {
     pub(crate) session: Session,
@@ -180,7 +181,7 @@ impl Agent {
     }
 
     /// Like `connect_by`, through a hop.
-    pub(crate) async fn connect_through(gateway: &Gateway, hop: &Hop, link: &str) -> Self {
+    pub(crate) async fn connect_through(gateway: &Gateway, hop: &UdpRelay, link: &str) -> Self {
         let device = gateway.admit(&free_name(gateway));
         Self::open(gateway, &device, 0, (hop.address(), link)).await.0
     }

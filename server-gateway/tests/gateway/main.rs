@@ -22,7 +22,6 @@ mod fetches;
 mod forgetting;
 mod gateway;
 mod held_bodies;
-mod hop;
 mod origin;
 mod origin_reports;
 mod reload;

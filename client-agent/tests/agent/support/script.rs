@@ -6,10 +6,11 @@ use longhaul_session::{
     Entry, EntryBody, EntryHead, EntryId, HeaderField, Message, MirrorState, Record, Scope, ShortHash,
 };
 use longhaul_types::ContentHash;
+use longhaul_udp_relay::UdpRelay;
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 use self::answers::ManifestWriter;
-use super::{PATIENCE, TestAgent, TestGateway, gateway::BrowserRequest, hop::Hop};
+use super::{PATIENCE, TestAgent, TestGateway, gateway::BrowserRequest};
 
 /// The page of most tests.
 pub(crate) const PAGE: &str = "http://site.test/page";
@@ -61,11 +62,11 @@ impl World {
     pub(crate) async fn behind_hop(
         mirror: MirrorState,
         change: impl FnOnce(&mut longhaul_agent::config::Config),
-    ) -> (Self, Hop) {
+    ) -> (Self, UdpRelay) {
         let (gateway, fetches, controls) = TestGateway::scripted(mirror);
-        let hop = Hop::to(&gateway.address()).await;
+        let hop = UdpRelay::start(gateway.address()).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let agent = TestAgent::in_dir(dir, &hop.address(), change).await;
+        let agent = TestAgent::in_dir(dir, &hop.address().to_string(), change).await;
         agent.reach(GatewayState::Open).await;
         let world = Self {
             agent,
