@@ -228,6 +228,8 @@ async fn the_session_returns_to_udp_and_leaves_it_again() {
         assert_eq!(agent.stats().remote, None, "UDP is blocked");
         relay.set(Passage::Open);
         transfer_until(&agent, &gateway, true).await;
+        // The gateway follows with the first packet on the new path, which the agent may send only now.
+        transfer(&agent, &gateway).await;
         assert!(gateway.stats().remote.is_some());
         relay.set(Passage::Blocked);
         transfer_until(&agent, &gateway, false).await;
