@@ -40,5 +40,7 @@ pub mod policy;
 pub mod request_context;
 pub mod site;
 pub mod target;
+#[cfg(test)]
+mod test_fields;
 pub mod transcoded_image;
 pub mod vary;

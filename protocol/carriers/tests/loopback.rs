@@ -5,10 +5,7 @@
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,6 +16,7 @@ use longhaul_driver::{
     dial_over, listen,
 };
 use longhaul_types::{SecretKey, UnixTime};
+use longhaul_udp_relay::{Passage, UdpRelay};
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -195,49 +193,6 @@ async fn tls_starts_where_udp_is_silent() {
     assert!(received.unwrap() > 100, "UDP is tried first");
 }
 
-/// A UDP relay to the gateway, which drops everything while it is not open.
-struct UdpRelay {
-    address: SocketAddr,
-    open: Arc<AtomicBool>,
-    _tasks: JoinSet<()>,
-}
-
-impl UdpRelay {
-    async fn start(to: SocketAddr) -> Self {
-        let near = UdpSocket::bind(here()).await.unwrap();
-        let far = UdpSocket::bind(here()).await.unwrap();
-        far.connect(to).await.unwrap();
-        let address = near.local_addr().unwrap();
-        let open = Arc::new(AtomicBool::new(false));
-        let is_open = Arc::clone(&open);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let (mut up, mut down) = ([0; 2048], [0; 2048]);
-            let mut agent = None;
-            loop {
-                tokio::select! {
-                    Ok((len, from)) = near.recv_from(&mut up) => {
-                        agent = Some(from);
-                        if is_open.load(Relaxed) {
-                            far.send(&up[..len]).await.unwrap();
-                        }
-                    }
-                    Ok(len) = far.recv(&mut down) => {
-                        if let Some(agent) = agent.filter(|_| is_open.load(Relaxed)) {
-                            near.send_to(&down[..len], agent).await.unwrap();
-                        }
-                    }
-                }
-            }
-        });
-        Self {
-            address,
-            open,
-            _tasks: tasks,
-        }
-    }
-}
-
 fn soon(carrier: Arc<TlsCarrier>) -> CarrierPlan {
     let times = ReturnTimes {
         first: Duration::from_millis(50),
@@ -264,16 +219,19 @@ async fn transfer_until(agent: &Session, gateway: &Session, uses_udp: bool) {
 #[tokio::test]
 async fn the_session_returns_to_udp_and_leaves_it_again() {
     let mut rig = Rig::start().await;
-    let relay = UdpRelay::start(rig.listener.local_addr()).await;
-    rig.remote = relay.address;
+    let relay = UdpRelay::start(rig.listener.local_addr()).await.unwrap();
+    relay.set(Passage::Blocked);
+    rig.remote = relay.address();
     let (agent, gateway) = rig.pair(rig.tls, soon).await;
     for _ in 0..2 {
         transfer(&gateway, &agent).await;
         assert_eq!(agent.stats().remote, None, "UDP is blocked");
-        relay.open.store(true, Relaxed);
+        relay.set(Passage::Open);
         transfer_until(&agent, &gateway, true).await;
+        // The gateway follows with the first packet on the new path, which the agent may send only now.
+        transfer(&agent, &gateway).await;
         assert!(gateway.stats().remote.is_some());
-        relay.open.store(false, Relaxed);
+        relay.set(Passage::Blocked);
         transfer_until(&agent, &gateway, false).await;
     }
 }

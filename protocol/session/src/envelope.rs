@@ -133,15 +133,20 @@ pub fn decode(input: &[u8]) -> Result<Option<(Option<Message>, usize)>, Envelope
             Err(VarintError::Truncated) => return Ok(None),
             Err(VarintError::NotShortest) => return Err(EnvelopeError::Malformed),
         };
+    let Some(payload) = complete_payload(rest, length)? else {
+        return Ok(None);
+    };
+    let taken = input.len() - rest.len() + payload.len();
+    Ok(Some((decode_payload(kind, payload)?, taken)))
+}
+
+/// Returns the payload of `length` bytes at the start of `rest`; `None` if it is incomplete.
+fn complete_payload(rest: &[u8], length: u64) -> Result<Option<&[u8]>, EnvelopeError> {
     if length > MAX_PAYLOAD as u64 {
         return Err(EnvelopeError::TooLarge(length));
     }
     let length = usize::try_from(length).map_err(|_| EnvelopeError::TooLarge(length))?;
-    let Some(payload) = rest.get(..length) else {
-        return Ok(None);
-    };
-    let taken = input.len() - rest.len() + length;
-    Ok(Some((decode_payload(kind, payload)?, taken)))
+    Ok(rest.get(..length))
 }
 
 fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, EnvelopeError> {
@@ -197,15 +202,11 @@ pub(super) fn decode_record(input: &[u8]) -> Result<Option<(Record, usize)>, Env
         Err(VarintError::Truncated) => return Ok(None),
         Err(VarintError::NotShortest) => return Err(EnvelopeError::Malformed),
     };
-    if length > MAX_PAYLOAD as u64 {
-        return Err(EnvelopeError::TooLarge(length));
-    }
-    let length = usize::try_from(length).map_err(|_| EnvelopeError::TooLarge(length))?;
-    let Some(payload) = rest.get(..length) else {
+    let Some(payload) = complete_payload(rest, length)? else {
         return Ok(None);
     };
     let record = from_bytes(payload).ok_or(EnvelopeError::Record)?;
-    Ok(Some((record, input.len() - rest.len() + length)))
+    Ok(Some((record, input.len() - rest.len() + payload.len())))
 }
 
 fn to_bytes<M: Encode>(message: &M) -> Option<Vec<u8>> {

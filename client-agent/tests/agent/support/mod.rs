@@ -1,7 +1,6 @@
 //! Test support: a gateway of the real transport and session messages, with faults that a test selects; an
 //! agent.
 pub(crate) mod gateway;
-pub(crate) mod hop;
 pub(crate) mod origin;
 pub(crate) mod script;
 
