@@ -238,7 +238,7 @@ fn remembered_network() {
 #[test]
 fn verified_memory() {
     let mut table = Table::new(
-        "88 kB six RTT after the dial, on a link that has changed",
+        "88 kB some time after the dial, on a link that has changed",
         &["link", "told s", "x 0.1", "x 1", "x 10"],
     );
     let mut bars = Bars::default();

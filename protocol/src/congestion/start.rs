@@ -226,13 +226,16 @@ impl RateProbe {
         }
     }
 
+    /// Returns true if the told rate is not higher than the shortest dispersion can show.
+    pub(super) const fn can_verify(&self, told: f64) -> bool {
+        let parameters = self.parameters;
+        told < parameters.train_most * FULL_PACKET_BYTES / parameters.least_dispersion
+    }
+
     /// Returns true if a pair takes at most as long as a train may: on slower links it would delay a page that is requested
     /// meanwhile more than a wrong rate is likely to.
-    /// Neither is a rate verified that is higher than the shortest dispersion can show.
-    pub(super) fn can_verify(&self, told: f64) -> bool {
-        let parameters = self.parameters;
-        let highest = parameters.train_most * FULL_PACKET_BYTES / parameters.least_dispersion;
-        told < highest && parameters.train_time * told >= PAIR_PACKETS * FULL_PACKET_BYTES
+    pub(super) const fn verifies_quickly(&self, told: f64) -> bool {
+        self.parameters.train_time * told >= PAIR_PACKETS * FULL_PACKET_BYTES
     }
 
     /// Number of packets of a train that improves a first estimate.

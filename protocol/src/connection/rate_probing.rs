@@ -51,6 +51,8 @@ pub(super) struct Probing {
     peer_probes: bool,
     /// Time of the INIT.
     init_at: Timestamp,
+    /// Agent: the profile is verified, or a TRAIN for it is requested.
+    has_verified: bool,
     /// Agent: length of the TRAIN to request.
     pub(super) train_due: Option<u8>,
     /// Agent: the packet that is padded for the gateway.
@@ -80,6 +82,7 @@ impl Probing {
         Self {
             peer_probes: false,
             init_at: now,
+            has_verified: false,
             train_due: None,
             uplink_packet: UplinkPacket::No,
             left: 0,
@@ -179,11 +182,21 @@ impl Connection {
 
     /// Compares a remembered profile with the link, if nothing is being loaded and bytes cost nothing (agent).
     fn verify_profile(&mut self) {
+        if self.controller.verifies_quickly() {
+            self.verify_idle_link();
+        }
+    }
+
+    /// The same on a link that has been idle for long: also on the slowest links (agent).
+    pub(super) fn verify_idle_link(&mut self) {
         let may_verify = self.config.verify_profile
             && self.config.rate_probing == RateProbing::Full
+            && self.controller.start() == Start::Told
+            && self.controller.can_verify()
             && self.probing.peer_probes
-            && self.controller.can_verify();
+            && !self.probing.has_verified;
         if may_verify && !self.is_loading() {
+            self.probing.has_verified = true;
             self.request_train(PAIR_TRAIN);
         }
     }

@@ -86,6 +86,7 @@ impl Connection {
         }
         if self.timers.take_expired(Timer::Keepalive, now) {
             self.ping_due = true;
+            self.verify_idle_link();
             self.keepalive_pings = self.keepalive_pings.saturating_add(1);
         }
         if self.timers.take_expired(Timer::Probe, now) {

@@ -48,9 +48,14 @@ impl Controller {
         self.probe.on_resp(arrived, is_supported);
     }
 
-    /// Returns true if it is worth its time to verify the told rate.
+    /// Returns true if a train can verify the told rate.
     pub fn can_verify(&self) -> bool {
         self.probe.can_verify(self.path.rate.capacity)
+    }
+
+    /// Returns true if a pair verifies the told rate in so short a time that a page may wait for it.
+    pub fn verifies_quickly(&self) -> bool {
+        self.probe.verifies_quickly(self.path.rate.capacity)
     }
 
     /// Records that a train was requested.
