@@ -34,6 +34,7 @@ use crate::{
     cli::Beside,
     job::{Internet, LoadJob},
     link::Link,
+    system::System,
 };
 
 /// The Internet is never the bottleneck: ten times the fastest profile.
