@@ -20,7 +20,7 @@ use longhaul_session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
 use crate::{
-    gateway::{CarrierSettings, Carriers},
+    gateway::{CarrierSettings, Carriers, PortalCheck, PortalSettings},
     https::HttpsSettings,
     listener::Access,
 };
@@ -98,6 +98,8 @@ pub struct Config {
     pub metered: bool,
     /// `[carrier]`: protocols that carry the session.
     pub carrier: CarrierSettings,
+    /// `[portal]`: the look for login pages of networks.
+    pub portal: PortalSettings,
     /// `image-level`: fidelity of the images that a page displays. Default [`DEFAULT_IMAGE_LEVEL`].
     pub images: ImageLevel,
     /// `fallback.after`: time before the direct fallback. Default [`DEFAULT_FALLBACK`].
@@ -245,6 +247,11 @@ impl fmt::Display for Config {
                 "          TLS and direct requests through the HTTP proxy {}{login}",
                 proxy.url()
             )?;
+        }
+        match &self.portal.check {
+            PortalCheck::Public => {}
+            PortalCheck::Off => writeln!(f, "portals   only the gateway is asked")?,
+            PortalCheck::Url(url) => writeln!(f, "portals   looked for at {url}")?,
         }
         if self.early_credentials == EarlyCredentials::Withheld {
             writeln!(f, "session   requests with cookies wait for the handshake")?;

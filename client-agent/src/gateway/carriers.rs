@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
+pub(super) use longhaul_carriers::KeyPin;
 use longhaul_carriers::{CarrierError, LinkAttempt, TlsCarrier};
+pub use longhaul_carriers::{Certificates, PinPolicy};
 use longhaul_driver::{Carrier, CarrierPlan, ReturnTimes};
 use longhaul_proxy::HttpProxy;
 use longhaul_types::Invite;
@@ -23,6 +25,9 @@ pub struct CarrierSettings {
     /// `carrier.proxy`: HTTP proxy for TLS, and for requests that are sent without the gateway. Default: that of the
     /// environment.
     pub proxy: Option<HttpProxy>,
+    /// `carrier.pin`: the certificates of TLS, and what happens if one is not the gateway's. Default
+    /// [`PinPolicy::Note`].
+    pub certificates: Certificates,
 }
 
 impl CarrierSettings {
@@ -57,6 +62,7 @@ impl CarrierSettings {
         let address = SocketAddr::new(ip, self.tls_port);
         let carrier = TlsCarrier::new(address, host(invite.address()), invite.gateway());
         let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        let carrier = carrier.comparing(self.certificates.clone());
         Ok(carrier.through(self.proxy_to(invite).cloned()))
     }
 }
@@ -68,6 +74,7 @@ pub(super) fn trouble_of(error: &CarrierError, tls_port: u16) -> Option<Trouble>
         CarrierError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             Some(Trouble::PortClosed(Tried::Tls { port: tls_port }))
         }
+        CarrierError::Intercepted => Some(Trouble::Intercepted),
         CarrierError::Io(_) | CarrierError::Response(_) | CarrierError::TooSlow | CarrierError::Pump(_) => {
             None
         }
@@ -80,6 +87,7 @@ impl Default for CarrierSettings {
             carriers: Carriers::default(),
             tls_port: longhaul_carriers::DEFAULT_PORT,
             proxy: None,
+            certificates: Certificates::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use longhaul_proxy::{HttpProxy, ProxyError};
 use longhaul_session::{Message, NewKey, Preferences};
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, info, warn};
@@ -24,6 +24,7 @@ use super::{
     link_tracker::{LinkTracker, Start},
     observation::{Look, looked, until},
     page_streams::PageStreams,
+    portal::{PortalSettings, network_opened},
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
     state::{Enrolment, GatewayState, SessionSnapshot},
     takeovers::{IDLE_PAUSE, Takeovers},
@@ -50,6 +51,8 @@ pub struct GatewayConfig {
     pub metered: bool,
     /// What is remembered about networks.
     pub networks: NetworkMemory,
+    /// How captive portals are looked for.
+    pub portal: PortalSettings,
     /// The user's preferences, with changes.
     pub preferences: watch::Receiver<Preferences>,
     /// State of accelerated HTTPS.
@@ -92,10 +95,10 @@ pub(super) struct Dialer {
     stamp: Option<UnixTime>,
     pub(super) view: watch::Sender<SessionSnapshot>,
     demand: Arc<WaitingRequests>,
-    traffic_totals: Arc<TrafficTotals>,
+    pub(super) traffic_totals: Arc<TrafficTotals>,
     pub(super) diagnosis: Diagnosis,
     /// Rounds since the gateway last answered.
-    failures: u32,
+    pub(super) failures: u32,
     takeovers: Takeovers,
     link: LinkTracker,
     /// Carriers of the current attempt.
@@ -104,6 +107,8 @@ pub(super) struct Dialer {
     pub(super) attempts: watch::Receiver<LinkAttempt>,
     /// What the newest of them has shown.
     pub(super) link_trouble: Option<Trouble>,
+    /// Notified when a captive portal is gone.
+    retry: Arc<Notify>,
     /// Becomes true when the agent stops.
     stopping: watch::Receiver<bool>,
 }
@@ -122,6 +127,7 @@ impl Dialer {
         view: watch::Sender<SessionSnapshot>,
         demand: Arc<WaitingRequests>,
         traffic_totals: Arc<TrafficTotals>,
+        retry: Arc<Notify>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let identity = DeviceIdentity::load(config.invite.clone(), &config.state_dir);
@@ -145,6 +151,7 @@ impl Dialer {
             over: Carriers::default(),
             attempts: watch::channel(LinkAttempt::Pending).1,
             link_trouble: None,
+            retry,
             stopping,
         }
     }
@@ -153,11 +160,16 @@ impl Dialer {
     pub(super) async fn run(mut self) {
         let mut newest = self.newest.clone();
         let mut stopping = self.stopping.clone();
+        let (retry, view) = (Arc::clone(&self.retry), self.view.clone());
         loop {
             let changed = tokio::select! {
                 biased;
                 () = stopped(&mut stopping) => return self.record_link().await,
                 Ok(()) = newest.changed() => true,
+                () = network_opened(&retry, &view) => {
+                    self.start_over();
+                    false
+                }
                 () = self.run_round() => false,
             };
             if changed {
@@ -478,6 +490,7 @@ impl Dialer {
             state: GatewayState::Open,
             session: Some(Arc::clone(session)),
             silent_since: None,
+            portal: None,
             trouble: self.diagnosis.current().cloned(),
             has_answered: true,
             enrolment: self.enrolment,
@@ -504,7 +517,7 @@ impl Dialer {
     }
 
     /// Publishes that there is no session.
-    fn publish_no_session(&self, state: GatewayState) {
+    pub(super) fn publish_no_session(&self, state: GatewayState) {
         self.view.send_modify(|view| {
             view.state = state;
             view.session = None;

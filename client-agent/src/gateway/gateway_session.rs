@@ -12,8 +12,8 @@ use longhaul_driver::{
 };
 use longhaul_protocol::connection::RateProbing;
 use longhaul_session::{
-    AcceleratedHosts, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message, MirrorState,
-    Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
+    AcceleratedHosts, Announcement, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message,
+    MirrorState, Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -42,6 +42,7 @@ pub struct GatewaySession {
     welcome: watch::Receiver<Option<Welcome>>,
     key_wanted: watch::Receiver<bool>,
     notice: watch::Receiver<Option<String>>,
+    announcement: watch::Receiver<Option<Announcement>>,
     settled: AtomicBool,
 }
 
@@ -136,12 +137,14 @@ impl GatewaySession {
         let (welcome_sender, welcome) = watch::channel(None);
         let (key_sender, key_wanted) = watch::channel(false);
         let (notice_sender, notice) = watch::channel(None);
+        let (announcement_sender, announcement) = watch::channel(None);
         let incoming = incoming_streams::IncomingStreams {
             serial,
             requests: Arc::clone(&requests),
             welcome: welcome_sender,
             key_wanted: key_sender,
             notice: notice_sender,
+            announcement: announcement_sender,
             pages: start.streams,
         };
         tokio::spawn(incoming_streams::read_streams(transport.clone(), incoming));
@@ -154,6 +157,7 @@ impl GatewaySession {
             welcome,
             key_wanted,
             notice,
+            announcement,
             settled: AtomicBool::new(false),
         }))
     }
@@ -297,6 +301,11 @@ impl GatewaySession {
     /// The requests that wait for their answers.
     pub(super) fn requests(&self) -> &SharedRequests {
         &self.requests
+    }
+
+    /// What the gateway announces of itself, once it has.
+    pub(super) fn watch_announcement(&self) -> watch::Receiver<Option<Announcement>> {
+        self.announcement.clone()
     }
 
     pub(super) const fn transport(&self) -> &Session {

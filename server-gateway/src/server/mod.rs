@@ -2,13 +2,14 @@
 //! commands, serves metrics, shuts down.
 //!
 //! `carriers` opens the TCP port of the carrier, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
-//! data, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
+//! data, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
 mod carriers;
 mod control;
 mod forget;
 mod key_replacement;
 mod live;
 mod open_files;
+mod portal;
 mod refusals;
 mod streams;
 
@@ -24,12 +25,13 @@ use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
-use longhaul_carriers::TlsListener;
+use longhaul_carriers::{KeyPin, TlsListener};
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_service::{LivenessProbe, Probed, liveness_probe};
+use longhaul_session::Announcement;
 use longhaul_types::ByteCount;
 use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
 use tokio::{
@@ -63,6 +65,7 @@ use crate::{
 };
 
 pub use live::{ReloadError, ServerControl};
+use portal::PortalListener;
 
 /// Interval between checks of the device list, which a person may have edited: a device that is revoked in it is
 /// disconnected within a second.
@@ -71,6 +74,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A gateway that accepts sessions.
 pub struct Server {
     listener: Listener,
+    /// Port for questions about captive portals, if it is on.
+    portal: Option<PortalListener>,
     /// Port of the carrier `tls`, if it is on.
     tls: Option<TlsListener>,
     gateway: Arc<Gateway>,
@@ -121,6 +126,9 @@ pub enum ServerError {
         /// Error of the operating system.
         source: io::Error,
     },
+    /// The port for questions about captive portals cannot be opened.
+    #[error(transparent)]
+    Portal(#[from] portal::PortalError),
     /// The origin client cannot be configured.
     #[error(transparent)]
     Origin(#[from] OriginConfigError),
@@ -158,6 +166,14 @@ impl Server {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
         let tls = carriers::bind(config, &state, keys.secret.public()).await?;
+        let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
+        let announcement = Announcement {
+            portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
+            certificate: tls
+                .as_ref()
+                .and_then(TlsListener::certificate)
+                .map(KeyPin::into_bytes),
+        };
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let listener = listen(ListenConfig {
@@ -212,6 +228,7 @@ impl Server {
             credentials,
             devices: Mutex::default(),
             shared_keys: SharedKeys::default(),
+            announcement,
         };
         let register = DeviceRegister::new(state, listener.admission(), loaded);
         let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
@@ -221,6 +238,7 @@ impl Server {
         let (probe, probed) = liveness_probe();
         Ok(Self {
             listener,
+            portal,
             tls,
             gateway: Arc::new(gateway),
             devices: Arc::new(register),
@@ -240,6 +258,11 @@ impl Server {
     /// TCP address of the carrier `tls`, if it is on.
     pub fn tls_addr(&self) -> Option<SocketAddr> {
         self.tls.as_ref().map(TlsListener::local_addr)
+    }
+
+    /// TCP address for questions about captive portals, if it is on.
+    pub fn portal_addr(&self) -> Option<SocketAddr> {
+        self.portal.as_ref().map(PortalListener::local_addr)
     }
 
     /// Address of the metrics server, if it is enabled.
@@ -280,6 +303,7 @@ impl Server {
             .tls
             .take()
             .map(|tls| tokio::spawn(tls.run(self.listener.links())));
+        let portal = self.portal.take().map(|portal| tokio::spawn(portal.run()));
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admin = self.admin.take().map(|socket| {
@@ -304,7 +328,10 @@ impl Server {
         }
         info!("the gateway stops and closes all sessions");
         recoding.abort();
-        for task in [Some(looking), Some(refused), admin].into_iter().flatten() {
+        for task in [Some(looking), Some(refused), admin, portal]
+            .into_iter()
+            .flatten()
+        {
             task.abort();
         }
         // Aborts background recoding that is in progress.

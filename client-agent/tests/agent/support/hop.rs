@@ -72,4 +72,9 @@ impl Hop {
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Relaxed);
     }
+
+    /// Lets datagrams cross the hop again.
+    pub(crate) fn mend(&self) {
+        self.is_cut.store(false, Relaxed);
+    }
 }

@@ -13,7 +13,7 @@ use longhaul_agent::{
         AwaySettings, CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings,
     },
     dashboard::Status,
-    gateway::{CarrierSettings, Carriers, GatewayState},
+    gateway::{CarrierSettings, Carriers, GatewayState, PortalCheck, PortalSettings},
     https::HttpsSettings,
     listener::Access,
 };
@@ -195,6 +195,10 @@ pub(crate) fn config(
         carrier: CarrierSettings {
             carriers: Carriers::Udp,
             ..CarrierSettings::default()
+        },
+        portal: PortalSettings {
+            port: 9,
+            check: PortalCheck::Off,
         },
         images: DEFAULT_IMAGE_LEVEL,
         fallback,
