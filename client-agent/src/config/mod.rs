@@ -23,6 +23,7 @@ use crate::{
     gateway::{CarrierSettings, Carriers, PortalCheck, PortalSettings},
     https::HttpsSettings,
     listener::Access,
+    networks::Metered,
 };
 
 pub use access::PasswordFile;
@@ -94,8 +95,8 @@ pub struct Config {
     pub link: Option<LinkProfile>,
     /// `link.remember`: true if the links of networks are remembered. Default yes.
     pub remember_links: bool,
-    /// `link.metered`: true if the link is measured by as few bytes as possible. Default no.
-    pub metered: bool,
+    /// `link.metered`: whether the link is measured by as few bytes as possible. Default no.
+    pub metered: Metered,
     /// `[carrier]`: protocols that carry the session.
     pub carrier: CarrierSettings,
     /// `[portal]`: the look for login pages of networks.
@@ -224,8 +225,10 @@ impl fmt::Display for Config {
                 )?;
             }
         }
-        if self.metered {
-            writeln!(f, "          metered: measured by one packet")?;
+        match self.metered {
+            Metered::No => {}
+            Metered::Yes => writeln!(f, "          metered: measured by one packet")?,
+            Metered::Auto => writeln!(f, "          metered as NetworkManager says")?,
         }
         match self.carrier.carriers {
             Carriers::Udp => writeln!(f, "carrier   udp")?,

@@ -12,6 +12,7 @@ use super::Fallback;
 use crate::{
     gateway::{Carriers, PinPolicy, PortalCheck},
     https::Accelerate,
+    networks::Metered,
 };
 
 pub(super) fn address(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
@@ -62,6 +63,16 @@ pub(super) fn carriers(value: &Value, _: &Form) -> Result<Carriers, Wrong> {
             Err(Wrong::new("no carrier could reach the gateway").instead("write `auto`"))
         }
     }
+}
+
+pub(super) fn metered(value: &Value, _: &Form) -> Result<Metered, Wrong> {
+    if value.text() == Ok("auto") {
+        return Ok(Metered::Auto);
+    }
+    let yes = Form::YesNo
+        .yes_no(value)
+        .map_err(|wrong| wrong.instead("write `yes`, `no` or `auto`"))?;
+    Ok(if yes { Metered::Yes } else { Metered::No })
 }
 
 pub(super) fn pin(value: &Value, form: &Form) -> Result<PinPolicy, Wrong> {

@@ -21,6 +21,7 @@ use crate::{
     gateway::{Carriers, PinPolicy, PortalCheck, PortalSettings},
     https::Accelerate,
     listener::UserId,
+    networks::Metered,
 };
 
 /// Stands for the agent's settings.
@@ -224,14 +225,28 @@ pub const LINK_REMEMBER: Setting<bool> = Setting::yes_no("link.remember", |_| tr
          file is neither read nor changed",
     );
 /// `link.metered`
-pub const LINK_METERED: Setting<bool> = Setting::yes_no("link.metered", |_| false)
-    .flag("--link-metered", "YES|NO")
-    .meaning("whether the user pays for each byte of the link, so that it is measured by as few bytes as possible")
-    .reason(
-        "On a link that it does not know, the agent lets the gateway send one full packet and then a train of at most \
+pub const LINK_METERED: Setting<Metered> = Setting::new(
+    "link.metered",
+    Form::Text("`yes`, `no` or `auto`"),
+    |_| Metered::No,
+    parse::metered,
+    |metered| {
+        Some(quoted(match metered {
+            Metered::Yes => "yes",
+            Metered::No => "no",
+            Metered::Auto => "auto",
+        }))
+    },
+)
+.flag("--link-metered", "YES|NO|AUTO")
+.meaning("whether the user pays for each byte of the link, so that it is measured by as few bytes as possible")
+.reason(
+    "On a link that it does not know, the agent lets the gateway send one full packet and then a train of at most \
          41 kB, which finds the rate. `yes`: only the packet, so that the first page of a fast link takes some round trips \
-         longer. The agent does not know by itself what a link costs",
-    );
+         longer. `auto`: as NetworkManager says about the interface on the way to the gateway (`nmcli`, within 0.5 s), which \
+         guesses it for modems and phones; `no` where it does not know or is not there. Not the default, because each \
+         session on an unknown link then waits for the answer",
+);
 
 /// `carrier`
 pub const CARRIER: Setting<Carriers> = Setting::new(

@@ -8,7 +8,7 @@ use crate::{
     handles::Handles,
     https::{self, Accelerate, Https},
     savings::{ReportedFlows, SavedBytes},
-    trouble::{Tried, Trouble},
+    trouble::{LoginPage, Tried, Trouble},
     upstream::WaitingPageState,
 };
 
@@ -416,10 +416,7 @@ impl TroubleStatus {
             detail: trouble.to_string(),
             over: trouble.tried().map(|tried| tried.name().to_owned()),
             tls_port: trouble.tried().and_then(Tried::tls_port),
-            login_page: match trouble {
-                Trouble::CaptivePortal(page) => Some(page.address()),
-                _ => None,
-            },
+            login_page: trouble.login_page().map(LoginPage::address),
         }
     }
 }

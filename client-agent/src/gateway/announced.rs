@@ -57,6 +57,7 @@ impl Announced {
         mut enrolment: watch::Receiver<Enrolment>,
     ) {
         let mut heard: Option<SessionSerial> = None;
+        let mut certificates = self.certificates.watch();
         loop {
             let (number, session) = {
                 let view = view.borrow_and_update();
@@ -80,6 +81,12 @@ impl Announced {
                         self.expect(gateway);
                     }
                     Err(_) => return,
+                },
+                Ok(()) = certificates.changed() => if self.certificates.is_intercepted() {
+                    warn!(
+                        "TLS to the gateway is intercepted: its certificate is not the gateway's; what is intercepted is \
+                         ciphertext"
+                    );
                 },
                 changed = view.changed() => if changed.is_err() {
                     return;

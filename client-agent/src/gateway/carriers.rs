@@ -13,6 +13,7 @@ use longhaul_proxy::HttpProxy;
 use longhaul_types::Invite;
 use tokio::sync::watch;
 
+use super::{gateway_session::GatewaySession, link_tracker::UdpBefore};
 use crate::trouble::{Tried, Trouble};
 
 /// Protocols that carry the session to the gateway.
@@ -55,6 +56,12 @@ impl CarrierSettings {
     pub(super) fn proxy_to(&self, invite: &Invite) -> Option<&HttpProxy> {
         let is_covered = |proxy: &&HttpProxy| proxy.covers(host(invite.address()), self.tls_port);
         self.proxy.as_ref().filter(is_covered)
+    }
+
+    /// True if the session runs over TLS that somebody on the way ends, and the settings do not permit that.
+    pub(super) fn refuses(&self, session: &GatewaySession) -> bool {
+        let is_required = self.certificates.policy() == PinPolicy::Require;
+        is_required && session.stats().remote.is_none() && self.certificates.is_intercepted()
     }
 
     /// The carrier `tls` to the gateway of `invite`, which is at the address `ip` unless a proxy looks it up.
@@ -116,20 +123,31 @@ impl Carriers {
 }
 
 /// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`, and what becomes of the
-/// attempts of TLS, which uses the same IP address. TLS starts together with UDP where UDP is doubtful.
+/// attempts of TLS, which uses the same IP address. TLS starts together with UDP where UDP is doubtful,
+/// and before it where UDP carried less.
 pub(super) fn plan(
     settings: &CarrierSettings,
     carriers: Carriers,
     invite: &Invite,
     remote: SocketAddr,
-    is_udp_doubtful: bool,
+    before: UdpBefore,
 ) -> Result<(CarrierPlan, watch::Receiver<LinkAttempt>), Trouble> {
     let tls = settings.tls(invite, remote.ip())?;
     let attempts = tls.attempts();
     let tls: Arc<dyn Carrier> = Arc::new(tls);
     let plan = match carriers {
-        Carriers::Auto if is_udp_doubtful => CarrierPlan::UdpAnd(tls, ReturnTimes::default()),
-        Carriers::Auto => CarrierPlan::UdpThen(tls, ReturnTimes::default()),
+        Carriers::Auto => match before {
+            UdpBefore::Good => CarrierPlan::UdpThen(tls, ReturnTimes::default()),
+            UdpBefore::Doubtful => CarrierPlan::UdpAnd(tls, ReturnTimes::default()),
+            UdpBefore::Worse(time) => {
+                let avoided = Some(time);
+                let times = ReturnTimes {
+                    avoided,
+                    ..ReturnTimes::default()
+                };
+                CarrierPlan::LinkThenUdp(tls, times)
+            }
+        },
         Carriers::Udp => CarrierPlan::Udp,
         Carriers::Tls => CarrierPlan::Link(tls),
     };

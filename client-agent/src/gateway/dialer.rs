@@ -22,9 +22,10 @@ use super::{
     device_identity::DeviceIdentity,
     gateway_session::{Credentials, GatewaySession, SessionStart},
     link_tracker::{LinkTracker, Start},
+    new_start::network_opened,
     observation::{Look, looked, until},
     page_streams::PageStreams,
-    portal::{PortalSettings, network_opened},
+    portal::PortalSettings,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
     state::{Enrolment, GatewayState, SessionSnapshot},
     takeovers::{IDLE_PAUSE, Takeovers},
@@ -32,7 +33,7 @@ use super::{
 };
 use crate::{
     https::Https,
-    networks::{NetworkMemory, Wake},
+    networks::{Metered, NetworkMemory, Wake},
     state_dir::StateDir,
     store::Store,
     trouble::{Diagnosis, Trouble},
@@ -47,8 +48,8 @@ pub struct GatewayConfig {
     pub link: Option<LinkProfile>,
     /// Carriers that the session may use.
     pub carrier: CarrierSettings,
-    /// The link is measured by as few bytes as possible.
-    pub metered: bool,
+    /// Whether the link is measured by as few bytes as possible.
+    pub metered: Metered,
     /// What is remembered about networks.
     pub networks: NetworkMemory,
     /// How captive portals are looked for.
@@ -133,7 +134,7 @@ impl Dialer {
         let identity = DeviceIdentity::load(config.invite.clone(), &config.state_dir);
         let token = config.state_dir.token(identity.invite());
         let stamp = config.state_dir.stamp();
-        let link = LinkTracker::new(config.networks.clone(), config.link);
+        let link = LinkTracker::new(config.networks.clone(), config.link, config.metered);
         Self {
             config,
             identity,
@@ -308,23 +309,17 @@ impl Dialer {
             cache_state: self.config.store.state_id(),
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
-            probing: if self.config.metered {
+            probing: if way.is_metered {
                 RateProbing::Pair
             } else {
                 RateProbing::Full
             },
         };
-        let doubtful = way.is_udp_doubtful;
-        if doubtful && over == Carriers::Auto {
-            info!("UDP did not answer in this network before: TLS starts together with UDP");
+        let before = way.udp;
+        if over == Carriers::Auto {
+            before.explain();
         }
-        let planned = carriers::plan(
-            &self.config.carrier,
-            over,
-            self.identity.invite(),
-            first,
-            doubtful,
-        );
+        let planned = carriers::plan(&self.config.carrier, over, self.identity.invite(), first, before);
         let (carriers, attempts) = match planned {
             Ok(planned) => planned,
             Err(trouble) => return AttemptOutcome::Failed(trouble),
@@ -380,7 +375,12 @@ impl Dialer {
         self.store_token(token).await;
         let mut look: Option<Look> = None;
         let mut attempts = self.attempts.clone();
+        let mut certificates = self.config.carrier.certificates.watch();
         loop {
+            if self.config.carrier.refuses(session) {
+                session.close("TLS is intercepted");
+                return AttemptOutcome::Failed(Trouble::Intercepted);
+            }
             let now = state.borrow_and_update().clone();
             match now {
                 LinkState::Closed(reason) => {
@@ -411,6 +411,7 @@ impl Dialer {
                 wake = self.link.watch.next(is_in_use) => self.look_at_network(session, wake).await,
                 () = until(silence) => self.note_silence(),
                 Ok(()) = attempts.changed() => self.note_attempt(),
+                Ok(()) = certificates.changed() => {}
                 changed = state.changed() => if changed.is_err() {
                     return AttemptOutcome::Served(CloseReason::Reset);
                 },

@@ -321,6 +321,11 @@ impl GatewaySession {
         self.key_wanted.clone()
     }
 
+    /// Number of returns to UDP that were undone because UDP carried less than TLS.
+    pub(super) fn worse_returns(&self) -> u64 {
+        self.transport.worse_returns()
+    }
+
     /// Reports that this computer's attachment to the network has changed.
     pub(super) fn network_changed(&self, change: NetworkChange) {
         self.transport.network_changed(change);

@@ -15,6 +15,7 @@ mod gateway_session;
 mod handle;
 mod incoming_streams;
 mod link_tracker;
+mod new_start;
 mod observation;
 mod page_streams;
 mod portal;

@@ -109,10 +109,7 @@ impl SessionSnapshot {
 
     /// The network's login page, if one is in the way.
     pub fn login_page(&self) -> Option<&LoginPage> {
-        match &self.portal.as_ref()?.trouble {
-            Trouble::CaptivePortal(page) => Some(page),
-            _ => None,
-        }
+        self.portal.as_ref()?.trouble.login_page()
     }
 
     /// What is wrong with the hop, if something is known.

@@ -171,6 +171,15 @@ impl Trouble {
         )
     }
 
+    /// The login page of a network that wants a login first.
+    pub const fn login_page(&self) -> Option<&LoginPage> {
+        if let Self::CaptivePortal(page) = self {
+            Some(page)
+        } else {
+            None
+        }
+    }
+
     /// True if a captive portal looks like this.
     pub(crate) const fn may_be_portal(&self) -> bool {
         matches!(

@@ -123,11 +123,16 @@ async fn serve(
             body.len()
         )
     };
-    let answer = match manner {
-        _ if is_open => match captive_portal::answer_to(&gateway_secret().public(), &path) {
+    if is_open {
+        let answer = match captive_portal::answer_to(&gateway_secret().public(), &path) {
             Some(proof) => with_length("200 OK", "", &proof),
             None => with_length("404 Not Found", "", ""),
-        },
+        };
+        // The agent may have stopped to wait.
+        drop(stream.write_all(answer.as_bytes()).await);
+        return;
+    }
+    let answer = match manner {
         Manner::Redirect => with_length(
             "302 Found",
             &format!("Location: {}\r\nSet-Cookie: portal=1\r\n", login(port)),
@@ -146,7 +151,7 @@ async fn serve(
         Manner::Silence => b"",
         Manner::Redirect | Manner::Page | Manner::Garbage => return,
     };
-    while !is_open && !endless.is_empty() && !is_gone {
+    while !endless.is_empty() && !is_gone {
         is_gone = stream.write_all(&endless.repeat(1024)).await.is_err();
     }
     // The client ends the connection.

@@ -17,7 +17,6 @@ pub use look::{PortalCheck, PortalSettings};
 
 use super::{
     announced::Announced,
-    dialer::Dialer,
     session_serial::SessionSerial,
     state::{Enrolment, GatewayState, SessionSnapshot},
 };
@@ -190,29 +189,4 @@ fn opened(view: &SessionSnapshot) -> Option<SessionSerial> {
 async fn until_explained(view: &mut watch::Receiver<SessionSnapshot>) {
     // Without a sender there is no agent any more.
     drop(view.wait_for(|view| !is_suspicious(view)).await);
-}
-
-impl Dialer {
-    /// Gives up the attempt in progress and its pauses: the network has just opened.
-    pub(super) fn start_over(&mut self) {
-        let session = self.view.borrow().session.clone();
-        if let Some(session) = session {
-            if !session.is_counted() {
-                self.traffic_totals.add_closed(&session);
-            }
-            session.close("the network has opened");
-        }
-        self.failures = 0;
-        self.publish_no_session(GatewayState::Connecting);
-    }
-}
-
-/// Waits until an attempt in progress is to be begun anew: the network has just opened. Cancel safe.
-pub(super) async fn network_opened(retry: &Notify, view: &watch::Sender<SessionSnapshot>) {
-    loop {
-        retry.notified().await;
-        if matches!(view.borrow().state, GatewayState::Connecting | GatewayState::Down) {
-            return;
-        }
-    }
 }

@@ -16,6 +16,7 @@ use longhaul_agent::{
     gateway::{CarrierSettings, Carriers, GatewayState, PortalCheck, PortalSettings},
     https::HttpsSettings,
     listener::Access,
+    networks::Metered,
 };
 use longhaul_raw_client::{RawClient, RawResponse};
 use longhaul_service::{LogFilter, LogFormat};
@@ -190,7 +191,7 @@ pub(crate) fn config(
         invite: invite(address, key, device),
         link: None,
         remember_links: true,
-        metered: false,
+        metered: Metered::No,
         // The tests script the gateway's UDP port alone.
         carrier: CarrierSettings {
             carriers: Carriers::Udp,
