@@ -328,7 +328,7 @@ impl TcpRelay {
                 connections.spawn(async move {
                     let mut far = TcpStream::connect(to).await.unwrap();
                     tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
                         _ = watching.changed() => {}
                     }
                 });
