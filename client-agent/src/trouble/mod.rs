@@ -58,7 +58,7 @@ impl Tried {
 #[non_exhaustive]
 pub enum Trouble {
     /// The network wants a login first: it answers in the place of other hosts.
-    CaptivePortal(LoginPage),
+    CaptivePortal(Box<LoginPage>),
     /// The clocks of this computer and of the gateway differ. The session works.
     ClockOff(ClockDifference),
     /// The gateway has as many sessions as its operator permits.
@@ -172,7 +172,7 @@ impl Trouble {
     }
 
     /// The login page of a network that wants a login first.
-    pub const fn login_page(&self) -> Option<&LoginPage> {
+    pub fn login_page(&self) -> Option<&LoginPage> {
         if let Self::CaptivePortal(page) = self {
             Some(page)
         } else {

@@ -215,6 +215,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(shown, 11);
+        assert_eq!(shown, 12);
     }
 }

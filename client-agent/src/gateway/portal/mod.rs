@@ -114,7 +114,7 @@ impl PortalWatch {
             };
             let was_known = self.is_known();
             match verdict {
-                Verdict::Portal(page) => self.publish(Trouble::CaptivePortal(page)),
+                Verdict::Portal(page) => self.publish(Trouble::CaptivePortal(Box::new(page))),
                 Verdict::Open if was_known => {
                     info!("the network's login page is gone");
                     self.clear();
