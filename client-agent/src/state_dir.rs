@@ -234,6 +234,19 @@ impl StateDir {
         }
     }
 
+    /// Returns what the gateway has announced of itself, as `gateway/announced.rs` writes it.
+    pub(crate) fn announced(&self) -> Option<String> {
+        read_small(&self.0.join(ANNOUNCED)).ok()
+    }
+
+    /// Stores what the gateway has announced of itself.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn keep_announced(&self, text: &str) -> Result<(), StateError> {
+        self.replace(ANNOUNCED, text.as_bytes())
+    }
+
     /// Returns the pending deletions for the gateway, as [`crate::forget`] writes them.
     pub(crate) fn forgets(&self) -> Option<String> {
         read_small(&self.0.join(FORGETS)).ok()
@@ -314,6 +327,8 @@ impl StateDir {
 }
 
 const FORGETS: &str = "forget.json";
+/// What the gateway has announced of itself.
+const ANNOUNCED: &str = "gateway-announced";
 /// File of the remembered networks, and of the secret from which their identities are derived.
 const NETWORKS: &str = "networks";
 const NETWORK_SECRET: &str = "network-secret";

@@ -7,7 +7,11 @@ use longhaul_types::Invite;
 use super::{
     AwaySettings, CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, proxy, settings,
 };
-use crate::{gateway::CarrierSettings, https::HttpsSettings, state_dir::StateDir};
+use crate::{
+    gateway::{CarrierSettings, Certificates, PortalSettings},
+    https::HttpsSettings,
+    state_dir::StateDir,
+};
 
 /// Returns `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
 pub fn default_state_dir(environment: &Environment) -> Option<PathBuf> {
@@ -74,6 +78,7 @@ fn carrier(layers: &mut Layers<'_>, own_port: u16) -> CarrierSettings {
         tls_port: u16::try_from(layers.get(&settings::CARRIER_TLS_PORT))
             .unwrap_or(longhaul_carriers::DEFAULT_PORT),
         proxy: proxy::resolve(layers, own_port),
+        certificates: Certificates::new(layers.get(&settings::CARRIER_PIN)),
     }
 }
 
@@ -114,6 +119,10 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
     let remember_links = layers.get(&settings::LINK_REMEMBER);
     let metered = layers.get(&settings::LINK_METERED);
     let carrier = carrier(&mut layers, listen.port());
+    let portal = PortalSettings {
+        port: u16::try_from(layers.get(&settings::PORTAL_PORT)).unwrap_or(PortalSettings::DEFAULT_PORT),
+        check: layers.get(&settings::PORTAL_CHECK),
+    };
     let images = layers.get(&settings::IMAGE_LEVEL);
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);
@@ -157,6 +166,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         remember_links,
         metered,
         carrier,
+        portal,
         images,
         fallback,
         away,

@@ -5,12 +5,15 @@ use std::{
     sync::Arc,
 };
 
+pub(super) use longhaul_carriers::KeyPin;
 use longhaul_carriers::{CarrierError, LinkAttempt, TlsCarrier};
+pub use longhaul_carriers::{Certificates, PinPolicy};
 use longhaul_driver::{Carrier, CarrierPlan, ReturnTimes};
 use longhaul_proxy::HttpProxy;
 use longhaul_types::Invite;
 use tokio::sync::watch;
 
+use super::{gateway_session::GatewaySession, link_tracker::UdpBefore};
 use crate::trouble::{Tried, Trouble};
 
 /// Protocols that carry the session to the gateway.
@@ -23,6 +26,9 @@ pub struct CarrierSettings {
     /// `carrier.proxy`: HTTP proxy for TLS, and for requests that are sent without the gateway. Default: that of the
     /// environment.
     pub proxy: Option<HttpProxy>,
+    /// `carrier.pin`: the certificates of TLS, and what happens if one is not the gateway's. Default
+    /// [`PinPolicy::Note`].
+    pub certificates: Certificates,
 }
 
 impl CarrierSettings {
@@ -52,11 +58,18 @@ impl CarrierSettings {
         self.proxy.as_ref().filter(is_covered)
     }
 
+    /// True if the session runs over TLS that somebody on the way ends, and the settings do not permit that.
+    pub(super) fn refuses(&self, session: &GatewaySession) -> bool {
+        let is_required = self.certificates.policy() == PinPolicy::Require;
+        is_required && session.stats().remote.is_none() && self.certificates.is_intercepted()
+    }
+
     /// The carrier `tls` to the gateway of `invite`, which is at the address `ip` unless a proxy looks it up.
     pub(super) fn tls(&self, invite: &Invite, ip: IpAddr) -> Result<TlsCarrier, Trouble> {
         let address = SocketAddr::new(ip, self.tls_port);
         let carrier = TlsCarrier::new(address, host(invite.address()), invite.gateway());
         let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        let carrier = carrier.comparing(self.certificates.clone());
         Ok(carrier.through(self.proxy_to(invite).cloned()))
     }
 }
@@ -68,6 +81,7 @@ pub(super) fn trouble_of(error: &CarrierError, tls_port: u16) -> Option<Trouble>
         CarrierError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             Some(Trouble::PortClosed(Tried::Tls { port: tls_port }))
         }
+        CarrierError::Intercepted => Some(Trouble::Intercepted),
         CarrierError::Io(_) | CarrierError::Response(_) | CarrierError::TooSlow | CarrierError::Pump(_) => {
             None
         }
@@ -80,6 +94,7 @@ impl Default for CarrierSettings {
             carriers: Carriers::default(),
             tls_port: longhaul_carriers::DEFAULT_PORT,
             proxy: None,
+            certificates: Certificates::default(),
         }
     }
 }
@@ -108,20 +123,31 @@ impl Carriers {
 }
 
 /// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`, and what becomes of the
-/// attempts of TLS, which uses the same IP address. TLS starts together with UDP where UDP is doubtful.
+/// attempts of TLS, which uses the same IP address. TLS starts together with UDP where UDP is doubtful,
+/// and before it where UDP carried less.
 pub(super) fn plan(
     settings: &CarrierSettings,
     carriers: Carriers,
     invite: &Invite,
     remote: SocketAddr,
-    is_udp_doubtful: bool,
+    before: UdpBefore,
 ) -> Result<(CarrierPlan, watch::Receiver<LinkAttempt>), Trouble> {
     let tls = settings.tls(invite, remote.ip())?;
     let attempts = tls.attempts();
     let tls: Arc<dyn Carrier> = Arc::new(tls);
     let plan = match carriers {
-        Carriers::Auto if is_udp_doubtful => CarrierPlan::UdpAnd(tls, ReturnTimes::default()),
-        Carriers::Auto => CarrierPlan::UdpThen(tls, ReturnTimes::default()),
+        Carriers::Auto => match before {
+            UdpBefore::Good => CarrierPlan::UdpThen(tls, ReturnTimes::default()),
+            UdpBefore::Doubtful => CarrierPlan::UdpAnd(tls, ReturnTimes::default()),
+            UdpBefore::Worse(time) => {
+                let avoided = Some(time);
+                let times = ReturnTimes {
+                    avoided,
+                    ..ReturnTimes::default()
+                };
+                CarrierPlan::LinkThenUdp(tls, times)
+            }
+        },
         Carriers::Udp => CarrierPlan::Udp,
         Carriers::Tls => CarrierPlan::Link(tls),
     };

@@ -11,7 +11,7 @@ use longhaul_proxy::{HttpProxy, ProxyError};
 use longhaul_session::{Message, NewKey, Preferences};
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, info, warn};
@@ -22,8 +22,10 @@ use super::{
     device_identity::DeviceIdentity,
     gateway_session::{Credentials, GatewaySession, SessionStart},
     link_tracker::{LinkTracker, Start},
+    new_start::network_opened,
     observation::{Look, looked, until},
     page_streams::PageStreams,
+    portal::PortalSettings,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
     state::{Enrolment, GatewayState, LinkKnowledge, SessionSnapshot},
     takeovers::{IDLE_PAUSE, Takeovers},
@@ -31,7 +33,7 @@ use super::{
 };
 use crate::{
     https::Https,
-    networks::{NetworkMemory, Wake},
+    networks::{Metered, NetworkMemory, Wake},
     state_dir::StateDir,
     store::Store,
     trouble::{Diagnosis, Trouble},
@@ -46,10 +48,12 @@ pub struct GatewayConfig {
     pub link: Option<LinkProfile>,
     /// Carriers that the session may use.
     pub carrier: CarrierSettings,
-    /// The link is measured by as few bytes as possible.
-    pub metered: bool,
+    /// Whether the link is measured by as few bytes as possible.
+    pub metered: Metered,
     /// What is remembered about networks.
     pub networks: NetworkMemory,
+    /// How captive portals are looked for.
+    pub portal: PortalSettings,
     /// The user's preferences, with changes.
     pub preferences: watch::Receiver<Preferences>,
     /// State of accelerated HTTPS.
@@ -92,10 +96,10 @@ pub(super) struct Dialer {
     stamp: Option<UnixTime>,
     pub(super) view: watch::Sender<SessionSnapshot>,
     demand: Arc<WaitingRequests>,
-    traffic_totals: Arc<TrafficTotals>,
+    pub(super) traffic_totals: Arc<TrafficTotals>,
     pub(super) diagnosis: Diagnosis,
     /// Rounds since the gateway last answered.
-    failures: u32,
+    pub(super) failures: u32,
     takeovers: Takeovers,
     link: LinkTracker,
     /// Carriers of the current attempt.
@@ -104,6 +108,8 @@ pub(super) struct Dialer {
     pub(super) attempts: watch::Receiver<LinkAttempt>,
     /// What the newest of them has shown.
     pub(super) link_trouble: Option<Trouble>,
+    /// Notified when a captive portal is gone.
+    retry: Arc<Notify>,
     /// Becomes true when the agent stops.
     stopping: watch::Receiver<bool>,
 }
@@ -122,12 +128,13 @@ impl Dialer {
         view: watch::Sender<SessionSnapshot>,
         demand: Arc<WaitingRequests>,
         traffic_totals: Arc<TrafficTotals>,
+        retry: Arc<Notify>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let identity = DeviceIdentity::load(config.invite.clone(), &config.state_dir);
         let token = config.state_dir.token(identity.invite());
         let stamp = config.state_dir.stamp();
-        let link = LinkTracker::new(config.networks.clone(), config.link);
+        let link = LinkTracker::new(config.networks.clone(), config.link, config.metered);
         Self {
             config,
             identity,
@@ -145,6 +152,7 @@ impl Dialer {
             over: Carriers::default(),
             attempts: watch::channel(LinkAttempt::Pending).1,
             link_trouble: None,
+            retry,
             stopping,
         }
     }
@@ -153,11 +161,16 @@ impl Dialer {
     pub(super) async fn run(mut self) {
         let mut newest = self.newest.clone();
         let mut stopping = self.stopping.clone();
+        let (retry, view) = (Arc::clone(&self.retry), self.view.clone());
         loop {
             let changed = tokio::select! {
                 biased;
                 () = stopped(&mut stopping) => return self.record_link().await,
                 Ok(()) = newest.changed() => true,
+                () = network_opened(&retry, &view) => {
+                    self.start_over();
+                    false
+                }
                 () = self.run_round() => false,
             };
             if changed {
@@ -296,24 +309,18 @@ impl Dialer {
             cache_state: self.config.store.state_id(),
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
-            probing: if self.config.metered {
+            probing: if way.is_metered {
                 RateProbing::Pair
             } else {
                 RateProbing::Full
             },
             verify_profile: self.link.knowledge == LinkKnowledge::Remembered,
         };
-        let doubtful = way.is_udp_doubtful;
-        if doubtful && over == Carriers::Auto {
-            info!("UDP did not answer in this network before: TLS starts together with UDP");
+        let before = way.udp;
+        if over == Carriers::Auto {
+            before.explain();
         }
-        let planned = carriers::plan(
-            &self.config.carrier,
-            over,
-            self.identity.invite(),
-            first,
-            doubtful,
-        );
+        let planned = carriers::plan(&self.config.carrier, over, self.identity.invite(), first, before);
         let (carriers, attempts) = match planned {
             Ok(planned) => planned,
             Err(trouble) => return AttemptOutcome::Failed(trouble),
@@ -369,7 +376,12 @@ impl Dialer {
         self.store_token(token).await;
         let mut look: Option<Look> = None;
         let mut attempts = self.attempts.clone();
+        let mut certificates = self.config.carrier.certificates.watch();
         loop {
+            if self.config.carrier.refuses(session) {
+                session.close("TLS is intercepted");
+                return AttemptOutcome::Failed(Trouble::Intercepted);
+            }
             let now = state.borrow_and_update().clone();
             match now {
                 LinkState::Closed(reason) => {
@@ -400,6 +412,7 @@ impl Dialer {
                 wake = self.link.watch.next(is_in_use) => self.look_at_network(session, wake).await,
                 () = until(silence) => self.note_silence(),
                 Ok(()) = attempts.changed() => self.note_attempt(),
+                Ok(()) = certificates.changed() => {}
                 changed = state.changed() => if changed.is_err() {
                     return AttemptOutcome::Served(CloseReason::Reset);
                 },
@@ -479,6 +492,7 @@ impl Dialer {
             state: GatewayState::Open,
             session: Some(Arc::clone(session)),
             silent_since: None,
+            portal: None,
             trouble: self.diagnosis.current().cloned(),
             has_answered: true,
             enrolment: self.enrolment,
@@ -505,7 +519,7 @@ impl Dialer {
     }
 
     /// Publishes that there is no session.
-    fn publish_no_session(&self, state: GatewayState) {
+    pub(super) fn publish_no_session(&self, state: GatewayState) {
         self.view.send_modify(|view| {
             view.state = state;
             view.session = None;

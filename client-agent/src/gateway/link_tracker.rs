@@ -11,7 +11,7 @@ use tracing::{debug, info};
 
 use super::{gateway_session::GatewaySession, state::LinkKnowledge};
 use crate::networks::{
-    Attachment, Family, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
+    Attachment, Family, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
 };
 
 /// Time between two records of a long session: what a killed agent loses.
@@ -32,6 +32,7 @@ pub(super) struct LinkTracker {
     memory: NetworkMemory,
     /// Profile that the user told.
     told: Option<LinkProfile>,
+    metered: Metered,
     pub(super) watch: NetworkWatch,
     network: Option<Attachment>,
     source: Option<IpAddr>,
@@ -46,6 +47,25 @@ pub(super) struct LinkTracker {
     uses_udp: Option<bool>,
     /// Address through whose route a session without UDP runs: the gateway's, or that of an HTTP proxy.
     towards: Option<SocketAddr>,
+    /// The attempt in progress avoids UDP.
+    avoids_udp: bool,
+    /// Returns of the session to UDP that were undone because UDP carried less, at the last look.
+    worse_returns: u64,
+}
+
+impl UdpBefore {
+    /// Logs what it means for a session that may use UDP and TLS.
+    pub(super) fn explain(self) {
+        match self {
+            Self::Good => {}
+            Self::Doubtful => {
+                info!("UDP did not answer in this network before: TLS starts together with UDP")
+            }
+            Self::Worse(_) => {
+                info!("UDP carried less than TLS in this network before: TLS starts before UDP")
+            }
+        }
+    }
 }
 
 /// How a session begins.
@@ -56,15 +76,29 @@ pub(super) struct Start {
     /// The other addresses.
     pub(super) alternatives: Alternatives,
     pub(super) profile: Option<LinkProfile>,
-    /// UDP failed in this network before.
-    pub(super) is_udp_doubtful: bool,
+    /// The link is measured by as few bytes as possible.
+    pub(super) is_metered: bool,
+    /// What earlier sessions have found out about UDP in this network.
+    pub(super) udp: UdpBefore,
+}
+
+/// What earlier sessions have found out about UDP in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UdpBefore {
+    /// It works, or nothing is known.
+    Good,
+    /// It failed.
+    Doubtful,
+    /// It carried less than TLS, and is avoided for this time.
+    Worse(Duration),
 }
 
 impl LinkTracker {
-    pub(super) fn new(memory: NetworkMemory, told: Option<LinkProfile>) -> Self {
+    pub(super) fn new(memory: NetworkMemory, told: Option<LinkProfile>, metered: Metered) -> Self {
         Self {
             memory,
             told,
+            metered,
             watch: NetworkWatch::start(),
             network: None,
             source: None,
@@ -75,6 +109,8 @@ impl LinkTracker {
             packets: 0,
             uses_udp: None,
             towards: None,
+            avoids_udp: false,
+            worse_returns: 0,
         }
     }
 
@@ -87,23 +123,43 @@ impl LinkTracker {
         self.towards = Some(address);
         self.source = source_towards(address).await.ok();
         let profile = self.told.or(recalled.profile);
+        // Only an unknown link is measured.
+        let is_metered = profile.is_none() && self.metered.decide(towards).await;
         Some(Start {
+            is_metered,
             address,
             alternatives: Alternatives {
                 addresses: ordered.collect(),
                 delay: delay(profile),
             },
             profile,
-            is_udp_doubtful: recalled.is_udp_doubtful,
+            udp: self.udp_before(&recalled),
         })
+    }
+
+    /// An attempt that avoided UDP and opened no session is followed by one that does not.
+    fn udp_before(&mut self, recalled: &Recalled) -> UdpBefore {
+        let has_failed = std::mem::take(&mut self.avoids_udp);
+        match recalled.avoids_udp_for {
+            Some(time) if !has_failed => {
+                self.avoids_udp = true;
+                UdpBefore::Worse(time)
+            }
+            Some(_) => UdpBefore::Doubtful,
+            None if recalled.is_udp_doubtful => UdpBefore::Doubtful,
+            None => UdpBefore::Good,
+        }
     }
 
     /// Notes which of the addresses has answered: the way to it may be another one. `is_udp_expected`: the session may
     /// use TLS only where UDP fails.
     pub(super) async fn opened(&mut self, session: &GatewaySession, is_udp_expected: bool) {
         let uses_udp = session.stats().remote.is_some();
+        let was_avoided = std::mem::take(&mut self.avoids_udp);
+        self.worse_returns = 0;
         self.uses_udp = is_udp_expected.then_some(uses_udp);
-        if is_udp_expected {
+        // Where UDP was avoided, its silence says nothing.
+        if is_udp_expected && (uses_udp || !was_avoided) {
             self.record_udp(uses_udp).await;
         }
         let Some(remote) = session.stats().remote else {
@@ -124,6 +180,17 @@ impl LinkTracker {
         let memory = self.memory.clone();
         // It cannot be cancelled, and a panic in it is reported by the runtime.
         let _written = tokio::task::spawn_blocking(move || memory.record_udp(&network, works)).await;
+    }
+
+    /// Records that UDP carried less than TLS in the current network.
+    async fn record_worse_udp(&self) {
+        let Some(network) = self.network.clone() else {
+            return;
+        };
+        info!("UDP carries less than TLS in this network: it is avoided for 24 h");
+        let memory = self.memory.clone();
+        // It cannot be cancelled, and a panic in it is reported by the runtime.
+        let _written = tokio::task::spawn_blocking(move || memory.record_worse_udp(&network)).await;
     }
 
     /// Begins to track a network; returns what is remembered about it.
@@ -148,6 +215,10 @@ impl LinkTracker {
     pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) {
         let stats = session.stats();
         self.packets = packets(&stats);
+        let worse_returns = session.worse_returns();
+        if std::mem::replace(&mut self.worse_returns, worse_returns) < worse_returns {
+            self.record_worse_udp().await;
+        }
         let now_udp = stats.remote.is_some();
         if self.uses_udp == Some(true) && !now_udp {
             self.record_udp(false).await;

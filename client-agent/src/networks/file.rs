@@ -4,10 +4,11 @@
 //! longhaul networks 1
 //! network ID LAST-SEEN FAMILY
 //! udp FAILED...
+//! worse FOUND
 //! session DOWN-LOW DOWN-HIGH UP-LOW UP-HIGH RTT LOSS
 //! ```
-//! A line `network` is followed by the times at which UDP failed, if there are any, and by its sessions, the oldest
-//! first. Times are seconds since 1970, rates bit/s,
+//! A line `network` is followed by the times at which UDP failed, if there are any, by the time at which UDP carried less
+//! than TLS, if it did, and by its sessions, the oldest first. Times are seconds since 1970, rates bit/s,
 //! round-trip times microseconds, losses parts per million; the family is 4 or 6; `-` stands for an unknown value.
 use std::{fmt::Write as _, str::SplitAsciiWhitespace, time::Duration};
 
@@ -55,6 +56,9 @@ impl Networks {
                     let _infallible = write!(text, " {at}");
                 }
                 text.push('\n');
+            }
+            if let Some(at) = record.udp_worse {
+                let _infallible = writeln!(text, "worse {at}");
             }
             for session in record.sessions() {
                 let SessionRecord {
@@ -106,6 +110,14 @@ impl Networks {
                 Some("udp") => {
                     let (_, record) = networks.last_mut().ok_or_else(malformed)?;
                     udp_failures(&mut words, record).ok_or_else(malformed)?;
+                }
+                Some("worse") => {
+                    let (_, record) = networks.last_mut().ok_or_else(malformed)?;
+                    let at = words.next().and_then(|at| at.parse().ok());
+                    if at.is_none() || record.udp_worse.is_some() || !record.sessions.is_empty() {
+                        return Err(malformed());
+                    }
+                    record.udp_worse = at;
                 }
                 Some(_) | None => return Err(malformed()),
             }
@@ -202,9 +214,12 @@ mod tests {
         let family = prop_oneof![Just(None), Just(Some(Family::V4)), Just(Some(Family::V6))];
         let sessions = proptest::collection::vec(sessions(), 0..=MAX_SESSIONS);
         let failures = proptest::collection::vec(any::<u64>(), 0..=FAILURES);
-        (any::<u64>(), family, sessions, failures).prop_map(|(last_seen, family, sessions, failures)| {
+        let worse = proptest::option::of(any::<u64>());
+        let parts = (any::<u64>(), family, sessions, failures, worse);
+        parts.prop_map(|(last_seen, family, sessions, failures, worse)| {
             let mut record = NetworkRecord::new(last_seen, family, sessions);
             failures.into_iter().for_each(|at| record.push_udp_failure(at));
+            record.udp_worse = worse;
             record
         })
     }
@@ -252,6 +267,11 @@ mod tests {
             format!("{network}udp 1 2 3\n"),
             format!("{network}udp 1\nudp 2\n"),
             format!("{network}session 1 2 - - 5 0\nudp 2\n"),
+            "worse 5\n".to_owned(),
+            format!("{network}worse\n"),
+            format!("{network}worse 1 2\n"),
+            format!("{network}worse 1\nworse 2\n"),
+            format!("{network}session 1 2 - - 5 0\nworse 2\n"),
             format!("{network}session 0 2 - - 5 0\n"),
             format!("{network}session 3 2 - - 5 0\n"),
             format!("{network}session 1 2 - 4 5 0\n"),

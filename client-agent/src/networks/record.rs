@@ -31,6 +31,8 @@ const LEAST_PROFILE_RTT: Duration = Duration::from_millis(1);
 
 /// Time for which a failure of UDP counts.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// Time for which UDP that carried less than TLS is avoided.
+const AVOIDANCE: Duration = Duration::from_secs(24 * 3600);
 /// Number of failures within that time after which UDP is expected to fail.
 pub(super) const FAILURES: usize = 2;
 
@@ -178,6 +180,8 @@ pub struct NetworkRecord {
     /// Times at which a session used TLS because UDP did not answer, in seconds since 1970, the oldest first: the newest
     /// ones since UDP last worked.
     pub(super) udp_failures: VecDeque<u64>,
+    /// Time at which a session left UDP because UDP carried less than TLS, in seconds since 1970.
+    pub(super) udp_worse: Option<u64>,
 }
 
 impl NetworkRecord {
@@ -192,6 +196,7 @@ impl NetworkRecord {
             family,
             sessions: VecDeque::new(),
             udp_failures: VecDeque::new(),
+            udp_worse: None,
         };
         sessions.into_iter().for_each(|session| record.push(session));
         record
@@ -215,6 +220,13 @@ impl NetworkRecord {
         let now = now.since_epoch().as_secs();
         let is_recent = |at: &u64| now.saturating_sub(*at) < FAILURE_LIFETIME.as_secs();
         self.udp_failures.len() == FAILURES && self.udp_failures.iter().all(is_recent)
+    }
+
+    /// Time for which UDP is still avoided, because it carried less than TLS.
+    pub(super) fn avoids_udp_for(&self, now: UnixTime) -> Option<Duration> {
+        let since = now.since_epoch().as_secs().saturating_sub(self.udp_worse?);
+        let rest = AVOIDANCE.checked_sub(Duration::from_secs(since))?;
+        (!rest.is_zero()).then_some(rest)
     }
 
     /// Adds a session.

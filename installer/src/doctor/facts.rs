@@ -69,6 +69,8 @@ pub enum Hop {
         detail: String,
         /// TCP port of TLS, if the gateway was tried over TLS alone.
         tls_port: Option<u16>,
+        /// The network's login page, if the agent has recognised one.
+        login_page: Option<String>,
     },
     /// It was not possible to find out; contains the reason.
     Unknown(String),
@@ -85,6 +87,7 @@ impl Hop {
                     .as_u64()
                     .and_then(|port| port.try_into().ok())
                     .filter(|_| trouble["over"] == "tls"),
+                login_page: trouble["login_page"].as_str().map(str::to_owned),
             },
             _ => Self::Works,
         }

@@ -25,6 +25,7 @@ use tokio_tungstenite::{
 use tracing::debug;
 
 use crate::{
+    Certificates,
     bare_link::BareLink,
     pump::{self, PumpError},
     tcp::TcpOptions,
@@ -46,6 +47,7 @@ pub struct TlsCarrier {
     tls: TlsConnector,
     /// The way to the gateway, where it is not direct.
     proxy: Option<HttpProxy>,
+    certificates: Certificates,
     attempts: watch::Sender<LinkAttempt>,
 }
 
@@ -93,6 +95,7 @@ impl TlsCarrier {
             gateway,
             tls: TlsConnector::from(Arc::new(config)),
             proxy: None,
+            certificates: Certificates::default(),
             attempts: watch::Sender::default(),
         })
     }
@@ -101,6 +104,12 @@ impl TlsCarrier {
     #[must_use]
     pub fn through(self, proxy: Option<HttpProxy>) -> Self {
         Self { proxy, ..self }
+    }
+
+    /// The same carrier, whose certificates are compared.
+    #[must_use]
+    pub fn comparing(self, certificates: Certificates) -> Self {
+        Self { certificates, ..self }
     }
 
     /// What becomes of the attempts.
@@ -154,6 +163,10 @@ impl TlsCarrier {
         };
         let options = TcpOptions::new(&tcp);
         let mut stream = self.tls.connect(self.name.clone(), tcp).await?;
+        let shown = stream.get_ref().1.peer_certificates();
+        if !self.certificates.admit(shown.and_then(<[_]>::first)) {
+            return Err(CarrierError::Intercepted);
+        }
         let key = generate_key();
         let request = upgrade::request(&self.gateway, &self.host, &key, first);
         stream.write_all(request.as_bytes()).await?;
@@ -198,6 +211,9 @@ pub enum CarrierError {
     /// The HTTP proxy on the way opens no connection.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// Somebody on the way ends TLS, and the settings do not permit that.
+    #[error("TLS is intercepted: the certificate is not the gateway's")]
+    Intercepted,
     /// Another server answers.
     #[error(transparent)]
     Response(#[from] ResponseError),

@@ -5,7 +5,8 @@
 //! (`longhaul_driver`), which treats a link as another path to the peer.
 //!
 //! TLS proves nothing here: the agent accepts each certificate, because the handshake of the packets inside
-//! authenticates the gateway. A network that intercepts TLS sees the ciphertext of these packets.
+//! authenticates the gateway. A network that intercepts TLS sees the ciphertext of these packets; [`Certificates`] tells
+//! the agent that it does.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -15,6 +16,7 @@ pub mod framing;
 mod identity;
 mod limits;
 mod listener;
+mod pin;
 mod pump;
 #[cfg(target_os = "linux")]
 mod tcp_linux;
@@ -31,6 +33,7 @@ pub use bare_link::BareLink;
 pub use dialer::{CarrierError, LinkAttempt, TlsCarrier};
 pub use identity::{Identity, IdentityError, PemIdentity};
 pub use listener::{BindError, TlsListener};
+pub use pin::{Certificates, KeyPin, PinPolicy};
 pub use pump::PumpError;
 
 /// TCP port of the carrier, unless another one is configured.

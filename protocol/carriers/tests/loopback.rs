@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use longhaul_carriers::{PemIdentity, TlsCarrier, TlsListener};
+use longhaul_carriers::{
+    CarrierError, Certificates, KeyPin, PemIdentity, PinPolicy, TlsCarrier, TlsListener,
+};
 use longhaul_driver::{
     Alternatives, CarrierPlan, DeviceStatus, DialConfig, EarlyData, End, EpochKeys, Incoming, LinkState,
     ListenConfig, Listener, OpenOptions, Priority, RecvStream, ReturnTimes, Session, TransportConfig,
@@ -18,18 +20,18 @@ use longhaul_driver::{
 use longhaul_types::{SecretKey, UnixTime};
 use longhaul_udp_relay::{Passage, UdpRelay};
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig, RootCertStore, ServerConfig,
     crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream, UdpSocket},
     sync::watch,
     task::JoinSet,
     time::timeout,
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 
 /// Sufficient for a busy machine; a failure only takes longer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -134,6 +136,14 @@ fn also(carrier: Arc<TlsCarrier>) -> CarrierPlan {
     CarrierPlan::UdpThen(carrier, ReturnTimes::default())
 }
 
+fn rather(carrier: Arc<TlsCarrier>) -> CarrierPlan {
+    let times = ReturnTimes {
+        avoided: Some(Duration::from_secs(24 * 3600)),
+        ..ReturnTimes::default()
+    };
+    CarrierPlan::LinkThenUdp(carrier, times)
+}
+
 fn body() -> Vec<u8> {
     (0..500_000_u32).flat_map(u32::to_le_bytes).collect()
 }
@@ -191,6 +201,24 @@ async fn tls_starts_where_udp_is_silent() {
     let mut datagram = [0; 1500];
     let received = timeout(LIMIT, rig.silent.recv(&mut datagram)).await.unwrap();
     assert!(received.unwrap() > 100, "UDP is tried first");
+}
+
+#[tokio::test]
+async fn a_session_that_avoids_udp_uses_it_only_without_tls() {
+    let mut rig = Rig::start().await;
+    rig.remote = rig.listener.local_addr();
+    let (agent, gateway) = rig.pair(rig.tls, rather).await;
+    transfer(&gateway, &agent).await;
+    assert_eq!((agent.stats().remote, agent.worse_returns()), (None, 0));
+    agent.close(0, "done");
+    timeout(LIMIT, gateway.closed()).await.unwrap();
+
+    let closed = TcpListener::bind(here()).await.unwrap();
+    let nobody = closed.local_addr().unwrap();
+    drop(closed);
+    let (agent, gateway) = rig.pair(nobody, rather).await;
+    transfer(&gateway, &agent).await;
+    assert_eq!(agent.stats().remote, Some(rig.remote));
 }
 
 fn soon(carrier: Arc<TlsCarrier>) -> CarrierPlan {
@@ -258,7 +286,7 @@ impl TcpRelay {
                 connections.spawn(async move {
                     let mut far = TcpStream::connect(to).await.unwrap();
                     tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
                         _ = watching.changed() => {}
                     }
                 });
@@ -303,8 +331,81 @@ async fn the_session_is_gone_at_the_gateway_when_the_agent_closes_it() {
     }
 }
 
+/// A relay that ends TLS by a certificate of its own and opens it anew.
+async fn interceptor(to: SocketAddr, certificate: &str) -> (SocketAddr, JoinSet<()>) {
+    let made = PemIdentity::self_signed("localhost").unwrap();
+    let chain = vec![CertificateDer::from_pem_slice(made.certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(made.key.as_bytes()).unwrap();
+    let own = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(own));
+    let certificate = certificate.to_owned();
+    let listener = TcpListener::bind(here()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (near, _) = listener.accept().await.unwrap();
+            let (acceptor, certificate) = (acceptor.clone(), certificate.clone());
+            connections.spawn(async move {
+                // An agent that refuses the certificate ends the connection.
+                let Ok(mut near) = acceptor.accept(near).await else {
+                    return;
+                };
+                let mut far = connect(to, &certificate).await;
+                let _ended = copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    (address, tasks)
+}
+
+#[tokio::test]
+async fn an_interception_is_noted_or_refused() {
+    let mut rig = Rig::start().await;
+    let (relay, _relaying) = interceptor(rig.tls, &rig.certificate).await;
+    let (agent, gateway) = rig.pair(relay, only).await;
+    transfer(&gateway, &agent).await;
+    for (policy, address, opens, is_intercepted) in [
+        (PinPolicy::Note, rig.tls, true, false),
+        (PinPolicy::Note, relay, true, true),
+        (PinPolicy::Require, rig.tls, true, false),
+        (PinPolicy::Require, relay, false, true),
+    ] {
+        let certificates = Certificates::new(policy);
+        let expected = CertificateDer::from_pem_slice(rig.certificate.as_bytes()).unwrap();
+        certificates.expect(KeyPin::of(&expected));
+        let carrier = TlsCarrier::new(address, "localhost", GATEWAY.public())
+            .unwrap()
+            .comparing(certificates.clone());
+        let opened = timeout(LIMIT, carrier.open(&[])).await.unwrap();
+        assert_eq!(
+            certificates.is_intercepted(),
+            is_intercepted,
+            "{policy:?} {address}"
+        );
+        // The gateway knows no such packet: an open link is one that answered the upgrade.
+        let is_refused = matches!(opened, Err(CarrierError::Intercepted));
+        assert_eq!(is_refused, !opens, "{policy:?} {address}");
+    }
+}
+
 /// Sends `request` in TLS, as a browser that trusts the certificate, and returns the answer.
 async fn ask(address: SocketAddr, certificate: &str, request: &[u8]) -> String {
+    let mut tls = connect(address, certificate).await;
+    tls.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    tls.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Opens TLS to a server with this certificate.
+async fn connect(address: SocketAddr, certificate: &str) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap())
@@ -316,14 +417,10 @@ async fn ask(address: SocketAddr, certificate: &str, request: &[u8]) -> String {
         .with_no_client_auth();
     let tcp = TcpStream::connect(address).await.unwrap();
     let name = "localhost".try_into().unwrap();
-    let mut tls = TlsConnector::from(Arc::new(config))
+    TlsConnector::from(Arc::new(config))
         .connect(name, tcp)
         .await
-        .unwrap();
-    tls.write_all(request).await.unwrap();
-    let mut answer = String::new();
-    tls.read_to_string(&mut answer).await.unwrap();
-    answer
+        .unwrap()
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ pub enum CarrierPlan {
     Link(Arc<dyn Carrier>),
     /// UDP, and this carrier where UDP does not answer.
     UdpThen(Arc<dyn Carrier>, ReturnTimes),
+    /// This carrier, and UDP where it does not answer: UDP carried less in this network before.
+    LinkThenUdp(Arc<dyn Carrier>, ReturnTimes),
     /// UDP, and this carrier at the same time: UDP did not answer in this network before.
     UdpAnd(Arc<dyn Carrier>, ReturnTimes),
 }
@@ -42,6 +44,12 @@ pub(crate) fn delay(profile: Option<&LinkProfile>) -> Duration {
     (rtt.saturating_mul(5) / 4)
         .saturating_add(init)
         .clamp(LEAST_DELAY, LONGEST_DELAY)
+}
+
+/// Delay after which UDP starts beside a carrier that is preferred. A link takes three round trips more than UDP: those of
+/// TCP, TLS and the request.
+pub(crate) fn head_start(profile: Option<&LinkProfile>) -> Duration {
+    delay(profile) * 4
 }
 
 /// State of the choice for the session of an agent's driver task.

@@ -74,6 +74,7 @@ mod kind {
     pub(super) const KEY_WANTED: u64 = 25;
     pub(super) const NEW_KEY: u64 = 26;
     pub(super) const ORIGIN_REPORT: u64 = 27;
+    pub(super) const ANNOUNCEMENT: u64 = 28;
 }
 
 /// Appends a message in its envelope.
@@ -109,6 +110,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::KeyWanted(payload) => (kind::KEY_WANTED, to_bytes(payload)),
         Message::NewKey(payload) => (kind::NEW_KEY, to_bytes(payload)),
         Message::OriginReport(payload) => (kind::ORIGIN_REPORT, to_bytes(payload)),
+        Message::Announcement(payload) => (kind::ANNOUNCEMENT, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -178,6 +180,7 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::KEY_WANTED => from_bytes(payload).map(Message::KeyWanted),
         kind::NEW_KEY => from_bytes(payload).map(Message::NewKey),
         kind::ORIGIN_REPORT => from_bytes(payload).map(Message::OriginReport),
+        kind::ANNOUNCEMENT => from_bytes(payload).map(Message::Announcement),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })

@@ -3,7 +3,7 @@ use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
 
 use super::{
     AwayConfig, CacheConfig, CarriersConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig,
-    MetricsConfig, PicturesConfig, TunnelConfig, parse, settings,
+    MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
 
@@ -72,6 +72,9 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             tls: layers.get(&settings::CARRIERS_TLS),
             cert: layers.get(&settings::CARRIERS_CERT),
             key: layers.get(&settings::CARRIERS_KEY),
+        },
+        portal: PortalConfig {
+            listen: layers.get(&settings::PORTAL_LISTEN),
         },
         away: AwayConfig {
             keep: layers.get(&settings::AWAY_KEEP),

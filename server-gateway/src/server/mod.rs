@@ -2,13 +2,14 @@
 //! commands, serves metrics, shuts down.
 //!
 //! `start` reads the state and opens ports and the cache, `carriers` opens the TCP port of the carrier, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
-//! data, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
+//! data, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
 mod carriers;
 mod control;
 mod forget;
 mod key_replacement;
 mod live;
 mod open_files;
+mod portal;
 mod refusals;
 mod start;
 mod streams;
@@ -39,6 +40,7 @@ use crate::{
 };
 
 pub use live::{ReloadError, ServerControl};
+use portal::PortalListener;
 pub use start::ServerError;
 
 /// Interval between checks of the device list, which a person may have edited: a device that is revoked in it is
@@ -48,6 +50,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A gateway that accepts sessions.
 pub struct Server {
     listener: Listener,
+    /// Port for questions about captive portals, if it is on.
+    portal: Option<PortalListener>,
     /// Port of the carrier `tls`, if it is on.
     tls: Option<TlsListener>,
     gateway: Arc<Gateway>,
@@ -69,6 +73,11 @@ impl Server {
     /// TCP address of the carrier `tls`, if it is on.
     pub fn tls_addr(&self) -> Option<SocketAddr> {
         self.tls.as_ref().map(TlsListener::local_addr)
+    }
+
+    /// TCP address for questions about captive portals, if it is on.
+    pub fn portal_addr(&self) -> Option<SocketAddr> {
+        self.portal.as_ref().map(PortalListener::local_addr)
     }
 
     /// Address of the metrics server, if it is enabled.
@@ -109,6 +118,7 @@ impl Server {
             .tls
             .take()
             .map(|tls| tokio::spawn(tls.run(self.listener.links())));
+        let portal = self.portal.take().map(|portal| tokio::spawn(portal.run()));
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admin = self.admin.take().map(|socket| {
@@ -133,7 +143,10 @@ impl Server {
         }
         info!("the gateway stops and closes all sessions");
         recoding.abort();
-        for task in [Some(looking), Some(refused), admin].into_iter().flatten() {
+        for task in [Some(looking), Some(refused), admin, portal]
+            .into_iter()
+            .flatten()
+        {
             task.abort();
         }
         // Aborts background recoding that is in progress.

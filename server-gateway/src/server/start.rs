@@ -9,18 +9,23 @@ use std::{
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
+use longhaul_carriers::{KeyPin, TlsListener};
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{ListenConfig, ListenError, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_service::liveness_probe;
+use longhaul_session::Announcement;
 use longhaul_types::ByteCount;
 use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
 use parking_lot::Mutex;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tracing::warn;
 
-use super::{Server, carriers, open_files};
+use super::{
+    Server, carriers, open_files,
+    portal::{self, PortalListener},
+};
 use crate::{
     admin::metrics::Metrics,
     admission::{
@@ -78,6 +83,9 @@ pub enum ServerError {
         /// Error of the operating system.
         source: io::Error,
     },
+    /// The port for questions about captive portals cannot be opened.
+    #[error(transparent)]
+    Portal(#[from] portal::PortalError),
     /// The origin client cannot be configured.
     #[error(transparent)]
     Origin(#[from] OriginConfigError),
@@ -104,6 +112,14 @@ impl Server {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
         let tls = carriers::bind(config, &state, keys.secret.public()).await?;
+        let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
+        let announcement = Announcement {
+            portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
+            certificate: tls
+                .as_ref()
+                .and_then(TlsListener::certificate)
+                .map(KeyPin::into_bytes),
+        };
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let listener = listen(ListenConfig {
@@ -122,7 +138,7 @@ impl Server {
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
-        let gateway = new_gateway(config, origin, own_ports, credentials)?;
+        let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
         let register = DeviceRegister::new(state, listener.admission(), loaded);
         let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
         if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
@@ -131,6 +147,7 @@ impl Server {
         let (probe, probed) = liveness_probe();
         Ok(Self {
             listener,
+            portal,
             tls,
             gateway: Arc::new(gateway),
             devices: Arc::new(register),
@@ -160,6 +177,7 @@ fn new_gateway(
     origin: OriginClient,
     own_ports: Vec<SocketAddr>,
     credentials: CredentialsSecret,
+    announcement: Announcement,
 ) -> Result<Gateway, ServerError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cpu_pool = CpuPool::new(cores);
@@ -201,6 +219,7 @@ fn new_gateway(
         credentials,
         devices: Mutex::default(),
         shared_keys: SharedKeys::default(),
+        announcement,
     })
 }
 

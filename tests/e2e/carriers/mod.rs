@@ -1,4 +1,5 @@
 //! Networks that block UDP: the session uses the carrier `tls`.
+mod interception;
 mod proxies;
 mod squid;
 

@@ -42,21 +42,14 @@ impl DriverTask {
                     .race(session, &alternatives.addresses, alternatives.delay);
                 Ok(session)
             }
-            CarrierPlan::Link(carrier) => {
-                let link = self.links.dial(&carrier);
-                self.endpoint.open_link(link, udp, true);
-                to.remote = link.into();
-                let session = self.endpoint.connect(now, to)?;
-                let choice = CarrierChoice::new(
-                    session,
-                    None,
-                    udp,
-                    carrier,
-                    Some(link),
-                    None,
-                    ReturnTimes::default(),
-                );
-                self.choice = Some(choice);
+            CarrierPlan::Link(carrier) => self.connect_over_link(to, udp, carrier, None),
+            CarrierPlan::LinkThenUdp(carrier, times) => {
+                let delay = carrier_choice::head_start(to.profile.as_ref());
+                let session = self.connect_over_link(to, udp, carrier, Some(times))?;
+                let others: Vec<_> = std::iter::once(udp)
+                    .chain(alternatives.addresses.iter().copied())
+                    .collect();
+                self.endpoint.race(session, &others, delay);
                 Ok(session)
             }
             CarrierPlan::UdpThen(carrier, times) => {
@@ -67,6 +60,25 @@ impl DriverTask {
                 self.connect_beside_udp(to, udp, alternatives, (carrier, times), Duration::ZERO)
             }
         }
+    }
+
+    /// Creates a session over a link; with times, it may also use UDP.
+    fn connect_over_link(
+        &mut self,
+        mut to: ConnectTo,
+        udp: SocketAddr,
+        carrier: Arc<dyn Carrier>,
+        times: Option<ReturnTimes>,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        let link = self.links.dial(&carrier);
+        self.endpoint.open_link(link, udp, true);
+        to.remote = link.into();
+        let session = self.endpoint.connect(self.clock.now(), to)?;
+        let own = times.map(|_| udp);
+        let times = times.unwrap_or_default();
+        let choice = CarrierChoice::new(session, own, udp, carrier, Some(link), None, times);
+        self.choice = Some(choice);
+        Ok(session)
     }
 
     /// Creates a session over UDP, beside which the carrier starts after `delay`.

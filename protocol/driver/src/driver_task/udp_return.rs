@@ -50,8 +50,12 @@ impl DriverTask {
             }
             Some(Step::Undo) => {
                 debug!("UDP is silent, or carries less than the link: the session continues over its link");
+                let is_worse = choice.udp_return.is_worse();
                 if let Some(link) = link {
                     self.endpoint.change_path(self.clock.now(), session, link.into());
+                }
+                if let Some(channels) = self.channels.get(&session).filter(|_| is_worse) {
+                    channels.note_worse_udp();
                 }
             }
             Some(Step::EndLink) => self.drop_link(),

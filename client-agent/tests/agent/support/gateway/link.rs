@@ -85,6 +85,7 @@ impl Link {
                 | Message::Push(_)
                 | Message::Promised(_)
                 | Message::Welcome(_)
+                | Message::Announcement(_)
                 | Message::Head(_)
                 | Message::Body(_)
                 | Message::Failed(_)
