@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul_carriers::{BindError, Identity, IdentityError, PemIdentity, TlsListener};
+use longhaul_carriers::{BindError, Identity, IdentityError, KeyPin, PemIdentity, TlsListener};
 use longhaul_types::PublicKey;
 
 use crate::{
@@ -58,6 +58,11 @@ pub(super) async fn bind(
     };
     let identity = identity(config, state)?;
     Ok(Some(TlsListener::bind(address, identity, gateway).await?))
+}
+
+/// Hash of the public key of the carrier's certificate, by which agents recognise an interception.
+pub(super) fn announced_certificate(tls: Option<&TlsListener>) -> Option<[u8; 32]> {
+    tls.and_then(TlsListener::certificate).map(KeyPin::into_bytes)
 }
 
 fn identity(config: &Config, state: &StateDir) -> Result<Identity, CarrierError> {

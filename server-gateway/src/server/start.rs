@@ -9,7 +9,6 @@ use std::{
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
-use longhaul_carriers::{KeyPin, TlsListener};
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{ListenConfig, ListenError, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
@@ -115,10 +114,7 @@ impl Server {
         let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
         let announcement = Announcement {
             portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
-            certificate: tls
-                .as_ref()
-                .and_then(TlsListener::certificate)
-                .map(KeyPin::into_bytes),
+            certificate: carriers::announced_certificate(tls.as_ref()),
         };
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
