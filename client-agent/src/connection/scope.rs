@@ -23,6 +23,8 @@ pub struct ConnectionScope {
     bound: AtomicBool,
     /// Client for direct fetches of a bound connection.
     direct: OnceLock<OriginClient>,
+    /// Client for login pages of the network, of a bound connection.
+    at_portal: OnceLock<OriginClient>,
     user: Option<UserId>,
     /// Credential of the first request that had one; requests with another credential are refused.
     credential: OnceLock<Arc<str>>,
@@ -37,6 +39,7 @@ impl ConnectionScope {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             bound: AtomicBool::new(false),
             direct: OnceLock::new(),
+            at_portal: OnceLock::new(),
             user: client.user(),
             credential: OnceLock::new(),
             permit: None,
@@ -129,9 +132,18 @@ impl ConnectionScope {
     /// Returns the client for direct fetches: a bound connection has a client with origin connections of its
     /// own.
     pub fn direct(&self, shared: &OriginClient) -> OriginClient {
+        self.own_if_bound(&self.direct, shared)
+    }
+
+    /// Returns the client for login pages of the network, in the same way.
+    pub fn at_portal(&self, shared: &OriginClient) -> OriginClient {
+        self.own_if_bound(&self.at_portal, shared)
+    }
+
+    fn own_if_bound(&self, own: &OnceLock<OriginClient>, shared: &OriginClient) -> OriginClient {
         match self.bound_number() {
             None => shared.clone(),
-            Some(_) => self.direct.get_or_init(|| shared.isolated()).clone(),
+            Some(_) => own.get_or_init(|| shared.isolated()).clone(),
         }
     }
 }

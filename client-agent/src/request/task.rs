@@ -299,7 +299,7 @@ impl RequestTask {
         *request.uri_mut() = self.request.uri.clone();
         *request.headers_mut() = direct_headers(&self.request);
         let client = if self.is_portal_detection() || self.fallback.is_at_login_page() {
-            self.upstream.at_portal.clone()
+            self.scope.at_portal(&self.upstream.at_portal)
         } else {
             self.scope.direct(&self.upstream.direct)
         };

@@ -320,3 +320,43 @@ async fn what_detects_a_portal_goes_direct_although_the_session_is_open() {
         assert_eq!(gateway.seen(url).is_empty(), is_direct, "{url}");
     }
 }
+
+/// A web server with persistent connections that answers with the number of the connection.
+async fn numbered() -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        for number in 1.. {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut request = Vec::new();
+                while stream.read_buf(&mut request).await.unwrap_or(0) > 0 {
+                    if request.ends_with(b"\r\n\r\n") {
+                        request.clear();
+                        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
+                        drop(stream.write_all(answer.as_bytes()).await);
+                    }
+                }
+            });
+        }
+    });
+    (address, serving)
+}
+
+#[tokio::test]
+async fn at_a_portal_no_other_client_uses_a_connection_with_a_login() {
+    let portal = Portal::start(Manner::Redirect).await;
+    let (_gateway, _hop, agent) = cut(portal.settings(), LATE).await;
+    let (site, serving) = numbered().await;
+    agent.until("a portal", |status| status.state == "portal").await;
+    let mut clients = [agent.connect().await, agent.connect().await];
+    let logins = ["authorization: NTLM x\r\n", ""];
+    let mut connections = Vec::new();
+    for (client, login) in clients.iter_mut().zip(logins) {
+        let request = format!("GET http://{site}/ HTTP/1.1\r\nhost: a\r\n{login}\r\n");
+        client.send(request).await.unwrap();
+        connections.push(client.response().await.unwrap().text());
+    }
+    assert_eq!(connections, ["1", "2"]);
+    serving.abort();
+}
