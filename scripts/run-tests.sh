@@ -7,21 +7,32 @@ cd "$(dirname "$0")/.."
 . scripts/test-programs.sh
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/longhaul-tests-XXXXXX")
+beside="" program=""
 trap 'rm -rf "$work"' EXIT
-# Background commands of a shell without job control ignore SIGINT, so the script ends them.
-trap 'kill "$beside" 2>/dev/null; exit 130' INT TERM
+# Background commands of a shell without job control ignore SIGINT.
+# shellcheck disable=SC2086 # empty ones are no arguments
+trap 'kill $program $beside 2>/dev/null || true; exit 130' INT TERM
 
 # Runs programs one after the other: lines of suite, folder, path.
 run_each() { # name for files
     while read -r suite folder path; do
         status=0
         # Cargo starts test programs in the folder of their crate. A test program must not read the list of programs.
-        (cd "$folder" && exec "$path") </dev/null >"$work/$1.log" 2>&1 || status=$?
+        (cd "$folder" && exec "$path") </dev/null >"$work/$1.log" 2>&1 &
+        program=$!
+        wait "$program" || status=$?
         # In one piece, so that the outputs of two programs do not mix.
         { echo "== $suite" && cat "$work/$1.log"; } >"$work/$1.out"
         cat "$work/$1.out"
         [ "$status" -eq 0 ] || echo "$suite (status $status)" >>"$work/failed"
     done
+}
+
+# The same in the background: the running program ends with it.
+run_each_beside() { # name for files
+    # shellcheck disable=SC2086 # an empty one is no argument
+    trap 'kill $program 2>/dev/null || true; exit 143' TERM
+    run_each "$1"
 }
 
 # Test programs that mostly wait.
@@ -34,7 +45,7 @@ build_test_programs "$work/programs"
 grep "$is_beside" "$work/programs" >"$work/beside"
 grep -v "$is_beside" "$work/programs" | grep -Ev "$measures" >"$work/others"
 grep -E "$measures" "$work/programs" >>"$work/others"
-run_each beside <"$work/beside" &
+run_each_beside beside <"$work/beside" &
 beside=$!
 run_each others <"$work/others"
 wait "$beside"

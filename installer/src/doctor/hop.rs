@@ -43,9 +43,9 @@ fn finding(facts: &Facts, kind: &str, detail: &str, tls_port: Option<u16>) -> Fi
             Some(tcp) => format!("sudo tcpdump -ni any tcp port {tcp}"),
             None => format!("sudo tcpdump -ni any udp port {port}"),
         }),
-        // The agent's settings name the proxy. What its administrator or the other side has to do is in the detail.
         // The settings decide whether such a network is used.
         "intercepted" => here("longhaul-agent check-config | grep carrier.pin".to_owned()),
+        // The agent's settings name the proxy. What its administrator or the other side has to do is in the detail.
         "proxy_credentials" | "proxy_forbids" | "proxy_is_agent" | "proxy_no_way" | "proxy_not_a_proxy"
         | "proxy_not_reached" => here("longhaul-agent check-config | grep proxy".to_owned()),
         // The operator raises `limits.sessions`, which applies at a reload.

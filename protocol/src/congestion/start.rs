@@ -143,7 +143,8 @@ impl RateProbe {
     }
 
     /// Records a packet of any content; returns an estimate if the packet gives a better one.
-    /// A pair more than `patience` seconds behind the RESP is none.
+    /// A pair more than `patience` seconds behind the RESP is none. `told` is the rate in force in byte/s, which a train
+    /// verifies if it was told.
     pub(super) fn on_arrival(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,5 @@
-//! Start on an unknown link (transport.md section 6.1): what the agent asks for, and what the gateway sends for it.
+//! Start on an unknown link, and verification of a remembered one (transport.md section 6.1): what the agent asks for, and
+//! what the gateway sends for it.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};

@@ -15,7 +15,7 @@ use crate::{
 /// Round-trip times behind the RESP within which the pair arrives: on the slowest links a packet takes more than one.
 const PAIR_PATIENCE: f64 = 2.0;
 
-/// A new estimate is in force and the peer should hear of it.
+/// Result of a measurement: a new estimate is in force, of which the peer should hear, or a train is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimated {
     /// Number of packets of a train that would improve the estimate.

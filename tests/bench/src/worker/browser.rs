@@ -128,7 +128,7 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
         network.world.client().run(pair::session_open).await?;
     }
     if job.system == System::LonghaulRemembered {
-        remember_network(&mut network, &learned, (&link, job)).await?;
+        remember_network(&mut network, &learned, &link, job.seed).await?;
         drop(browser);
         browser = start_browser(job, &network, limit, temporary).await?;
         if job.state != State::First {
@@ -273,29 +273,34 @@ async fn leave(network: &Network) {
 async fn remember_network(
     network: &mut Network,
     learned: &Link,
-    (link, job): (&Link, &LoadJob),
+    link: &Link,
+    seed: u64,
 ) -> Result<(), LoadError> {
     network.world.client().run(pair::session_open).await?;
     let origin = network.bulk_origin;
     drop(bulk_download::start(network.world.client(), network.proxy(), origin).await);
     settle(network, learned).await;
-    if let Between::Pair(pair) = &mut network.between {
-        pair.end_agent().await?;
-        if link != learned {
-            settle(network, learned).await;
-            network.world.hop().change(link.hop.clone(), job.seed);
-        }
+    let Between::Pair(pair) = &mut network.between else {
+        return Ok(());
+    };
+    pair.end_agent().await?;
+    if link != learned {
+        let hop = network.world.hop();
+        hop.idle(quiet_time(learned), QUIET_LIMIT).await;
+        hop.change(link.hop.clone(), seed);
     }
-    if let Between::Pair(pair) = &mut network.between {
-        pair.restart_agent(network.world.client()).await?;
-    }
+    pair.restart_agent(network.world.client()).await?;
     Ok(())
 }
 
 /// Waits until the hop is idle.
 async fn settle(network: &Network, link: &Link) {
-    let quiet = QUIET.max(link.rtt * 2);
-    network.world.hop().idle(quiet, QUIET_LIMIT).await;
+    network.world.hop().idle(quiet_time(link), QUIET_LIMIT).await;
+}
+
+/// Time without packets after which a link is idle.
+fn quiet_time(link: &Link) -> Duration {
+    QUIET.max(link.rtt * 2)
 }
 
 async fn start_browser(
