@@ -27,6 +27,7 @@ const KNOW_PATHS: &[&str] = &[
 const CARRIERS: &[&str] = &[
     "longhaul_carriers",
     "CarrierPlan",
+    "LinkCarriers",
     "CarrierSettings",
     "CarriersConfig",
     "TlsCarrier",

@@ -227,7 +227,7 @@ impl Dialer {
     /// Serves an open session until its end.
     async fn run_session(&mut self, session: &Arc<GatewaySession>) -> AttemptOutcome {
         self.traffic_totals.count_opened();
-        let is_udp_expected = self.over == Carriers::Auto;
+        let is_udp_expected = self.over.has_udp_beside_others();
         self.link.opened(session, is_udp_expected).await;
         let mut state = session.transport().state();
         let mut tokens = session.transport().tokens();

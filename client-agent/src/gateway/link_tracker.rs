@@ -5,11 +5,11 @@ use std::{
 };
 
 use longhaul_driver::{Alternatives, ConnectionStats, NetworkChange};
-use longhaul_types::{ByteCount, LinkProfile};
+use longhaul_types::{BitRate, ByteCount, LinkProfile};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::{gateway_session::GatewaySession, state::LinkKnowledge};
+use super::{carriers::Known, gateway_session::GatewaySession, state::LinkKnowledge};
 use crate::networks::{
     Attachment, Family, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
 };
@@ -24,6 +24,8 @@ const INIT_SIZE: ByteCount = ByteCount::new(1_000);
 /// accept.
 const LEAST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(3);
+/// Rate of an uplink for which QUIC, with its acknowledgements and longer headers, is no choice beside others.
+const SLOW_UPLINK: BitRate = BitRate::kbps(64);
 /// Packets since the last look that an idle session exchanges: a keepalive, its answer and feedback.
 const IDLE_PACKETS: u64 = 4;
 
@@ -42,10 +44,28 @@ pub(super) struct LinkTracker {
     recorded_at: Instant,
     /// Packets of the session at the last look.
     packets: u64,
-    /// The session uses UDP, if it may use UDP and TLS and is open.
-    uses_udp: Option<bool>,
+    /// The carrier of the session, if it may use UDP and others and is open.
+    uses: Option<Uses>,
     /// Address through whose route a session without UDP runs: the gateway's, or that of an HTTP proxy.
     towards: Option<SocketAddr>,
+}
+
+/// Carrier of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uses {
+    Udp,
+    Tls,
+    Quic,
+}
+
+impl Uses {
+    const fn of(stats: &ConnectionStats) -> Self {
+        match (stats.remote, stats.is_ordered) {
+            (Some(_), _) => Self::Udp,
+            (None, true) => Self::Tls,
+            (None, false) => Self::Quic,
+        }
+    }
 }
 
 /// How a session begins.
@@ -56,8 +76,8 @@ pub(super) struct Start {
     /// The other addresses.
     pub(super) alternatives: Alternatives,
     pub(super) profile: Option<LinkProfile>,
-    /// UDP failed in this network before.
-    pub(super) is_udp_doubtful: bool,
+    /// What happened to carriers in this network before.
+    pub(super) known: Known,
 }
 
 impl LinkTracker {
@@ -73,7 +93,7 @@ impl LinkTracker {
             recorded: Recorded::default(),
             recorded_at: Instant::now(),
             packets: 0,
-            uses_udp: None,
+            uses: None,
             towards: None,
         }
     }
@@ -94,17 +114,21 @@ impl LinkTracker {
                 delay: delay(profile),
             },
             profile,
-            is_udp_doubtful: recalled.is_udp_doubtful,
+            known: Known {
+                is_udp_doubtful: recalled.is_udp_doubtful,
+                has_used_quic: recalled.is_quic_expected,
+                is_uplink_slow: profile.is_some_and(|profile| profile.up < SLOW_UPLINK),
+            },
         })
     }
 
     /// Notes which of the addresses has answered: the way to it may be another one. `is_udp_expected`: the session may
-    /// use TLS only where UDP fails.
+    /// use the other carriers only where UDP fails.
     pub(super) async fn opened(&mut self, session: &GatewaySession, is_udp_expected: bool) {
-        let uses_udp = session.stats().remote.is_some();
-        self.uses_udp = is_udp_expected.then_some(uses_udp);
+        let uses = Uses::of(&session.stats());
+        self.uses = is_udp_expected.then_some(uses);
         if is_udp_expected {
-            self.record_udp(uses_udp).await;
+            self.record_carrier(uses).await;
         }
         let Some(remote) = session.stats().remote else {
             return;
@@ -116,14 +140,38 @@ impl LinkTracker {
         self.source = source;
     }
 
-    /// Records if UDP works in the current network.
-    async fn record_udp(&self, works: bool) {
+    /// Records which carrier works in the current network.
+    async fn record_carrier(&self, uses: Uses) {
         let Some(network) = self.network.clone() else {
             return;
         };
         let memory = self.memory.clone();
+        let record = move || {
+            memory.record_udp(&network, uses == Uses::Udp);
+            if uses != Uses::Udp {
+                memory.record_quic(&network, uses == Uses::Quic);
+            }
+        };
         // It cannot be cancelled, and a panic in it is reported by the runtime.
-        let _written = tokio::task::spawn_blocking(move || memory.record_udp(&network, works)).await;
+        let _written = tokio::task::spawn_blocking(record).await;
+    }
+
+    /// Records the carrier if the session has changed to another one than UDP.
+    async fn note_carrier(&mut self, now: Uses) {
+        let Some(before) = self.uses.replace(now) else {
+            self.uses = None;
+            return;
+        };
+        if before == Uses::Udp && now != Uses::Udp {
+            self.record_carrier(now).await;
+        } else if before != now
+            && now != Uses::Udp
+            && let Some(network) = self.network.clone()
+        {
+            let memory = self.memory.clone();
+            let record = move || memory.record_quic(&network, now == Uses::Quic);
+            let _written = tokio::task::spawn_blocking(record).await;
+        }
     }
 
     /// Begins to track a network; returns what is remembered about it.
@@ -148,11 +196,7 @@ impl LinkTracker {
     pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) {
         let stats = session.stats();
         self.packets = packets(&stats);
-        let now_udp = stats.remote.is_some();
-        if self.uses_udp == Some(true) && !now_udp {
-            self.record_udp(false).await;
-        }
-        self.uses_udp = self.uses_udp.map(|_| now_udp);
+        self.note_carrier(Uses::of(&stats)).await;
         let Some(remote) = stats.remote.or(self.towards) else {
             return;
         };

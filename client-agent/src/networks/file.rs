@@ -4,10 +4,11 @@
 //! longhaul networks 1
 //! network ID LAST-SEEN FAMILY
 //! udp FAILED...
+//! quic WORKED
 //! session DOWN-LOW DOWN-HIGH UP-LOW UP-HIGH RTT LOSS
 //! ```
-//! A line `network` is followed by the times at which UDP failed, if there are any, and by its sessions, the oldest
-//! first. Times are seconds since 1970, rates bit/s,
+//! A line `network` is followed by the times at which UDP failed and the time at which QUIC worked in its place, if there
+//! are any, and by its sessions, the oldest first. Times are seconds since 1970, rates bit/s,
 //! round-trip times microseconds, losses parts per million; the family is 4 or 6; `-` stands for an unknown value.
 use std::{fmt::Write as _, str::SplitAsciiWhitespace, time::Duration};
 
@@ -55,6 +56,9 @@ impl Networks {
                     let _infallible = write!(text, " {at}");
                 }
                 text.push('\n');
+            }
+            if let Some(at) = record.quic_worked {
+                let _infallible = writeln!(text, "quic {at}");
             }
             for session in record.sessions() {
                 let SessionRecord {
@@ -106,6 +110,12 @@ impl Networks {
                 Some("udp") => {
                     let (_, record) = networks.last_mut().ok_or_else(malformed)?;
                     udp_failures(&mut words, record).ok_or_else(malformed)?;
+                }
+                Some("quic") => {
+                    let (_, record) = networks.last_mut().ok_or_else(malformed)?;
+                    let at = words.next().and_then(|word| word.parse().ok());
+                    let is_first = record.quic_worked.is_none() && record.sessions.is_empty();
+                    record.quic_worked = Some(at.filter(|_| is_first).ok_or_else(malformed)?);
                 }
                 Some(_) | None => return Err(malformed()),
             }
@@ -202,9 +212,12 @@ mod tests {
         let family = prop_oneof![Just(None), Just(Some(Family::V4)), Just(Some(Family::V6))];
         let sessions = proptest::collection::vec(sessions(), 0..=MAX_SESSIONS);
         let failures = proptest::collection::vec(any::<u64>(), 0..=FAILURES);
-        (any::<u64>(), family, sessions, failures).prop_map(|(last_seen, family, sessions, failures)| {
+        let quic = proptest::option::of(any::<u64>());
+        let parts = (any::<u64>(), family, sessions, failures, quic);
+        parts.prop_map(|(last_seen, family, sessions, failures, quic)| {
             let mut record = NetworkRecord::new(last_seen, family, sessions);
             failures.into_iter().for_each(|at| record.push_udp_failure(at));
+            record.quic_worked = quic;
             record
         })
     }
@@ -248,6 +261,10 @@ mod tests {
             format!("network {id} 5 4 x\n"),
             format!("{network}{network}"),
             "udp 5\n".to_owned(),
+            "quic 5\n".to_owned(),
+            format!("{network}quic\n"),
+            format!("{network}quic 1 2\n"),
+            format!("{network}quic 1\nquic 2\n"),
             format!("{network}udp\n"),
             format!("{network}udp 1 2 3\n"),
             format!("{network}udp 1\nudp 2\n"),

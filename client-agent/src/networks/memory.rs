@@ -77,6 +77,8 @@ pub(crate) struct Recalled {
     pub(crate) family: Option<Family>,
     /// UDP is expected to fail.
     pub(crate) is_udp_doubtful: bool,
+    /// QUIC is expected to work where UDP does not.
+    pub(crate) is_quic_expected: bool,
 }
 
 /// What was recorded for one session in one network.
@@ -151,6 +153,7 @@ impl NetworkMemory {
                 profile: record.profile(now).filter(|_| state.doubted != Some(id)),
                 family: record.family,
                 is_udp_doubtful: record.is_udp_doubtful(now),
+                is_quic_expected: record.is_quic_expected(now),
             })
     }
 
@@ -205,6 +208,25 @@ impl NetworkMemory {
         } else {
             record.push_udp_failure(now.since_epoch().as_secs());
         }
+        if let Err(error) = inner.state_dir.keep_networks(&state.networks.encode()) {
+            warn!("{error}");
+        }
+    }
+
+    /// Records that a session uses QUIC because UDP does not answer, or that it uses neither. The caller must permit
+    /// blocking operations.
+    pub(crate) fn record_quic(&self, network: &Attachment, works: bool) {
+        let Some(inner) = &self.0 else { return };
+        let mut state = inner.state.lock();
+        let Some(id) = inner.id(&mut state, network) else {
+            return;
+        };
+        let now = now();
+        let known = state.networks.0.get(&id);
+        if !works && known.is_none_or(|record| record.quic_worked.is_none()) {
+            return;
+        }
+        state.networks.seen(id, now).quic_worked = works.then(|| now.since_epoch().as_secs());
         if let Err(error) = inner.state_dir.keep_networks(&state.networks.encode()) {
             warn!("{error}");
         }
@@ -351,6 +373,20 @@ mod tests {
             record.push_udp_failure(hours * 3600);
         }
         assert!(record.is_udp_doubtful(at(33)) && !record.is_udp_doubtful(at(34)));
+    }
+
+    #[test]
+    fn quic_is_expected_after_it_worked_until_it_fails() {
+        let (home, state_dir, memory) = memory();
+        let (here, there) = (network(1), network(2));
+        memory.record_quic(&here, false);
+        assert!(!home.path().join("networks").exists(), "nothing to remember");
+        memory.record_quic(&here, true);
+        assert!(memory.recall(&here).is_quic_expected && !memory.recall(&there).is_quic_expected);
+        let restarted = NetworkMemory::open(state_dir);
+        assert!(restarted.recall(&here).is_quic_expected);
+        restarted.record_quic(&here, false);
+        assert!(!restarted.recall(&here).is_quic_expected);
     }
 
     #[test]

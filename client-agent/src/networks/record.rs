@@ -31,6 +31,8 @@ const LEAST_PROFILE_RTT: Duration = Duration::from_millis(1);
 
 /// Time for which a failure of UDP counts.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// Time for which it counts that QUIC worked.
+const QUIC_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Number of failures within that time after which UDP is expected to fail.
 pub(super) const FAILURES: usize = 2;
 
@@ -178,6 +180,8 @@ pub struct NetworkRecord {
     /// Times at which a session used TLS because UDP did not answer, in seconds since 1970, the oldest first: the newest
     /// ones since UDP last worked.
     pub(super) udp_failures: VecDeque<u64>,
+    /// Time at which a session used QUIC because UDP did not answer, in seconds since 1970, unless QUIC failed later.
+    pub(super) quic_worked: Option<u64>,
 }
 
 impl NetworkRecord {
@@ -192,6 +196,7 @@ impl NetworkRecord {
             family,
             sessions: VecDeque::new(),
             udp_failures: VecDeque::new(),
+            quic_worked: None,
         };
         sessions.into_iter().for_each(|session| record.push(session));
         record
@@ -215,6 +220,13 @@ impl NetworkRecord {
         let now = now.since_epoch().as_secs();
         let is_recent = |at: &u64| now.saturating_sub(*at) < FAILURE_LIFETIME.as_secs();
         self.udp_failures.len() == FAILURES && self.udp_failures.iter().all(is_recent)
+    }
+
+    /// True if QUIC is expected to work where UDP does not answer.
+    pub(super) fn is_quic_expected(&self, now: UnixTime) -> bool {
+        let now = now.since_epoch().as_secs();
+        self.quic_worked
+            .is_some_and(|at| now.saturating_sub(at) < QUIC_LIFETIME.as_secs())
     }
 
     /// Adds a session.

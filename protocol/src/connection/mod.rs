@@ -44,7 +44,7 @@ use crate::{
     congestion::{ByteRate, Controller, InitialGrant, Pacer},
     crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow, SessionKeys},
     endpoint::{CloseReason, Event},
-    path::{Path, PathClass},
+    path::{LEAST_LINK_PAYLOAD, Path, PathClass},
     recovery::{GapList, LossCircuitBreaker, Report, RttEstimator, SentContent, SentPackets},
     streams::{Role, Streams},
     wire::{Activity, EarlyOutcome, Parameters, ReceiverIndex, Stamp},
@@ -528,6 +528,12 @@ impl Connection {
         }
     }
 
+    /// Sets the largest packet that the link of the path takes at present, as its carrier has found out. Packets in
+    /// flight that are larger are lost, and their contents are cut anew.
+    pub(crate) fn set_link_payload(&mut self, payload: usize) {
+        self.mtu.set_link_payload(payload);
+    }
+
     const fn can_send_early(&self) -> bool {
         matches!(
             self.keys,
@@ -568,13 +574,19 @@ const MIN_BUDGET: u64 = 120;
 /// Maximum number of queued events about tokens and addresses; further ones are dropped.
 const MAX_EVENTS: usize = 256;
 
-/// State of a path to `remote`; both ends accept UDP payloads up to `limit`. A link takes every size, so
-/// there is nothing to search.
+/// State of a path to `remote`; both ends accept UDP payloads up to `limit`. An ordered link takes every size; the
+/// carrier of another link knows its size ([`Connection::set_link_payload`]). So there is nothing to search.
 fn path_mtu(limit: usize, remote: Path) -> PathMtu {
     let family = match remote {
         Path::Udp(address) if address.is_ipv4() => 0,
         Path::Udp(_) => IPV6_EXTRA,
-        Path::Link(_) => return PathMtu::new(limit, limit, 0),
+        Path::Link(link) => {
+            let known = match link.class() {
+                PathClass::Ordered => limit,
+                PathClass::Datagram => limit.min(LEAST_LINK_PAYLOAD),
+            };
+            return PathMtu::of_link(known, limit);
+        }
     };
     let base = limit.min(crate::wire::MAX_UDP_PAYLOAD - family);
     PathMtu::new(base, limit, UDP_IPV4 + family)

@@ -62,6 +62,20 @@ impl PathMtu {
         }
     }
 
+    /// Creates the state of a link, whose carrier knows that it takes packets of `payload` bytes.
+    pub(super) const fn of_link(payload: usize, limit: usize) -> Self {
+        Self {
+            next: MTUS.len(),
+            ..Self::new(payload, limit, 0)
+        }
+    }
+
+    /// Sets the largest packet of a link.
+    pub(super) fn set_link_payload(&mut self, payload: usize) {
+        self.base = payload.min(self.limit);
+        self.current = self.base;
+    }
+
     /// Largest UDP payload that the path is known to take.
     pub(super) const fn payload(&self) -> usize {
         self.current
@@ -222,6 +236,19 @@ mod tests {
         assert_eq!(narrow.payload(), 1392);
         assert_eq!(self::path(1252).candidate(Timestamp::ZERO), None);
         assert_eq!(self::path(300).candidate(Timestamp::ZERO), None);
+    }
+
+    #[test]
+    fn a_link_is_not_searched_and_follows_its_carrier() {
+        let mut link = PathMtu::of_link(1150, 1400);
+        let later = Timestamp::ZERO + Duration::from_secs(1 << 20);
+        for (told, payload) in [(1194, 1194), (1414, 1400), (1150, 1150)] {
+            link.set_link_payload(told);
+            assert_eq!(link.payload(), payload);
+            link.on_report(later, Timestamp::ZERO, &report(None, &[1500; 9]), HEADERS);
+            assert_eq!((link.payload(), link.candidate(later)), (payload, None));
+        }
+        assert_eq!(link.limit(), 1400);
     }
 
     #[test]

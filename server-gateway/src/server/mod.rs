@@ -1,7 +1,7 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, answers the operator's
 //! commands, serves metrics, shuts down.
 //!
-//! `carriers` opens the TCP port of the carrier, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
+//! `carriers` opens the ports of the carriers, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
 //! data, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
 mod carriers;
 mod control;
@@ -24,7 +24,6 @@ use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
-use longhaul_carriers::TlsListener;
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
@@ -40,6 +39,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
+use self::carriers::Carriers;
 use crate::{
     admin::{metrics::Metrics, metrics_server},
     admission::{
@@ -71,8 +71,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A gateway that accepts sessions.
 pub struct Server {
     listener: Listener,
-    /// Port of the carrier `tls`, if it is on.
-    tls: Option<TlsListener>,
+    /// Ports of the carriers beside UDP.
+    carriers: Carriers,
     gateway: Arc<Gateway>,
     devices: Arc<DeviceRegister>,
     metrics: Option<TcpListener>,
@@ -157,7 +157,7 @@ impl Server {
         if admitted.is_empty() {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
-        let tls = carriers::bind(config, &state, keys.secret.public()).await?;
+        let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let listener = listen(ListenConfig {
@@ -221,7 +221,7 @@ impl Server {
         let (probe, probed) = liveness_probe();
         Ok(Self {
             listener,
-            tls,
+            carriers,
             gateway: Arc::new(gateway),
             devices: Arc::new(register),
             metrics,
@@ -239,7 +239,12 @@ impl Server {
 
     /// TCP address of the carrier `tls`, if it is on.
     pub fn tls_addr(&self) -> Option<SocketAddr> {
-        self.tls.as_ref().map(TlsListener::local_addr)
+        self.carriers.tls_addr()
+    }
+
+    /// UDP address of the carrier `quic`, if it is on.
+    pub fn quic_addr(&self) -> Option<SocketAddr> {
+        self.carriers.quic_addr()
     }
 
     /// Address of the metrics server, if it is enabled.
@@ -276,10 +281,7 @@ impl Server {
                 }
             })
         });
-        let carrier = self
-            .tls
-            .take()
-            .map(|tls| tokio::spawn(tls.run(self.listener.links())));
+        let mut carriers = self.carriers.run(&self.listener.links());
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admin = self.admin.take().map(|socket| {
@@ -312,9 +314,10 @@ impl Server {
         self.listener.shutdown().await;
         sessions.shutdown().await;
         self.gateway.store.close().await;
-        // After the sessions, which send their last packets over the carrier.
-        for task in [carrier, metrics].into_iter().flatten() {
-            task.abort();
+        // After the sessions, which send their last packets over the carriers.
+        carriers.shutdown().await;
+        if let Some(metrics) = metrics {
+            metrics.abort();
         }
     }
 

@@ -1,5 +1,6 @@
-//! Networks that block UDP: the session uses the carrier `tls`.
+//! Networks that block UDP: the session uses the carriers `tls` and `quic`.
 mod proxies;
+mod quic;
 mod squid;
 
 use std::net::{Ipv4Addr, SocketAddr};

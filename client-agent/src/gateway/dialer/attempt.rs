@@ -28,8 +28,8 @@ impl Dialer {
     pub(super) async fn try_addresses(&mut self) -> AttemptOutcome {
         let carriers = self.config.carrier.carriers;
         let proxy = self.config.carrier.proxy_to(&self.config.invite);
-        let proxy = proxy.filter(|_| carriers != Carriers::Udp).cloned();
-        if let (Carriers::Tls, Some(proxy)) = (carriers, &proxy) {
+        let proxy = proxy.filter(|_| carriers.tls).cloned();
+        if let (Carriers::TLS, Some(proxy)) = (carriers, &proxy) {
             return self.try_proxy(proxy).await;
         }
         let name = self.config.invite.address().to_owned();
@@ -57,7 +57,7 @@ impl Dialer {
             Err(error) => return AttemptOutcome::Failed(Trouble::Proxy(error)),
         };
         match self.link.begin(&addresses).await {
-            Some(way) => self.run_attempt(way, Carriers::Tls).await,
+            Some(way) => self.run_attempt(way, Carriers::TLS).await,
             None => {
                 let error = ProxyError::NotReached("its name has no address".to_owned());
                 AttemptOutcome::Failed(Trouble::Proxy(error))
@@ -84,17 +84,16 @@ impl Dialer {
                 RateProbing::Full
             },
         };
-        let doubtful = way.is_udp_doubtful;
-        if doubtful && over == Carriers::Auto {
-            info!("UDP did not answer in this network before: TLS starts together with UDP");
+        let known = way.known;
+        if known.is_udp_doubtful && over.has_udp_beside_others() {
+            let first = if over.quic && (known.has_used_quic || !over.tls) {
+                "QUIC"
+            } else {
+                "TLS"
+            };
+            info!("UDP did not answer in this network before: {first} starts together with UDP");
         }
-        let planned = carriers::plan(
-            &self.config.carrier,
-            over,
-            self.identity.invite(),
-            first,
-            doubtful,
-        );
+        let planned = carriers::plan(&self.config.carrier, over, self.identity.invite(), first, known);
         let (carriers, attempts) = match planned {
             Ok(planned) => planned,
             Err(trouble) => return AttemptOutcome::Failed(trouble),
@@ -114,7 +113,7 @@ impl Dialer {
         });
         self.store_stamp().await;
         // The look for the cause is made by UDP.
-        let looked_at = (over != Carriers::Tls).then_some(first);
+        let looked_at = over.udp.then_some(first);
         let outcome = match self.wait_for_answer(&session, looked_at, HANDSHAKE_TIMEOUT).await {
             None => {
                 session.close("no answer");

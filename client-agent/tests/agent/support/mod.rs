@@ -193,7 +193,7 @@ pub(crate) fn config(
         metered: false,
         // The tests script the gateway's UDP port alone.
         carrier: CarrierSettings {
-            carriers: Carriers::Udp,
+            carriers: Carriers::UDP,
             ..CarrierSettings::default()
         },
         images: DEFAULT_IMAGE_LEVEL,

@@ -33,7 +33,7 @@ impl DriverTask {
         };
         match event {
             Event::Accepted { .. } | Event::Moved => {}
-            Event::PathProbed { rtt, .. } => self.on_path_probed(rtt),
+            Event::PathProbed { path, rtt } => self.on_path_probed(path, rtt),
             Event::Connected { early } => {
                 debug!(?early, "session open");
                 // A user that sees the open session may read its exporter secret at once.
