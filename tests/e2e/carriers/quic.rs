@@ -48,7 +48,7 @@ async fn load(pair: &Pair) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn quic_carries_the_session_where_only_quic_passes() -> Result<()> {
     let origin = origin().await?;
-    let (pair, relay) = pair(&origin, "quic", Passage::OnlyQuic).await?;
+    let (mut pair, relay) = pair(&origin, "quic", Passage::OnlyQuic).await?;
     load(&pair).await?;
     let status = pair.status().await?;
     assert_eq!(
@@ -69,7 +69,7 @@ async fn an_agent_finds_quic_by_itself_and_leaves_it_when_it_dies() -> Result<()
     set(pair.relay(), Passage::OnlyQuic);
     let port = relay.address().port().to_string();
     // The agent's TLS port is that of nobody here: it is refused.
-    let answered = checked(&pair, &[("LONGHAUL_CARRIER_QUIC_PORT", &port)]).await?;
+    let answered = checked(&pair, &[("LONGHAUL_CARRIER_QUIC_PORT", port.as_str())]).await?;
     assert_eq!(
         (&answered["carrier"], answered["trouble"].is_null()),
         (&"quic".into(), true),
