@@ -6,7 +6,7 @@ use std::{
 };
 
 use longhaul_carriers::{BindError, Identity, IdentityError, PemIdentity, QuicListener, TlsListener};
-use longhaul_driver::LinkAcceptor;
+use longhaul_driver::Listener;
 use longhaul_types::PublicKey;
 use tokio::task::JoinSet;
 
@@ -96,14 +96,14 @@ impl Carriers {
         self.quic.as_ref().map(QuicListener::local_addr)
     }
 
-    /// Opens links until the tasks are dropped.
-    pub(super) fn run(&mut self, links: &LinkAcceptor) -> JoinSet<()> {
+    /// Opens links of the listener's sessions until the tasks are dropped.
+    pub(super) fn run(&mut self, listener: &Listener) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(tls) = self.tls.take() {
-            tasks.spawn(tls.run(links.clone()));
+            tasks.spawn(tls.run(listener.links()));
         }
         if let Some(quic) = self.quic.take() {
-            tasks.spawn(quic.run(links.clone()));
+            tasks.spawn(quic.run(listener.links()));
         }
         tasks
     }

@@ -281,7 +281,7 @@ impl Server {
                 }
             })
         });
-        let mut carriers = self.carriers.run(&self.listener.links());
+        let mut carriers = self.carriers.run(&self.listener);
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admin = self.admin.take().map(|socket| {

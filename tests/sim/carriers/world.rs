@@ -563,7 +563,8 @@ impl World {
                 let id = if self.random.one_in(2) {
                     self.open_link()
                 } else {
-                    self.open_datagram_link(1_150 + self.random.below(300) as usize)
+                    let more = usize::try_from(self.random.below(300)).unwrap_or(0);
+                    self.open_datagram_link(LEAST_LINK_PAYLOAD + more)
                 };
                 self.change_path(id.into());
             }

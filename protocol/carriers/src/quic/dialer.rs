@@ -17,15 +17,14 @@ use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
 use super::{
+    bare::BareQuic,
     pump,
-    settings::{self, AGENT_IDS},
+    settings::{self, AGENT_IDS, END_TIME},
 };
 use crate::{CarrierError, LinkAttempt, bare_link::BareLink, dialer::any_certificate, pump::PumpError};
 
 /// Time for the handshake: several repetitions of its first packet.
 const CONNECT_TIME: Duration = Duration::from_secs(8);
-/// Time for the end of a connection to reach the peer.
-const END_TIME: Duration = Duration::from_secs(2);
 
 /// The carrier `quic` to one gateway.
 #[derive(Clone)]
@@ -142,40 +141,5 @@ impl Carrier for QuicCarrier {
                 Err(error) => debug!(%address, %error, "the link has ended"),
             }
         })
-    }
-}
-
-/// A QUIC connection without a driver.
-pub(crate) struct BareQuic {
-    endpoint: Endpoint,
-    connection: Connection,
-    /// Space of the empty buffer for packets.
-    empty: usize,
-}
-
-impl BareQuic {
-    fn new(endpoint: Endpoint, connection: Connection) -> Self {
-        Self {
-            endpoint,
-            empty: connection.datagram_send_buffer_space(),
-            connection,
-        }
-    }
-
-    pub(crate) async fn receive(&self) -> Result<Option<Vec<u8>>, PumpError> {
-        match self.connection.read_datagram().await {
-            Ok(packet) => Ok(Some(packet.to_vec())),
-            Err(ConnectionError::ApplicationClosed(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    pub(crate) async fn send(&self, packet: &[u8]) -> Result<(), PumpError> {
-        pump::send(&self.connection, packet.to_vec()).await
-    }
-
-    pub(crate) async fn close(&self) {
-        pump::close(&self.connection, self.empty).await;
-        let _late = timeout(END_TIME, self.endpoint.wait_idle()).await;
     }
 }

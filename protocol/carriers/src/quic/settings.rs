@@ -25,6 +25,8 @@ const MTU_STEP: u16 = 40;
 const IDLE: VarInt = VarInt::from_u32(120_000);
 /// Packets that are received without an acknowledgement: nobody repeats a packet or counts a credit by them.
 const UNACKNOWLEDGED: VarInt = VarInt::from_u32(16);
+/// Time for the end of a connection to reach the peer.
+pub(super) const END_TIME: Duration = Duration::from_secs(2);
 /// Bytes that wait for the socket: more packets wait in the driver, where more urgent ones overtake them.
 pub(super) const SEND_BUFFER: usize = 64 * 1024;
 /// Received bytes that wait for the driver; more are lost, as in the buffer of a socket.

@@ -203,12 +203,12 @@ impl UdpRelay {
     }
 }
 
-/// Transfers bodies until the agent's session uses UDP, or no longer uses it.
+/// Transfers bodies until the session uses UDP, or no longer uses it; the gateway follows the agent.
 pub(crate) async fn transfer_until(agent: &Session, gateway: &Session, uses_udp: bool) {
     for _ in 0..1_000 {
         // The agent sends: it notices a silence at once.
         transfer(agent, gateway).await;
-        if agent.stats().remote.is_some() == uses_udp {
+        if [agent, gateway].map(|end| end.stats().remote.is_some()) == [uses_udp; 2] {
             return;
         }
     }
