@@ -100,9 +100,12 @@ impl QuicCarrier {
         let connection = timeout(CONNECT_TIME, connecting)
             .await
             .map_err(|_| CarrierError::TooSlow)?
-            .map_err(|error| match error {
-                ConnectionError::TimedOut => CarrierError::TooSlow,
-                error => CarrierError::Pump(error.into()),
+            .map_err(|error| {
+                if error == ConnectionError::TimedOut {
+                    CarrierError::TooSlow
+                } else {
+                    CarrierError::Pump(error.into())
+                }
             })?;
         if connection.max_datagram_size().is_none() {
             return Err(PumpError::NoDatagrams.into());
