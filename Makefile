@@ -9,7 +9,7 @@ demo: tools-build
 	target/demo/longhaul demo --link umts-384
 
 test: tools check
-	LONGHAUL_SIM_SEEDS=$(SEEDS) $(CARGO) test --locked --workspace --tests
+	LONGHAUL_SIM_SEEDS=$(SEEDS) scripts/run-tests.sh
 	$(CARGO) test --locked --workspace --doc
 
 # Every test program TIMES times, or only SUITES, to find tests that fail only sometimes.

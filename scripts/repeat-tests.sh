@@ -5,6 +5,7 @@
 # The output of failed runs, and only that, is kept in target/repeat-tests. Documentation tests and benchmarks are not run.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/test-programs.sh
 
 usage="usage: $0 TIMES [SUITE...]"
 times=${1:?$usage}
@@ -18,24 +19,10 @@ esac
 # A run that hangs counts as failed after this time; the longest suite takes about a quarter of it on a busy machine.
 limit=${LIMIT:-3600}
 filter=${FILTER:-}
-root=$PWD
 kept=${CARGO_TARGET_DIR:-target}/repeat-tests
 rm -rf "$kept"
 mkdir -p "$kept"
 kept=$(cd "$kept" && pwd)
-
-# Prints one line for each test program that cargo's messages name: suite, folder of its crate, path.
-programs() { # file with the messages
-    target='"manifest_path":"'$root'/\([^"]*\)/Cargo.toml","target":{"kind":\["\([a-z]*\)".*"name":"\([^"]*\)","src_path"'
-    sed -n "s|^.*$target.*\"profile\":{[^}]*\"test\":true}.*\"executable\":\"\([^\"]*\)\".*|\1 \2 \3 \4|p" "$1" |
-        while read -r folder kind name path; do
-            case "$kind" in
-            test) echo "$folder:$name $folder $path" ;;
-            bin) echo "$folder:bin:$name $folder $path" ;;
-            *) echo "$folder:lib $folder $path" ;;
-            esac
-        done | sort
-}
 
 is_wanted() { # suite, patterns
     suite=$1
@@ -99,9 +86,7 @@ repeat() { # suite, folder, path
     done
 }
 
-${CARGO:-cargo} test --locked --workspace --tests --no-run --message-format=json-render-diagnostics >"$kept/messages"
-programs "$kept/messages" >"$kept/programs"
-rm "$kept/messages"
+build_test_programs "$kept/programs"
 : >"$kept/results"
 trap table EXIT
 trap 'exit 130' INT TERM

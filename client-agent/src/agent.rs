@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 
-use longhaul_origin::OriginConfigError;
+use longhaul_origin::{OriginClient, OriginConfigError};
 use longhaul_service::{LivenessProbe, liveness_probe};
 use longhaul_session::{ImageLevel, Mixing, Preferences};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
@@ -115,6 +115,8 @@ impl Agent {
             .carrier
             .without_own_ports(own.map(|address| address.port()));
         let direct = direct::client(&config.direct_allow, &own, carrier.proxy.clone())?;
+        let at_portal = direct::config_at_portal(&config.direct_allow, &own, carrier.proxy.clone());
+        let at_portal = OriginClient::new(at_portal)?;
         let https = Https::open(config.https, &state_dir)?;
         let credentials_secret = credentials_secret::load(&state_dir, &config.cache.dir, &config.invite)
             .map_err(StartError::Randomness)?;
@@ -141,6 +143,7 @@ impl Agent {
             carrier: carrier.clone(),
             metered: config.metered,
             networks: networks.clone(),
+            portal: config.portal,
             preferences: preferences.subscribe(),
             https: https.clone(),
             state_dir: state_dir.clone(),
@@ -159,6 +162,8 @@ impl Agent {
             upstream: Arc::new(Upstream {
                 gateway,
                 direct,
+                at_portal,
+                certificates: carrier.certificates,
                 http_proxy: carrier.proxy,
                 rules: ArcSwap::from_pointee(upstream_rules),
                 working_hosts: WorkingHosts::default(),
@@ -232,6 +237,11 @@ impl Agent {
         // does not have.
         acceleration.https.reconfigure(config.https)?;
         upstream.direct.reconfigure(direct::config(
+            &config.direct_allow,
+            &own_ports,
+            upstream.http_proxy.clone(),
+        ))?;
+        upstream.at_portal.reconfigure(direct::config_at_portal(
             &config.direct_allow,
             &own_ports,
             upstream.http_proxy.clone(),

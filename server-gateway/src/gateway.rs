@@ -8,6 +8,7 @@ use longhaul_codec::EffortPolicy;
 use longhaul_delivery::{EncodedCache, SessionEncoding};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
+use longhaul_session::Announcement;
 use longhaul_types::PublicKey;
 use longhaul_webcache::{CpuPool, WebCache};
 use tokio::sync::Semaphore;
@@ -71,6 +72,8 @@ pub(crate) struct Gateway {
     pub(crate) base_memory: Arc<Semaphore>,
     /// Stream slots of each device; an entry exists while the device has a session.
     pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<DeviceStreams>>>,
+    /// What every session learns of this gateway.
+    pub(crate) announcement: Announcement,
     /// The newest agent of each device.
     pub(crate) shared_keys: SharedKeys,
 }

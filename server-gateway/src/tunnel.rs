@@ -259,20 +259,8 @@ async fn downwards(
 pub(crate) async fn fail(context: &SessionContext, id: FetchId, failure: Failure) {
     let Failure { reason, detail } = failure;
     context.gateway.metrics.failure(reason);
-    let mut wire = Vec::new();
-    // The detail is at most 500 characters, which fits any envelope.
-    let _fits = encode(
-        &Message::TunnelFailed(TunnelFailed { id, reason, detail }),
-        &mut wire,
-    );
-    let total = Some(wire.len() as u64);
-    let options = OpenOptions {
-        class: class::PAGE,
-        early: EarlyData::Allowed,
-        total,
-    };
-    // Fails if the session has ended: then nobody can receive the failure.
-    let _gone = context.session.open(options, wire.into(), End::Finish).await;
+    let failed = Message::TunnelFailed(TunnelFailed { id, reason, detail });
+    let _gone = context.send_failure(&failed).await;
 }
 
 /// Time of the last transfer in either direction.

@@ -1,12 +1,14 @@
 //! The setting `link.metered`.
+use std::{os::unix::fs::PermissionsExt as _, path::Path};
+
 use anyhow::Result;
 use http::Request;
 use hyper::body::Incoming;
-use longhaul_tests::{origin::Origin, relay::Direction};
+use longhaul_tests::{origin::Origin, process::Running, relay::Direction};
 
 use crate::{
     content::ok,
-    pair::{LIMIT, Link, Pair, Setup},
+    pair::{LIMIT, Link, Pair, Setup, agent_arguments, folder},
 };
 
 /// Bytes of a train, of which some may be lost on a busy machine.
@@ -17,6 +19,14 @@ async fn pair(origin: &Origin, metered: &str) -> Result<Pair> {
     let more = ["--link-metered", metered, "--link-remember", "no"];
     setup.agent_arguments.extend(more.map(str::to_owned));
     Pair::start(setup).await
+}
+
+/// Puts a program `nmcli` into a folder that gives this answer: a NetworkManager cannot run in a test.
+fn nmcli(folder: &Path, answer: &str) -> Result<()> {
+    let program = folder.join("nmcli");
+    std::fs::write(&program, format!("#!/bin/sh\necho 'GENERAL.METERED:{answer}'\n"))?;
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,5 +47,14 @@ async fn a_metered_link_is_measured_without_a_train() -> Result<()> {
     }
     let passed = metered.relay().passed(Direction::Down);
     assert!(passed < MOST_OF_A_TRAIN / 2, "{passed} bytes");
+
+    let asked = folder()?;
+    nmcli(asked.path(), "yes (guessed)")?;
+    let more = ["--link-metered", "auto", "--log", "longhaul_agent=debug"].map(str::to_owned);
+    let arguments = agent_arguments(asked.path(), metered.second_invite(), &more);
+    let variables = [("PATH", asked.path().as_os_str())];
+    let agent = Running::start_with("longhaul-agent", &arguments, &variables).await?;
+    agent.log().contains("is_metered=Some(true)", LIMIT).await?;
+    agent.end("INT", LIMIT).await?;
     Ok(())
 }

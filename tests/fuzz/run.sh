@@ -13,7 +13,7 @@ for harness in "$@"; do
     mkdir -p "../corpus/$harness"
     # A temporary corpus contains the seeds and the inputs found by the fuzzer; the committed corpus is only read.
     work=$(mktemp -d)
-    LONGHAUL_HARNESS=$harness LONGHAUL_SEEDS=$work cargo +nightly fuzz run --fuzz-dir . harness "$work" "../corpus/$harness" -- \
+    LONGHAUL_HARNESS=$harness LONGHAUL_FUZZ_CORPUS=$work cargo +nightly fuzz run --fuzz-dir . harness "$work" "../corpus/$harness" -- \
         -max_total_time=$((minutes * 60)) -max_len=8192 -timeout=10 -rss_limit_mb=2048
     rm -rf "$work"
 done

@@ -3,15 +3,17 @@
 //! Invariants are checked at each datagram of a session: the packet number is new, data is within the credit,
 //! the session is not closed, the memory of streams is bounded, and a side that waits has a timer. The users
 //! check every received byte.
+mod checks;
+mod shares;
+
 use std::time::Duration;
 
 use longhaul_netem::{Hop, HopConfig, Packet, Side as End};
-use longhaul_protocol::{
-    connection::{ConnectionStats, TransportConfig},
-    endpoint::Transmit,
-};
-use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
+use longhaul_protocol::connection::{ConnectionStats, TransportConfig};
+use longhaul_types::{ByteCount, LinkProfile, Timestamp};
 
+use self::checks::{check_credit, check_datagram, check_memory, check_timer};
+pub(crate) use self::shares::Watched;
 use crate::{
     application::User,
     clock::Clock,
@@ -24,8 +26,6 @@ use crate::{
 
 /// Maximum turns without progress of time; more indicate an endless loop.
 const MAX_TURNS: u32 = 50_000;
-/// Maximum time to the next timer of an agent that is not done.
-const LONGEST_TIMER: Duration = Duration::from_secs(60);
 
 /// Description of a session.
 #[derive(Clone, Debug)]
@@ -343,121 +343,6 @@ impl Pair {
         }
         check_memory(side, self.bounds[which]);
         check_timer(side, USERS[which], local);
-    }
-}
-
-fn check_datagram(side: &mut Side, user: User, transmit: &Transmit, datagram: &[u8]) {
-    assert_eq!(transmit.len, datagram.len());
-    assert!(transmit.len <= 1472, "a datagram of {} bytes", transmit.len);
-    side.packet_numbers.check(user, datagram);
-    side.sent += 1;
-    side.sent_after_close += usize::from(side.closed.is_some());
-    // CLOSE, and at most three repetitions in response to late packets.
-    assert!(side.sent_after_close <= 4, "{user:?} sends after CLOSE");
-}
-
-/// Packets that elicit feedback stay within the credit, except for probes. No address changes in this
-/// topology.
-fn check_credit(user: User, at: Timestamp, before: Option<ConnectionStats>, after: Option<ConnectionStats>) {
-    let (Some(before), Some(after)) = (before, after) else {
-        return;
-    };
-    let counts = after.outstanding > before.outstanding && after.probes == before.probes;
-    assert!(
-        !counts || after.outstanding <= after.send_credit,
-        "{user:?} at {at:?}: {} outstanding, credit {}",
-        after.outstanding,
-        after.send_credit
-    );
-}
-
-fn check_memory(side: &Side, bounds: Bounds) {
-    let Some(stats) = stats(side) else { return };
-    let (received, to_send) = (stats.receive_buffered, stats.send_buffered);
-    assert!(
-        received <= bounds.received,
-        "{received} bytes received and not read"
-    );
-    assert!(to_send <= bounds.to_send, "{to_send} bytes to be sent");
-}
-
-/// A gateway that only expects data may wait without a timer, because the agent sends keepalives.
-fn check_timer(side: &Side, user: User, local: Timestamp) {
-    if user == User::Gateway || side.handle.is_none() || side.closed.is_some() || side.application.is_done() {
-        return;
-    }
-    let own = side.application.next_action();
-    let next = side.endpoint.poll_timeout().into_iter().chain(own).min();
-    assert!(
-        next.is_some_and(|at| at - local <= LONGEST_TIMER),
-        "{user:?}'s next timer is {next:?} at {local:?}"
-    );
-}
-
-/// Measurements of the downlink in an interval.
-pub(crate) struct Watched {
-    /// Bytes sent, relative to the capacity.
-    pub(crate) utilisation: f64,
-    /// Bytes delivered for each flow.
-    pub(crate) got: Vec<f64>,
-    pub(crate) queue_p50: Duration,
-    pub(crate) queue_p95: Duration,
-    /// Packets dropped or lost, relative to those offered.
-    pub(crate) lost: f64,
-}
-
-impl Watched {
-    /// Jain's fairness index.
-    pub(crate) fn jain(&self) -> f64 {
-        let squares: f64 = self.got.iter().map(|bytes| bytes * bytes).sum();
-        self.got.iter().sum::<f64>().powi(2) / (self.got.len() as f64 * squares.max(1.0))
-    }
-
-    /// The smallest share of a flow, relative to the fair share.
-    pub(crate) fn least_of_fair(&self) -> f64 {
-        let least = self.got.iter().copied().fold(f64::INFINITY, f64::min);
-        let total: f64 = self.got.iter().sum();
-        least * self.got.len() as f64 / total.max(1.0)
-    }
-
-    /// Delivered bytes of all flows, relative to a rate.
-    pub(crate) fn of_rate(&self, rate: BitRate, time: Duration) -> f64 {
-        self.got.iter().sum::<f64>() / (rate * time).bytes() as f64
-    }
-}
-
-impl Dumbbell {
-    /// Runs until `to` and returns the measurements of the downlink from `from`.
-    pub(crate) fn watch(&mut self, from: Duration, to: Duration) -> Watched {
-        let [from, to] = [from, to].map(|time| Timestamp::ZERO + time);
-        self.run(from);
-        self.hop.take_queueing_delays(End::Client);
-        let delivered = self.delivered();
-        let stats = self.hop.down().stats();
-        let (sent, offered, dropped) = (
-            stats.sent.bytes,
-            stats.offered.packets,
-            stats.dropped_total().packets,
-        );
-        self.run(to);
-        self.hop.advance(to);
-        let delays = self.hop.take_queueing_delays(End::Client);
-        let got = self.delivered();
-        let got = got
-            .iter()
-            .zip(&delivered)
-            .map(|(after, before)| (after - before) as f64);
-        let got = got.collect();
-        let stats = self.hop.down().stats();
-        let possible = self.hop.down().capacity_between(from, to).bytes();
-        Watched {
-            utilisation: (stats.sent.bytes - sent).bytes() as f64 / possible as f64,
-            got,
-            queue_p50: delays.percentile(50),
-            queue_p95: delays.percentile(95),
-            lost: (stats.dropped_total().packets - dropped) as f64
-                / (stats.offered.packets - offered).max(1) as f64,
-        }
     }
 }
 

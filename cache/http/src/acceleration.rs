@@ -1,5 +1,7 @@
 //! Hosts whose HTTPS is accelerated: the user's setting and the built-in exclusions.
 
+use crate::captive_portal;
+
 /// Names that are excluded unless the user lists them.
 static EXCLUSIONS: &str = include_str!("exclusions.txt");
 
@@ -42,6 +44,8 @@ fn is_excluded(host: &str) -> bool {
     lines
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .any(|name| is_below(host, name))
+        // What detects a captive portal has to see the network, not the gateway.
+        || captive_portal::hosts().any(|name| name == host)
 }
 
 #[cfg(test)]
@@ -79,6 +83,8 @@ mod tests {
             ("package archives", "index.crates.io"),
             ("snap", "canonical-bos01.cdn.snapcraftcontent.com"),
             ("flatpak", "dl.flathub.org"),
+            ("captive portals", "detectportal.firefox.com"),
+            ("captive portals", "connectivitycheck.gstatic.com"),
         ] {
             assert!(!all.contains(host), "{group}: {host}");
         }

@@ -145,13 +145,7 @@ const MAX_CODINGS: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        fields.collect()
-    }
+    use crate::test_fields::map;
 
     const OK: StatusCode = StatusCode::OK;
 

@@ -126,16 +126,8 @@ const OMITTED_FROM_304: [&str; 13] = [
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
-
-    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        fields.collect()
-    }
+    use crate::test_fields::map;
 
     #[test]
     fn conditional_requests_are_recognised() {

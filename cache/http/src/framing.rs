@@ -112,16 +112,8 @@ fn announced(version: Version, headers: &HeaderMap) -> Result<Option<BodyLength>
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
-
     use super::*;
-
-    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        fields.collect()
-    }
+    use crate::test_fields::map;
 
     #[test]
     fn unsupported_transfer_codings_are_rejected() {

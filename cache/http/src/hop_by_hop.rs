@@ -108,13 +108,7 @@ pub fn is_loop(headers: &HeaderMap, earlier: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        fields.collect()
-    }
+    use crate::test_fields::map;
 
     fn names(headers: &HeaderMap) -> Vec<&str> {
         let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();

@@ -13,6 +13,7 @@
 //! * [`method`]: requests that may be repeated or sent as early data
 //! * [`transcoded_image`]: transcoded images
 //! * [`acceleration`]: hosts whose HTTPS is accelerated
+//! * [`captive_portal`]: detection of captive portals
 //! * [`pac`]: the proxy auto-configuration script
 //! * [`site`]: schemeful sites by the Public Suffix List
 //! * [`request_context`]: requester, partition and credentials of a request
@@ -22,6 +23,7 @@
 #![warn(missing_docs)]
 
 pub mod acceleration;
+pub mod captive_portal;
 pub mod clear_site_data;
 pub mod coding;
 pub mod conditional;
@@ -40,5 +42,7 @@ pub mod policy;
 pub mod request_context;
 pub mod site;
 pub mod target;
+#[cfg(test)]
+mod test_fields;
 pub mod transcoded_image;
 pub mod vary;

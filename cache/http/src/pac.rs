@@ -1,29 +1,22 @@
 //! The proxy auto-configuration script.
 use std::net::SocketAddr;
 
+use crate::captive_portal;
+
 /// Media type of the script. Browsers ignore the script under another type. It is served without content
 /// coding, which not all browsers remove here.
 pub const MEDIA_TYPE: &str = "application/x-ns-proxy-autoconfig";
-
-/// Host names that systems and browsers probe to detect a captive portal. Through a proxy they would not
-/// detect one.
-const PORTAL_PROBES: [&str; 8] = [
-    "captive.apple.com",
-    "clients3.google.com",
-    "connectivitycheck.android.com",
-    "connectivitycheck.gstatic.com",
-    "detectportal.firefox.com",
-    "network-test.debian.org",
-    "www.msftconnecttest.com",
-    "www.msftncsi.com",
-];
 
 /// Returns the script for an agent that listens on `proxy`.
 ///
 /// It sends all non-local requests to the agent, with `DIRECT` as alternative while the agent is stopped. It
 /// decides by the text of the host alone: `dnsResolve` and `isInNet` would resolve names over the slow hop.
 pub fn script(proxy: SocketAddr) -> String {
-    let probes = PORTAL_PROBES.map(|name| format!("\"{name}\"")).join(", ");
+    // Through a proxy, systems and browsers would not detect a captive portal.
+    let probes: Vec<String> = captive_portal::hosts()
+        .map(|name| format!("\"{name}\""))
+        .collect();
+    let probes = probes.join(", ");
     TEMPLATE
         .replace("@PROXY@", &proxy.to_string())
         .replace("@PROBES@", &probes)

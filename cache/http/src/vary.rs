@@ -126,13 +126,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-
-    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        fields.collect()
-    }
+    use crate::test_fields::map;
 
     #[test]
     fn a_transcoded_image_ignores_the_accept_field_of_vary() {

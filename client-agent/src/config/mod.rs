@@ -19,7 +19,12 @@ use longhaul_service::{LogFilter, LogFormat};
 use longhaul_session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
-use crate::{gateway::CarrierSettings, https::HttpsSettings, listener::Access};
+use crate::{
+    gateway::{CarrierSettings, PortalCheck, PortalSettings},
+    https::HttpsSettings,
+    listener::Access,
+    networks::Metered,
+};
 
 pub use access::PasswordFile;
 pub use args::{
@@ -90,10 +95,12 @@ pub struct Config {
     pub link: Option<LinkProfile>,
     /// `link.remember`: true if the links of networks are remembered. Default yes.
     pub remember_links: bool,
-    /// `link.metered`: true if the link is measured by as few bytes as possible. Default no.
-    pub metered: bool,
+    /// `link.metered`: whether the link is measured by as few bytes as possible. Default no.
+    pub metered: Metered,
     /// `[carrier]`: protocols that carry the session.
     pub carrier: CarrierSettings,
+    /// `[portal]`: the look for login pages of networks.
+    pub portal: PortalSettings,
     /// `image-level`: fidelity of the images that a page displays. Default [`DEFAULT_IMAGE_LEVEL`].
     pub images: ImageLevel,
     /// `fallback.after`: time before the direct fallback. Default [`DEFAULT_FALLBACK`].
@@ -218,8 +225,10 @@ impl fmt::Display for Config {
                 )?;
             }
         }
-        if self.metered {
-            writeln!(f, "          metered: measured by one packet")?;
+        match self.metered {
+            Metered::No => {}
+            Metered::Yes => writeln!(f, "          metered: measured by one packet")?,
+            Metered::Auto => writeln!(f, "          metered as NetworkManager says")?,
         }
         let carriers = self.carrier.carriers;
         write!(f, "carrier   {}", carriers.names())?;
@@ -241,6 +250,11 @@ impl fmt::Display for Config {
                 "          TLS and direct requests through the HTTP proxy {}{login}",
                 proxy.url()
             )?;
+        }
+        match &self.portal.check {
+            PortalCheck::Public => {}
+            PortalCheck::Off => writeln!(f, "portals   only the gateway is asked")?,
+            PortalCheck::Url(url) => writeln!(f, "portals   looked for at {url}")?,
         }
         if self.early_credentials == EarlyCredentials::Withheld {
             writeln!(f, "session   requests with cookies wait for the handshake")?;

@@ -6,8 +6,14 @@ use longhaul_session::ImageLevel;
 use longhaul_settings::{Form, Value, Wrong, units::parse_duration};
 use longhaul_types::{Invite, LinkProfile};
 
+use url::Url;
+
 use super::Fallback;
-use crate::{gateway::Carriers, https::Accelerate};
+use crate::{
+    gateway::{Carriers, PinPolicy, PortalCheck},
+    https::Accelerate,
+    networks::Metered,
+};
 
 pub(super) fn address(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
     let text = value.text()?;
@@ -59,6 +65,39 @@ pub(super) fn carriers(value: &Value, _: &Form) -> Result<Carriers, Wrong> {
         Ok(Carriers { udp, tls, quic })
     } else {
         Err(Wrong::new("no carrier could reach the gateway").instead("write `auto`"))
+    }
+}
+
+pub(super) fn metered(value: &Value, _: &Form) -> Result<Metered, Wrong> {
+    if value.text() == Ok("auto") {
+        return Ok(Metered::Auto);
+    }
+    let yes = Form::YesNo
+        .yes_no(value)
+        .map_err(|wrong| wrong.instead("write `yes`, `no` or `auto`"))?;
+    Ok(if yes { Metered::Yes } else { Metered::No })
+}
+
+pub(super) fn pin(value: &Value, form: &Form) -> Result<PinPolicy, Wrong> {
+    // The words are `note` and `require`, in this order.
+    Ok(match form.word(value)? {
+        1 => PinPolicy::Require,
+        _ => PinPolicy::Note,
+    })
+}
+
+pub(super) fn portal_check(value: &Value, _: &Form) -> Result<PortalCheck, Wrong> {
+    let text = value.text()?;
+    match text {
+        "on" => return Ok(PortalCheck::Public),
+        "off" => return Ok(PortalCheck::Off),
+        _ => {}
+    }
+    match Url::parse(text) {
+        // A portal cannot answer in the place of an https server.
+        Ok(url) if url.scheme() == "http" && url.has_host() => Ok(PortalCheck::Url(url)),
+        Ok(_) | Err(_) => Err(Wrong::new(format!("`{text}` is no address of plain http"))
+            .instead("write such as http://check.example.org/generate_204, \"on\" or \"off\"")),
     }
 }
 

@@ -7,7 +7,11 @@ use longhaul_types::Invite;
 use super::{
     AwaySettings, CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, proxy, settings,
 };
-use crate::{gateway::CarrierSettings, https::HttpsSettings, state_dir::StateDir};
+use crate::{
+    gateway::{CarrierSettings, Certificates, PortalSettings},
+    https::HttpsSettings,
+    state_dir::StateDir,
+};
 
 /// Returns `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
 pub fn default_state_dir(environment: &Environment) -> Option<PathBuf> {
@@ -76,6 +80,7 @@ fn carrier(layers: &mut Layers<'_>, own_port: u16) -> CarrierSettings {
         quic_port: u16::try_from(layers.get(&settings::CARRIER_QUIC_PORT))
             .unwrap_or(longhaul_carriers::DEFAULT_PORT),
         proxy: proxy::resolve(layers, own_port),
+        certificates: Certificates::new(layers.get(&settings::CARRIER_PIN)),
     }
 }
 
@@ -116,6 +121,10 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
     let remember_links = layers.get(&settings::LINK_REMEMBER);
     let metered = layers.get(&settings::LINK_METERED);
     let carrier = carrier(&mut layers, listen.port());
+    let portal = PortalSettings {
+        port: u16::try_from(layers.get(&settings::PORTAL_PORT)).unwrap_or(PortalSettings::DEFAULT_PORT),
+        check: layers.get(&settings::PORTAL_CHECK),
+    };
     let images = layers.get(&settings::IMAGE_LEVEL);
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);
@@ -159,6 +168,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         remember_links,
         metered,
         carrier,
+        portal,
         images,
         fallback,
         away,

@@ -17,7 +17,12 @@ use super::{
     default_state_dir, parse,
     proxy::{self, CredentialsFile, ProxySetting},
 };
-use crate::{gateway::Carriers, https::Accelerate, listener::UserId};
+use crate::{
+    gateway::{Carriers, PinPolicy, PortalCheck, PortalSettings},
+    https::Accelerate,
+    listener::UserId,
+    networks::Metered,
+};
 
 /// Stands for the agent's settings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +49,9 @@ impl Configured for Agent {
             &CARRIER_QUIC_PORT,
             &CARRIER_PROXY,
             &CARRIER_PROXY_PASSWORD_FILE,
+            &CARRIER_PIN,
+            &PORTAL_PORT,
+            &PORTAL_CHECK,
             &IMAGE_LEVEL,
             &FALLBACK_AFTER,
             &DIRECT_ALLOW,
@@ -218,14 +226,28 @@ pub const LINK_REMEMBER: Setting<bool> = Setting::yes_no("link.remember", |_| tr
          file is neither read nor changed",
     );
 /// `link.metered`
-pub const LINK_METERED: Setting<bool> = Setting::yes_no("link.metered", |_| false)
-    .flag("--link-metered", "YES|NO")
-    .meaning("whether the user pays for each byte of the link, so that it is measured by as few bytes as possible")
-    .reason(
-        "On a link that it does not know, the agent lets the gateway send one full packet and then a train of at most \
+pub const LINK_METERED: Setting<Metered> = Setting::new(
+    "link.metered",
+    Form::Text("`yes`, `no` or `auto`"),
+    |_| Metered::No,
+    parse::metered,
+    |metered| {
+        Some(quoted(match metered {
+            Metered::Yes => "yes",
+            Metered::No => "no",
+            Metered::Auto => "auto",
+        }))
+    },
+)
+.flag("--link-metered", "YES|NO|AUTO")
+.meaning("whether the user pays for each byte of the link, so that it is measured by as few bytes as possible")
+.reason(
+    "On a link that it does not know, the agent lets the gateway send one full packet and then a train of at most \
          41 kB, which finds the rate. `yes`: only the packet, so that the first page of a fast link takes some round trips \
-         longer. The agent does not know by itself what a link costs",
-    );
+         longer. `auto`: as NetworkManager says about the interface on the way to the gateway (`nmcli`, within 0.5 s), which \
+         guesses it for modems and phones; `no` where it does not know or is not there. Not the default, because each \
+         session on an unknown link then waits for the answer",
+);
 
 /// `carrier`
 pub const CARRIER: Setting<Carriers> = Setting::new(
@@ -297,6 +319,63 @@ pub const CARRIER_PROXY_PASSWORD_FILE: Setting<Option<CredentialsFile>> = Settin
 .reason(
     "Other users of the machine can see flags and the environment of root's services. Name and password cross the \
          network to the proxy unencrypted, as the method Basic has it",
+);
+
+/// `carrier.pin`
+pub const CARRIER_PIN: Setting<PinPolicy> = Setting::new(
+    "carrier.pin",
+    Form::OneOf(&["note", "require"]),
+    |_| PinPolicy::Note,
+    parse::pin,
+    |policy| {
+        Some(quoted(match policy {
+            PinPolicy::Note => "note",
+            PinPolicy::Require => "require",
+        }))
+    },
+)
+.flag("--carrier-pin", "WHAT")
+.meaning(
+    "what happens if the certificate of the carrier `tls` has another key than the gateway's, because somebody on the way \
+         ends TLS",
+)
+.reason(
+    "`note`: the status shows it, and the session goes on: what is intercepted is the ciphertext of the session, whose \
+         gateway the invite authenticates. `require`: the carrier is refused. The agent learns the key from the gateway in \
+         a session and remembers it; before the first session nothing is compared",
+);
+
+/// `portal.port`
+pub const PORTAL_PORT: Setting<usize> = Setting::count("portal.port", 65_535, |_| {
+    usize::from(PortalSettings::DEFAULT_PORT)
+})
+.flag("--portal-port", "PORT")
+.meaning("TCP port of the gateway on which the agent finds out whether a login page (captive portal) is in the way")
+.reason(
+    "The gateway answers there if it has `portal.listen`. Port 80, because portals answer requests of plain HTTP. The agent \
+         asks only while the gateway is silent",
+);
+
+/// `portal.check`
+pub const PORTAL_CHECK: Setting<PortalCheck> = Setting::new(
+    "portal.check",
+    Form::Text("`on`, `off`, or the address of a page that answers 204, such as `http://check.example.org/generate_204`"),
+    |_| PortalCheck::Public,
+    parse::portal_check,
+    |check| {
+        Some(quoted(match check {
+            PortalCheck::Public => "on",
+            PortalCheck::Off => "off",
+            PortalCheck::Url(url) => url.as_str(),
+        }))
+    },
+)
+.flag("--portal-check", "URL")
+.meaning("who is asked about a login page if the gateway does not answer on `portal.port`")
+.reason(
+    "`on`: `http://detectportal.firefox.com/success.txt`, as Firefox does in each new network. It learns nothing but the \
+         address of this computer, and is asked only in a network in which no session was open yet, and not if the gateway \
+         has announced its own port. `off`: nobody; then only a redirect in the place of the gateway is recognised",
 );
 
 /// `image-level`

@@ -8,14 +8,15 @@ use crate::{
     handles::Handles,
     https::{self, Accelerate, Https},
     savings::{ReportedFlows, SavedBytes},
-    trouble::{Tried, Trouble},
+    trouble::{LoginPage, Tried, Trouble},
     upstream::WaitingPageState,
 };
 
 /// The contents of `/status.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// `connecting`, `open`, `stalled` or `down`.
+    /// `connecting`, `open`, `stalled` or `down`; `portal` instead of the others than `open` while a login page of the
+    /// network is in the way.
     pub state: String,
     /// Reason why there is no session, for people: the detail of `trouble`; `null` if nothing is wrong.
     pub reason: Option<String>,
@@ -192,6 +193,9 @@ pub struct TroubleStatus {
     /// UDP port of QUIC, if it was tried.
     #[serde(default)]
     pub quic_port: Option<u16>,
+    /// Address of the network's login page, if the kind is `captive_portal`.
+    #[serde(default)]
+    pub login_page: Option<String>,
 }
 
 /// Accelerated HTTPS, which the gateway can read.
@@ -245,6 +249,9 @@ pub struct SessionStatus {
     /// Carrier of the session: `udp`, `tls` or `quic`.
     #[serde(default)]
     pub carrier: String,
+    /// True if the carrier is not `udp` and somebody on the way ends TLS; what is intercepted is ciphertext.
+    #[serde(default)]
+    pub intercepted: bool,
     /// Packets sent.
     pub packets_sent: u64,
     /// Packets received.
@@ -274,11 +281,14 @@ impl Status {
             .as_ref()
             .is_none_or(|session| session.welcome().is_none() || session.reports_origins());
         Self {
-            state: name(view.state).to_owned(),
+            state: match view.login_page() {
+                Some(_) => "portal",
+                None => name(view.state),
+            }
+            .to_owned(),
             reason: view.trouble().map(ToString::to_string),
             trouble: view
-                .trouble
-                .as_ref()
+                .known_trouble()
                 .map(|known| TroubleStatus::new(&known.trouble, known.since.elapsed())),
             notice: view.session.as_deref().and_then(GatewaySession::notice),
             silent_s: silent.map(|silent| silent.as_secs_f64()),
@@ -288,7 +298,10 @@ impl Status {
                 .as_ref()
                 .and_then(|session| session.welcome())
                 .map(|welcome| welcome.software),
-            session: view.session.as_deref().map(SessionStatus::of),
+            session: view
+                .session
+                .as_deref()
+                .map(|session| SessionStatus::of(session, upstream.certificates.is_intercepted())),
             link: view.link.name().to_owned(),
             http_proxy: upstream.http_proxy.as_ref().map(|proxy| proxy.url().to_string()),
             bytes_down: traffic.down,
@@ -407,12 +420,13 @@ impl TroubleStatus {
             over: trouble.tried().map(|tried| tried.name().to_owned()),
             tls_port: trouble.tried().and_then(|tried: Tried| tried.tls),
             quic_port: trouble.tried().and_then(|tried| tried.quic),
+            login_page: trouble.login_page().map(LoginPage::address),
         }
     }
 }
 
 impl SessionStatus {
-    fn of(session: &GatewaySession) -> Self {
+    fn of(session: &GatewaySession, is_intercepted: bool) -> Self {
         let stats = session.stats();
         Self {
             rtt_ms: stats.measured_srtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
@@ -425,6 +439,7 @@ impl SessionStatus {
                 (None, false) => "quic",
             }
             .to_owned(),
+            intercepted: is_intercepted && stats.remote.is_none(),
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,
             stalls: stats.stalls,

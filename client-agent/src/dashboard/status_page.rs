@@ -22,6 +22,17 @@ pub(crate) fn status_page(status: &Status, may_change: bool) -> Markup {
         @if let Some(reason) = &status.reason {
             p { (reason) }
         }
+        @if let Some(page) = status.trouble.as_ref().and_then(|trouble| trouble.login_page.as_ref()) {
+            p class="wait" {
+                "Open " a href=(page) { (page) } " to log in. Until then, http pages load without the gateway."
+            }
+        }
+        @if status.session.as_ref().is_some_and(|session| session.intercepted) {
+            p class="wait" {
+                "Intercepted: somebody on the way ends TLS to the gateway. What is seen there is ciphertext; only the gateway \
+                 can read what you load. " code { "carrier.pin" } " decides about such networks."
+            }
+        }
         @if let Some(notice) = &status.notice {
             p class="wait" { "Notice from the gateway: " (notice) }
         }
@@ -103,6 +114,7 @@ fn programs(bypassed: &BypassedHost) -> String {
 fn headline(status: &Status) -> (&'static str, &'static str) {
     match status.state.as_str() {
         "open" => ("ok", "Connected to the gateway"),
+        "portal" => ("bad", "This network wants a login first"),
         "connecting" => ("wait", "Connecting to the gateway\u{2026}"),
         "stalled" => (
             "wait",

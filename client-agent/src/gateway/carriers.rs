@@ -3,14 +3,19 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
+pub(super) use longhaul_carriers::KeyPin;
 use longhaul_carriers::{CarrierError, LinkAttempt, QuicCarrier, TlsCarrier};
+pub use longhaul_carriers::{Certificates, PinPolicy};
 use longhaul_driver::{Carrier, CarrierPlan, LinkCarriers, ReturnTimes};
 use longhaul_proxy::HttpProxy;
 use longhaul_types::Invite;
 use tokio::sync::watch;
+use tracing::info;
 
+use super::gateway_session::GatewaySession;
 use crate::trouble::{Tried, Trouble};
 
 /// Protocols that carry the session to the gateway.
@@ -25,6 +30,9 @@ pub struct CarrierSettings {
     /// `carrier.proxy`: HTTP proxy for TLS, and for requests that are sent without the gateway. Default: that of the
     /// environment.
     pub proxy: Option<HttpProxy>,
+    /// `carrier.pin`: the certificates of TLS and QUIC, and what happens if one is not the gateway's. Default
+    /// [`PinPolicy::Note`].
+    pub certificates: Certificates,
 }
 
 impl CarrierSettings {
@@ -55,11 +63,18 @@ impl CarrierSettings {
         self.proxy.as_ref().filter(is_covered)
     }
 
+    /// True if the session runs over TLS or QUIC that somebody on the way ends, and the settings do not permit that.
+    pub(super) fn refuses(&self, session: &GatewaySession) -> bool {
+        let is_required = self.certificates.policy() == PinPolicy::Require;
+        is_required && session.stats().remote.is_none() && self.certificates.is_intercepted()
+    }
+
     /// The carrier `tls` to the gateway of `invite`, which is at the address `ip` unless a proxy looks it up.
     pub(super) fn tls(&self, invite: &Invite, ip: IpAddr) -> Result<TlsCarrier, Trouble> {
         let address = SocketAddr::new(ip, self.tls_port);
         let carrier = TlsCarrier::new(address, host(invite.address()), invite.gateway());
         let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        let carrier = carrier.comparing(self.certificates.clone());
         Ok(carrier.through(self.proxy_to(invite).cloned()))
     }
 
@@ -67,7 +82,8 @@ impl CarrierSettings {
     pub(super) fn quic(&self, invite: &Invite, ip: IpAddr) -> Result<QuicCarrier, Trouble> {
         let address = SocketAddr::new(ip, self.quic_port);
         let carrier = QuicCarrier::new(address, host(invite.address()));
-        carrier.map_err(|error| Trouble::LocalError(error.to_string()))
+        let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        Ok(carrier.comparing(self.certificates.clone()))
     }
 }
 
@@ -78,6 +94,7 @@ pub(super) fn trouble_of(error: &CarrierError, tls_port: u16) -> Option<Trouble>
         CarrierError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             Some(Trouble::PortClosed(Tried::tls(tls_port)))
         }
+        CarrierError::Intercepted => Some(Trouble::Intercepted),
         CarrierError::Io(_) | CarrierError::Response(_) | CarrierError::TooSlow | CarrierError::Pump(_) => {
             None
         }
@@ -91,6 +108,7 @@ impl Default for CarrierSettings {
             tls_port: longhaul_carriers::DEFAULT_PORT,
             quic_port: longhaul_carriers::DEFAULT_PORT,
             proxy: None,
+            certificates: Certificates::default(),
         }
     }
 }
@@ -154,16 +172,52 @@ impl Default for Carriers {
 /// What is known about a network that decides about the order of the carriers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// UDP did not answer: the other carriers start together with it.
-    pub(super) is_udp_doubtful: bool,
+    /// What earlier sessions have found out about UDP.
+    pub(super) udp: UdpBefore,
     /// QUIC carried a session where UDP did not answer: it is tried before TLS.
     pub(super) has_used_quic: bool,
     /// The uplink is so slow that the acknowledgements of QUIC would take much of it.
     pub(super) is_uplink_slow: bool,
 }
 
+impl Known {
+    /// Logs what it means for a session that may use UDP and these others.
+    pub(super) fn explain(self, over: Carriers) {
+        if !over.has_udp_beside_others() {
+            return;
+        }
+        let first = if over.quic && (self.has_used_quic || !over.tls) {
+            "QUIC"
+        } else {
+            "TLS"
+        };
+        match self.udp {
+            UdpBefore::Good => {}
+            UdpBefore::Doubtful => {
+                info!("UDP did not answer in this network before: {first} starts together with UDP");
+            }
+            UdpBefore::Worse(_) => {
+                info!("UDP carried less than {first} in this network before: {first} starts before UDP");
+            }
+        }
+    }
+}
+
+/// What earlier sessions have found out about UDP in a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum UdpBefore {
+    /// It works, or nothing is known.
+    #[default]
+    Good,
+    /// It did not answer: the other carriers start together with it.
+    Doubtful,
+    /// It carried less than another carrier, and is avoided for this time.
+    Worse(Duration),
+}
+
 /// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`, and what becomes of the
-/// attempts of the first of the others, which use the same IP address.
+/// attempts of the first of the others, which use the same IP address. They start together with UDP where UDP is
+/// doubtful, and before it where UDP carried less.
 pub(super) fn plan(
     settings: &CarrierSettings,
     carriers: Carriers,
@@ -192,9 +246,13 @@ pub(super) fn plan(
     };
     let links = links.fold(LinkCarriers::new(first), |links, (next, _)| links.then(next));
     let times = ReturnTimes::default();
-    let plan = match (carriers.udp, known.is_udp_doubtful) {
-        (true, true) => CarrierPlan::UdpAnd(links, times),
-        (true, false) => CarrierPlan::UdpThen(links, times),
+    let plan = match (carriers.udp, known.udp) {
+        (true, UdpBefore::Good) => CarrierPlan::UdpThen(links, times),
+        (true, UdpBefore::Doubtful) => CarrierPlan::UdpAnd(links, times),
+        (true, UdpBefore::Worse(time)) => {
+            let avoided = Some(time);
+            CarrierPlan::LinksThenUdp(links, ReturnTimes { avoided, ..times })
+        }
         (false, _) => CarrierPlan::Links(links, times),
     };
     Ok((plan, attempts))

@@ -9,7 +9,10 @@ use longhaul_carriers::LinkAttempt;
 use longhaul_driver::{CloseReason, LinkState};
 use longhaul_session::{Message, Preferences};
 use longhaul_types::{Invite, LinkProfile, UnixTime};
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 use tracing::{debug, info};
 
 use super::{
@@ -18,8 +21,10 @@ use super::{
     device_identity::DeviceIdentity,
     gateway_session::GatewaySession,
     link_tracker::LinkTracker,
+    new_start::network_opened,
     observation::{Look, looked, until},
     page_streams::PageStreams,
+    portal::PortalSettings,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
     state::{Enrolment, GatewayState, SessionSnapshot},
     takeovers::Takeovers,
@@ -27,7 +32,7 @@ use super::{
 };
 use crate::{
     https::Https,
-    networks::{NetworkMemory, Wake},
+    networks::{Metered, NetworkMemory, Wake},
     state_dir::StateDir,
     store::Store,
     trouble::{Diagnosis, Trouble},
@@ -42,10 +47,12 @@ pub struct GatewayConfig {
     pub link: Option<LinkProfile>,
     /// Carriers that the session may use.
     pub carrier: CarrierSettings,
-    /// The link is measured by as few bytes as possible.
-    pub metered: bool,
+    /// Whether the link is measured by as few bytes as possible.
+    pub metered: Metered,
     /// What is remembered about networks.
     pub networks: NetworkMemory,
+    /// How captive portals are looked for.
+    pub portal: PortalSettings,
     /// The user's preferences, with changes.
     pub preferences: watch::Receiver<Preferences>,
     /// State of accelerated HTTPS.
@@ -74,10 +81,10 @@ pub(super) struct Dialer {
     stamp: Option<UnixTime>,
     pub(super) view: watch::Sender<SessionSnapshot>,
     demand: Arc<WaitingRequests>,
-    traffic_totals: Arc<TrafficTotals>,
+    pub(super) traffic_totals: Arc<TrafficTotals>,
     pub(super) diagnosis: Diagnosis,
     /// Rounds since the gateway last answered.
-    failures: u32,
+    pub(super) failures: u32,
     takeovers: Takeovers,
     link: LinkTracker,
     /// Carriers of the current attempt.
@@ -86,6 +93,8 @@ pub(super) struct Dialer {
     pub(super) attempts: watch::Receiver<LinkAttempt>,
     /// What the newest of them has shown.
     pub(super) link_trouble: Option<Trouble>,
+    /// Notified when a captive portal is gone.
+    retry: Arc<Notify>,
     /// Becomes true when the agent stops.
     stopping: watch::Receiver<bool>,
 }
@@ -104,12 +113,13 @@ impl Dialer {
         view: watch::Sender<SessionSnapshot>,
         demand: Arc<WaitingRequests>,
         traffic_totals: Arc<TrafficTotals>,
+        retry: Arc<Notify>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let identity = DeviceIdentity::load(config.invite.clone(), &config.state_dir);
         let token = config.state_dir.token(identity.invite());
         let stamp = config.state_dir.stamp();
-        let link = LinkTracker::new(config.networks.clone(), config.link);
+        let link = LinkTracker::new(config.networks.clone(), config.link, config.metered);
         Self {
             config,
             identity,
@@ -127,6 +137,7 @@ impl Dialer {
             over: Carriers::default(),
             attempts: watch::channel(LinkAttempt::Pending).1,
             link_trouble: None,
+            retry,
             stopping,
         }
     }
@@ -135,11 +146,16 @@ impl Dialer {
     pub(super) async fn run(mut self) {
         let mut newest = self.newest.clone();
         let mut stopping = self.stopping.clone();
+        let (retry, view) = (Arc::clone(&self.retry), self.view.clone());
         loop {
             let changed = tokio::select! {
                 biased;
                 () = stopped(&mut stopping) => return self.record_link().await,
                 Ok(()) = newest.changed() => true,
+                () = network_opened(&retry, &view) => {
+                    self.start_over();
+                    false
+                }
                 () = self.run_round() => false,
             };
             if changed {
@@ -242,7 +258,12 @@ impl Dialer {
         self.store_token(token).await;
         let mut look: Option<Look> = None;
         let mut attempts = self.attempts.clone();
+        let mut certificates = self.config.carrier.certificates.watch();
         loop {
+            if self.config.carrier.refuses(session) {
+                session.close("TLS is intercepted");
+                return AttemptOutcome::Failed(Trouble::Intercepted);
+            }
             let now = state.borrow_and_update().clone();
             match now {
                 LinkState::Closed(reason) => {
@@ -273,6 +294,7 @@ impl Dialer {
                 wake = self.link.watch.next(is_in_use) => self.look_at_network(session, wake).await,
                 () = until(silence) => self.note_silence(),
                 Ok(()) = attempts.changed() => self.note_attempt(),
+                Ok(()) = certificates.changed() => {}
                 changed = state.changed() => if changed.is_err() {
                     return AttemptOutcome::Served(CloseReason::Reset);
                 },
@@ -311,6 +333,7 @@ impl Dialer {
             state: GatewayState::Open,
             session: Some(Arc::clone(session)),
             silent_since: None,
+            portal: None,
             trouble: self.diagnosis.current().cloned(),
             has_answered: true,
             enrolment: self.enrolment,
@@ -337,7 +360,7 @@ impl Dialer {
     }
 
     /// Publishes that there is no session.
-    fn publish_no_session(&self, state: GatewayState) {
+    pub(super) fn publish_no_session(&self, state: GatewayState) {
         self.view.send_modify(|view| {
             view.state = state;
             view.session = None;

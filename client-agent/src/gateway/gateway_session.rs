@@ -12,8 +12,8 @@ use longhaul_driver::{
 };
 use longhaul_protocol::connection::RateProbing;
 use longhaul_session::{
-    AcceleratedHosts, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message, MirrorState,
-    Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
+    AcceleratedHosts, Announcement, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message,
+    MirrorState, Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -42,6 +42,7 @@ pub struct GatewaySession {
     welcome: watch::Receiver<Option<Welcome>>,
     key_wanted: watch::Receiver<bool>,
     notice: watch::Receiver<Option<String>>,
+    announcement: watch::Receiver<Option<Announcement>>,
     settled: AtomicBool,
 }
 
@@ -63,6 +64,8 @@ pub(super) struct SessionStart {
     pub(super) accelerated: AcceleratedHosts,
     /// How an unknown link is measured.
     pub(super) probing: RateProbing,
+    /// The link profile is remembered, and the link may have changed since.
+    pub(super) verify_profile: bool,
 }
 
 /// Time at which a request is sent.
@@ -122,6 +125,7 @@ impl GatewaySession {
             last_stamp: credentials.last_stamp,
             transport: TransportConfig {
                 rate_probing: start.probing,
+                verify_profile: start.verify_profile,
                 ..TransportConfig::default()
             },
         };
@@ -136,12 +140,14 @@ impl GatewaySession {
         let (welcome_sender, welcome) = watch::channel(None);
         let (key_sender, key_wanted) = watch::channel(false);
         let (notice_sender, notice) = watch::channel(None);
+        let (announcement_sender, announcement) = watch::channel(None);
         let incoming = incoming_streams::IncomingStreams {
             serial,
             requests: Arc::clone(&requests),
             welcome: welcome_sender,
             key_wanted: key_sender,
             notice: notice_sender,
+            announcement: announcement_sender,
             pages: start.streams,
         };
         tokio::spawn(incoming_streams::read_streams(transport.clone(), incoming));
@@ -154,6 +160,7 @@ impl GatewaySession {
             welcome,
             key_wanted,
             notice,
+            announcement,
             settled: AtomicBool::new(false),
         }))
     }
@@ -299,6 +306,11 @@ impl GatewaySession {
         &self.requests
     }
 
+    /// What the gateway announces of itself, once it has.
+    pub(super) fn watch_announcement(&self) -> watch::Receiver<Option<Announcement>> {
+        self.announcement.clone()
+    }
+
     pub(super) const fn transport(&self) -> &Session {
         &self.transport
     }
@@ -310,6 +322,11 @@ impl GatewaySession {
     /// Becomes true if the gateway wants the key of the one-time invite replaced.
     pub(super) fn watch_key_wanted(&self) -> watch::Receiver<bool> {
         self.key_wanted.clone()
+    }
+
+    /// Number of returns to UDP that were undone because UDP carried less than TLS.
+    pub(super) fn worse_returns(&self) -> u64 {
+        self.transport.worse_returns()
     }
 
     /// Reports that this computer's attachment to the network has changed.

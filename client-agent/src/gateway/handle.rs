@@ -5,18 +5,22 @@ use longhaul_driver::LinkState;
 use longhaul_service::{LivenessProbe, liveness_probe};
 use longhaul_types::{Invite, PublicKey};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
+    task::JoinSet,
     time::{Instant, sleep_until},
 };
 
 use super::{
+    announced::Announced,
     demand::{WaitingRequest, WaitingRequests},
     dialer::{Dialer, GatewayConfig},
     eviction_reports,
     gateway_session::{GatewaySession, SendPhase},
+    portal::PortalWatch,
     state::{Enrolment, LinkKnowledge, SessionSnapshot},
     traffic::{Traffic, TrafficTotals},
 };
+use crate::trouble::LoginPage;
 
 /// Handle of the gateway for requests. Clones share the same state.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ pub struct Gateway {
     enrolment: watch::Sender<Enrolment>,
     task: Arc<DialerTask>,
     stopping: watch::Sender<bool>,
+    /// Tasks that end with the last handle.
+    _followers: Arc<JoinSet<()>>,
     probe: LivenessProbe,
 }
 
@@ -61,12 +67,15 @@ impl Gateway {
         let stopping = watch::Sender::new(false);
         let link = LinkKnowledge::of_profile(config.link, None);
         let (sender, view) = watch::channel(SessionSnapshot::starting(0, link));
+        let retry = Arc::new(Notify::new());
+        let followers = follow(&config, &sender, &enrolment, &retry);
         let dialer = Dialer::new(
             config,
             enrolment.subscribe(),
             sender,
             Arc::clone(&demand),
             Arc::clone(&traffic_totals),
+            retry,
             stopping.subscribe(),
         );
         let (probe, probed) = liveness_probe();
@@ -81,6 +90,7 @@ impl Gateway {
             enrolment,
             task,
             stopping,
+            _followers: Arc::new(followers),
             probe,
         }
     }
@@ -188,6 +198,18 @@ impl Gateway {
         }
     }
 
+    /// Waits until a login page of the network is in the way that meets a condition. Cancel safe.
+    pub async fn until_login_page(&self, is_meant: impl Fn(&LoginPage) -> bool) {
+        let mut view = self.view.clone();
+        let found = view
+            .wait_for(|view| view.login_page().is_some_and(&is_meant))
+            .await
+            .is_ok();
+        if !found {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until a request that has waited since `started` must fail: the gateway refuses this device, has
     /// no common version, or has been silent for too long. A gateway that has answered in this run gets more
     /// time: an outage of the link suspends requests and does not fail them. Cancel safe.
@@ -243,6 +265,34 @@ impl Gateway {
             let _ended = tokio::time::timeout(CLOSE_TIME, session.closed()).await;
         }
     }
+}
+
+/// Starts the tasks that follow the session's state: what the gateway announces, and captive portals.
+fn follow(
+    config: &GatewayConfig,
+    view: &watch::Sender<SessionSnapshot>,
+    enrolment: &watch::Sender<Enrolment>,
+    retry: &Arc<Notify>,
+) -> JoinSet<()> {
+    let announced = Announced::load(
+        config.state_dir.clone(),
+        config.invite.gateway(),
+        config.carrier.certificates.clone(),
+    );
+    let mut tasks = JoinSet::new();
+    tasks.spawn(announced.clone().follow(view.subscribe(), enrolment.subscribe()));
+    // Where an HTTP proxy is the way out, it answers plain requests in its own way.
+    if config.carrier.proxy.is_none() {
+        let portal = PortalWatch {
+            settings: config.portal.clone(),
+            view: view.clone(),
+            enrolment: enrolment.subscribe(),
+            announced,
+            retry: Arc::clone(retry),
+        };
+        tasks.spawn(portal.run());
+    }
+    tasks
 }
 
 /// Wait of a request for a gateway that has answered before, if no direct fallback applies. Longer than

@@ -3,7 +3,8 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::{Expectation, RecvStream, SendStream, Session};
 use longhaul_session::{
-    FailureReason, FetchId, Head, Message, MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
+    Announcement, FailureReason, FetchId, Head, Message, MessageReader, MirrorState, Promised, ReadEvent,
+    Welcome, encode,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -34,6 +35,7 @@ pub(super) struct IncomingStreams {
     /// Becomes true if the gateway wants the key of the one-time invite replaced.
     pub(super) key_wanted: watch::Sender<bool>,
     pub(super) notice: watch::Sender<Option<String>>,
+    pub(super) announcement: watch::Sender<Option<Announcement>>,
     pub(super) pages: Arc<dyn PageStreams>,
 }
 
@@ -78,6 +80,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         welcome,
         key_wanted,
         notice,
+        announcement,
         pages,
     } = incoming;
     let mut reader = MessageReader::new();
@@ -99,6 +102,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
             let senders = ControlSenders {
                 key_wanted: &key_wanted,
                 notice: &notice,
+                announcement: &announcement,
             };
             read_control(reader, stream, serial, &requests, senders, pages.as_ref()).await;
         }
@@ -161,7 +165,8 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         | Message::Forgotten(_)
         | Message::KeyWanted(_)
         | Message::NewKey(_)
-        | Message::OriginReport(_) => {
+        | Message::OriginReport(_)
+        | Message::Announcement(_) => {
             debug!("the gateway opened a stream with an unexpected message")
         }
     }
@@ -185,6 +190,7 @@ async fn first_message(reader: &mut MessageReader, stream: &mut RecvStream) -> O
 struct ControlSenders<'a> {
     key_wanted: &'a watch::Sender<bool>,
     notice: &'a watch::Sender<Option<String>>,
+    announcement: &'a watch::Sender<Option<Announcement>>,
 }
 
 /// Reads the rest of the gateway's control stream.
@@ -210,6 +216,8 @@ async fn read_control(
             requests.record_forgotten(forgotten.id);
         } else if let Message::KeyWanted(_) = message {
             senders.key_wanted.send_replace(true);
+        } else if let Message::Announcement(announced) = message {
+            senders.announcement.send_replace(Some(announced));
         } else if let Message::OriginReport(report) = message {
             requests.record_origin_report();
             pages.origin_report(serial, &report);

@@ -9,9 +9,13 @@ use longhaul_types::{BitRate, ByteCount, LinkProfile};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::{carriers::Known, gateway_session::GatewaySession, state::LinkKnowledge};
+use super::{
+    carriers::{Known, UdpBefore},
+    gateway_session::GatewaySession,
+    state::LinkKnowledge,
+};
 use crate::networks::{
-    Attachment, Family, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
+    Attachment, Family, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
 };
 
 /// Time between two records of a long session: what a killed agent loses.
@@ -34,6 +38,7 @@ pub(super) struct LinkTracker {
     memory: NetworkMemory,
     /// Profile that the user told.
     told: Option<LinkProfile>,
+    metered: Metered,
     pub(super) watch: NetworkWatch,
     network: Option<Attachment>,
     source: Option<IpAddr>,
@@ -48,6 +53,10 @@ pub(super) struct LinkTracker {
     uses: Option<Uses>,
     /// Address through whose route a session without UDP runs: the gateway's, or that of an HTTP proxy.
     towards: Option<SocketAddr>,
+    /// The attempt in progress avoids UDP.
+    avoids_udp: bool,
+    /// Returns of the session to UDP that were undone because UDP carried less, at the last look.
+    worse_returns: u64,
 }
 
 /// Carrier of a session.
@@ -76,15 +85,18 @@ pub(super) struct Start {
     /// The other addresses.
     pub(super) alternatives: Alternatives,
     pub(super) profile: Option<LinkProfile>,
-    /// What happened to carriers in this network before.
+    /// The link is measured by as few bytes as possible.
+    pub(super) is_metered: bool,
+    /// What is known about the carriers in this network.
     pub(super) known: Known,
 }
 
 impl LinkTracker {
-    pub(super) fn new(memory: NetworkMemory, told: Option<LinkProfile>) -> Self {
+    pub(super) fn new(memory: NetworkMemory, told: Option<LinkProfile>, metered: Metered) -> Self {
         Self {
             memory,
             told,
+            metered,
             watch: NetworkWatch::start(),
             network: None,
             source: None,
@@ -95,6 +107,8 @@ impl LinkTracker {
             packets: 0,
             uses: None,
             towards: None,
+            avoids_udp: false,
+            worse_returns: 0,
         }
     }
 
@@ -107,7 +121,10 @@ impl LinkTracker {
         self.towards = Some(address);
         self.source = source_towards(address).await.ok();
         let profile = self.told.or(recalled.profile);
+        // Only an unknown link is measured.
+        let is_metered = profile.is_none() && self.metered.decide(towards).await;
         Some(Start {
+            is_metered,
             address,
             alternatives: Alternatives {
                 addresses: ordered.collect(),
@@ -115,19 +132,38 @@ impl LinkTracker {
             },
             profile,
             known: Known {
-                is_udp_doubtful: recalled.is_udp_doubtful,
+                udp: self.udp_before(&recalled),
                 has_used_quic: recalled.is_quic_expected,
                 is_uplink_slow: profile.is_some_and(|profile| profile.up < SLOW_UPLINK),
             },
         })
     }
 
+    /// An attempt that avoided UDP and opened no session is followed by one that does not.
+    fn udp_before(&mut self, recalled: &Recalled) -> UdpBefore {
+        let has_failed = std::mem::take(&mut self.avoids_udp);
+        match recalled.avoids_udp_for {
+            Some(time) if !has_failed => {
+                self.avoids_udp = true;
+                UdpBefore::Worse(time)
+            }
+            Some(_) => UdpBefore::Doubtful,
+            None if recalled.is_udp_doubtful => UdpBefore::Doubtful,
+            None => UdpBefore::Good,
+        }
+    }
+
     /// Notes which of the addresses has answered: the way to it may be another one. `is_udp_expected`: the session may
     /// use the other carriers only where UDP fails.
     pub(super) async fn opened(&mut self, session: &GatewaySession, is_udp_expected: bool) {
         let uses = Uses::of(&session.stats());
+        let was_avoided = std::mem::take(&mut self.avoids_udp);
+        self.worse_returns = 0;
         self.uses = is_udp_expected.then_some(uses);
-        if is_udp_expected {
+        if is_udp_expected && uses != Uses::Udp && was_avoided {
+            // Where UDP was avoided, its silence says nothing.
+            self.record_link(uses).await;
+        } else if is_udp_expected {
             self.record_carrier(uses).await;
         }
         let Some(remote) = session.stats().remote else {
@@ -164,14 +200,31 @@ impl LinkTracker {
         };
         if before == Uses::Udp && now != Uses::Udp {
             self.record_carrier(now).await;
-        } else if before != now
-            && now != Uses::Udp
-            && let Some(network) = self.network.clone()
-        {
-            let memory = self.memory.clone();
-            let record = move || memory.record_quic(&network, now == Uses::Quic);
-            let _written = tokio::task::spawn_blocking(record).await;
+        } else if before != now && now != Uses::Udp {
+            self.record_link(now).await;
         }
+    }
+
+    /// Records which carrier works in the current network beside UDP, of which nothing is known.
+    async fn record_link(&self, uses: Uses) {
+        let Some(network) = self.network.clone() else {
+            return;
+        };
+        let memory = self.memory.clone();
+        // It cannot be cancelled, and a panic in it is reported by the runtime.
+        let record = move || memory.record_quic(&network, uses == Uses::Quic);
+        let _written = tokio::task::spawn_blocking(record).await;
+    }
+
+    /// Records that UDP carried less than another carrier in the current network.
+    async fn record_worse_udp(&self) {
+        let Some(network) = self.network.clone() else {
+            return;
+        };
+        info!("UDP carries less than the carrier before in this network: it is avoided for 24 h");
+        let memory = self.memory.clone();
+        // It cannot be cancelled, and a panic in it is reported by the runtime.
+        let _written = tokio::task::spawn_blocking(move || memory.record_worse_udp(&network)).await;
     }
 
     /// Begins to track a network; returns what is remembered about it.
@@ -196,6 +249,10 @@ impl LinkTracker {
     pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) {
         let stats = session.stats();
         self.packets = packets(&stats);
+        let worse_returns = session.worse_returns();
+        if std::mem::replace(&mut self.worse_returns, worse_returns) < worse_returns {
+            self.record_worse_udp().await;
+        }
         self.note_carrier(Uses::of(&stats)).await;
         let Some(remote) = stats.remote.or(self.towards) else {
             return;

@@ -1,6 +1,7 @@
 //! The session with the gateway: one task ([`Gateway::start`]) opens a session at the start and after each
 //! loss, and publishes the state; requests get the session ([`GatewaySession`]) from it. The streams of page
-//! loads go to a [`PageStreams`].
+//! loads go to a [`PageStreams`]. `portal` looks for captive portals, and `announced` stores what the gateway says of itself.
+mod announced;
 mod answer;
 mod carriers;
 mod check;
@@ -14,8 +15,10 @@ mod gateway_session;
 mod handle;
 mod incoming_streams;
 mod link_tracker;
+mod new_start;
 mod observation;
 mod page_streams;
+mod portal;
 mod reachability;
 mod request_table;
 mod session_serial;
@@ -25,7 +28,7 @@ mod traffic;
 mod window_decoding;
 
 pub use answer::{GatewayAnswer, ResponseStream};
-pub use carriers::{CarrierSettings, Carriers};
+pub use carriers::{CarrierSettings, Carriers, Certificates, PinPolicy};
 pub use check::{AnsweredOver, check_gateway};
 pub(crate) use codings::{body_coding_of, coding_of};
 pub use demand::WaitingRequest;
@@ -34,6 +37,7 @@ pub use exchange::Exchange;
 pub use gateway_session::{GatewaySession, SendError, SendPhase};
 pub use handle::{Gateway, RequiredSessionState};
 pub use page_streams::{PageStream, PageStreamTask, PageStreams};
+pub use portal::{PortalCheck, PortalSettings};
 pub use request_table::{BasePolicy, FetchContext, FetchDraft};
 pub use session_serial::SessionSerial;
 pub use state::{GatewayState, LinkKnowledge, SessionSnapshot};

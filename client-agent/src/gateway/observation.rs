@@ -91,7 +91,8 @@ impl Dialer {
         };
         let is_alone = !self.over.udp;
         // Beside other carriers, a closed TCP port only means that the gateway has no TLS.
-        self.link_trouble = found.filter(|trouble| is_alone || matches!(trouble, Trouble::Proxy(_)));
+        let says_more = |trouble: &Trouble| matches!(trouble, Trouble::Proxy(_) | Trouble::Intercepted);
+        self.link_trouble = found.filter(|trouble| is_alone || says_more(trouble));
         let is_open = self.view.borrow().state == GatewayState::Open;
         // Beside UDP, an answer over UDP may still come.
         let shown = self.link_trouble.clone();

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::gateway_session::GatewaySession;
-use crate::trouble::{KnownTrouble, Trouble};
+use crate::trouble::{KnownTrouble, LoginPage, Trouble};
 
 /// State of the session with the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -64,8 +64,10 @@ pub struct SessionSnapshot {
     pub session: Option<Arc<GatewaySession>>,
     /// Start of the gateway's silence, while an answer is expected; `None` if the session is open.
     pub silent_since: Option<Instant>,
-    /// What is wrong with the hop, if something is known.
+    /// What is wrong with the hop besides a login page, if something is known.
     pub trouble: Option<KnownTrouble>,
+    /// The network's login page, if one is in the way.
+    pub portal: Option<KnownTrouble>,
     /// True if the gateway has answered since the agent started, or since it was enrolled anew.
     pub has_answered: bool,
     /// Number of the invite in use: 0 for the invite with which the agent started.
@@ -88,6 +90,7 @@ impl SessionSnapshot {
             session: None,
             silent_since: Some(Instant::now()),
             trouble: None,
+            portal: None,
             has_answered: false,
             enrolment,
             link,
@@ -99,8 +102,18 @@ impl SessionSnapshot {
         self.trouble().is_some_and(Trouble::is_refusal)
     }
 
+    /// What is wrong with the hop, and since when. A login page explains everything else.
+    pub fn known_trouble(&self) -> Option<&KnownTrouble> {
+        self.portal.as_ref().or(self.trouble.as_ref())
+    }
+
+    /// The network's login page, if one is in the way.
+    pub fn login_page(&self) -> Option<&LoginPage> {
+        self.portal.as_ref()?.trouble.login_page()
+    }
+
     /// What is wrong with the hop, if something is known.
     pub fn trouble(&self) -> Option<&Trouble> {
-        self.trouble.as_ref().map(|known| &known.trouble)
+        self.known_trouble().map(|known| &known.trouble)
     }
 }

@@ -112,6 +112,20 @@ fn look_up(gateway: IpAddr) -> Lookup {
     }
 }
 
+/// Name of the interface through which packets to `gateway` leave; `None` if this system does not report it.
+#[cfg(target_os = "linux")]
+pub(super) fn interface_towards(gateway: IpAddr) -> Option<String> {
+    use super::netlink;
+
+    let route = netlink::route_to(gateway).ok()??;
+    Some(netlink::interface(route.interface).ok()??.name)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn interface_towards(_gateway: IpAddr) -> Option<String> {
+    None
+}
+
 #[cfg(not(target_os = "linux"))]
 fn look_up(_gateway: IpAddr) -> Lookup {
     Lookup::Unknown

@@ -79,6 +79,8 @@ pub(crate) struct Recalled {
     pub(crate) is_udp_doubtful: bool,
     /// QUIC is expected to work where UDP does not.
     pub(crate) is_quic_expected: bool,
+    /// Time for which UDP is avoided, because it carried less than TLS.
+    pub(crate) avoids_udp_for: Option<Duration>,
 }
 
 /// What was recorded for one session in one network.
@@ -154,6 +156,7 @@ impl NetworkMemory {
                 family: record.family,
                 is_udp_doubtful: record.is_udp_doubtful(now),
                 is_quic_expected: record.is_quic_expected(now),
+                avoids_udp_for: record.avoids_udp_for(now),
             })
     }
 
@@ -227,6 +230,21 @@ impl NetworkMemory {
             return;
         }
         state.networks.seen(id, now).quic_worked = works.then(|| now.since_epoch().as_secs());
+        if let Err(error) = inner.state_dir.keep_networks(&state.networks.encode()) {
+            warn!("{error}");
+        }
+    }
+
+    /// Records that a session in this network left UDP because UDP carried less than another carrier. The caller must
+    /// permit blocking operations.
+    pub(crate) fn record_worse_udp(&self, network: &Attachment) {
+        let Some(inner) = &self.0 else { return };
+        let mut state = inner.state.lock();
+        let Some(id) = inner.id(&mut state, network) else {
+            return;
+        };
+        let now = now();
+        state.networks.seen(id, now).udp_worse = Some(now.since_epoch().as_secs());
         if let Err(error) = inner.state_dir.keep_networks(&state.networks.encode()) {
             warn!("{error}");
         }
@@ -387,6 +405,33 @@ mod tests {
         assert!(restarted.recall(&here).is_quic_expected);
         restarted.record_quic(&here, false);
         assert!(!restarted.recall(&here).is_quic_expected);
+    }
+
+    #[test]
+    fn udp_that_carried_less_is_avoided_for_a_day_in_its_network() {
+        let (_home, state_dir, memory) = memory();
+        let (here, there) = (network(1), network(2));
+        assert_eq!(memory.recall(&here).avoids_udp_for, None);
+        memory.record_worse_udp(&here);
+        // A session that opens over UDP because TLS fails says nothing about what UDP carries.
+        memory.record_udp(&here, true);
+        let restarted = NetworkMemory::open(state_dir);
+        let rest = restarted.recall(&here).avoids_udp_for.unwrap();
+        assert!(rest > Duration::from_secs(23 * 3600) && rest <= Duration::from_secs(24 * 3600));
+        assert_eq!(restarted.recall(&there).avoids_udp_for, None);
+
+        let record = NetworkRecord {
+            udp_worse: Some(1_000),
+            ..NetworkRecord::default()
+        };
+        let at = |seconds| UnixTime::new(Duration::from_secs(seconds));
+        assert_eq!(
+            record.avoids_udp_for(at(1_000 + 86_399)),
+            Some(Duration::from_secs(1))
+        );
+        assert_eq!(record.avoids_udp_for(at(1_000 + 86_400)), None);
+        // The clock was set back.
+        assert_eq!(record.avoids_udp_for(at(0)), Some(Duration::from_secs(86_400)));
     }
 
     #[test]

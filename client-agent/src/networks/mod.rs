@@ -8,6 +8,7 @@ mod attachment;
 mod changes;
 mod file;
 mod memory;
+mod metered;
 #[cfg(target_os = "linux")]
 mod netlink;
 mod record;
@@ -17,4 +18,5 @@ pub(crate) use changes::{NetworkWatch, Wake};
 pub use file::{MAX_NETWORKS_FILE, NetworksFileError};
 pub use memory::{NetworkMemory, Networks};
 pub(crate) use memory::{Recalled, Recorded};
+pub use metered::Metered;
 pub use record::{Family, NetworkId, NetworkRecord, RateRange, SessionRecord};

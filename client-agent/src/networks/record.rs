@@ -33,6 +33,8 @@ const LEAST_PROFILE_RTT: Duration = Duration::from_millis(1);
 const FAILURE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Time for which it counts that QUIC worked.
 const QUIC_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Time for which UDP that carried less than another carrier is avoided.
+const AVOIDANCE: Duration = Duration::from_secs(24 * 3600);
 /// Number of failures within that time after which UDP is expected to fail.
 pub(super) const FAILURES: usize = 2;
 
@@ -180,6 +182,8 @@ pub struct NetworkRecord {
     /// Times at which a session used TLS because UDP did not answer, in seconds since 1970, the oldest first: the newest
     /// ones since UDP last worked.
     pub(super) udp_failures: VecDeque<u64>,
+    /// Time at which a session left UDP because UDP carried less than another carrier, in seconds since 1970.
+    pub(super) udp_worse: Option<u64>,
     /// Time at which a session used QUIC because UDP did not answer, in seconds since 1970, unless QUIC failed later.
     pub(super) quic_worked: Option<u64>,
 }
@@ -196,6 +200,7 @@ impl NetworkRecord {
             family,
             sessions: VecDeque::new(),
             udp_failures: VecDeque::new(),
+            udp_worse: None,
             quic_worked: None,
         };
         sessions.into_iter().for_each(|session| record.push(session));
@@ -227,6 +232,13 @@ impl NetworkRecord {
         let now = now.since_epoch().as_secs();
         self.quic_worked
             .is_some_and(|at| now.saturating_sub(at) < QUIC_LIFETIME.as_secs())
+    }
+
+    /// Time for which UDP is still avoided, because it carried less than another carrier.
+    pub(super) fn avoids_udp_for(&self, now: UnixTime) -> Option<Duration> {
+        let since = now.since_epoch().as_secs().saturating_sub(self.udp_worse?);
+        let rest = AVOIDANCE.checked_sub(Duration::from_secs(since))?;
+        (!rest.is_zero()).then_some(rest)
     }
 
     /// Adds a session.

@@ -66,6 +66,21 @@ fn words(trouble: Option<&Trouble>) -> Words {
         return silent(Tried::UDP);
     };
     match trouble {
+        Trouble::CaptivePortal(_) => Words {
+            status: TIMEOUT,
+            whose: "The network that this computer uses. The website and the gateway may be fine.",
+            title: "This network wants a login first",
+            what: "The network answers in the place of other hosts, as a hotel or a train does before a login.",
+            advice: "Open the address in the detail below, and log in. The agent connects by itself some seconds later.",
+        },
+        Trouble::Intercepted => Words {
+            status: BAD_GATEWAY,
+            whose: "The network that this computer uses. The website and the gateway may be fine.",
+            title: "TLS to the gateway is intercepted",
+            what: "Somebody on the way to the gateway ends TLS, and the settings of this computer do not permit that.",
+            advice: "Use another network. With `carrier.pin = \"note\"` the agent uses such a network: what is intercepted is \
+                     ciphertext.",
+        },
         Trouble::Offline(_) => Words {
             status: TIMEOUT,
             whose: COMPUTER,

@@ -1,11 +1,11 @@
 //! The task of a request: its phases, the wait for a session, and the direct fallback.
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, Uri, header, uri::Scheme};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use longhaul_driver::CloseReason;
-use longhaul_http::method::Repeatability;
+use longhaul_http::{captive_portal, method::Repeatability};
 use longhaul_origin::{ConnectionOwner, FetchError, OriginBody};
 use longhaul_session::{FetchKind, ShortHash};
 use longhaul_types::{ContentHash, Pii};
@@ -100,7 +100,10 @@ impl RequestTask {
             request.fetch.kind = FetchKind::Object;
         }
         let upload = request.fetch.has_body.then(|| SharedUpload::new(incoming));
-        let fallback = upstream.fallback_clock();
+        let fallback = match plain_host(&request.uri) {
+            Some(host) => upstream.fallback_clock().of_plain_http(host),
+            None => upstream.fallback_clock(),
+        };
         Ok(Self {
             upstream,
             storage,
@@ -125,7 +128,12 @@ impl RequestTask {
     pub(super) async fn run(mut self) -> RequestOutcome {
         let gateway = self.upstream.gateway.clone();
         let _waiting = gateway.demand();
-        let mut phase = Phase::Lookup;
+        // What detects a captive portal has to see the network: the gateway and the cache see none.
+        let mut phase = if self.is_portal_detection() {
+            Phase::Direct
+        } else {
+            Phase::Lookup
+        };
         loop {
             phase = match phase {
                 Phase::Lookup => self.look_up_locally().await,
@@ -259,7 +267,7 @@ impl RequestTask {
     }
 
     async fn fetch_directly(&mut self) -> Phase {
-        debug!(url = ?Pii(&self.request.uri), "no gateway answers; sending the request directly");
+        debug!(url = ?Pii(&self.request.uri), "sending the request directly");
         match self.direct_fetch().await {
             Ok(answer) => {
                 self.clear_site_data(answer.headers()).await;
@@ -267,12 +275,18 @@ impl RequestTask {
                 self.change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)))
             }
             // The machine may be offline; the gateway may be reachable again first.
-            Err(error) if direct::is_offline(&error) && self.rewind() => {
+            Err(error) if direct::is_offline(&error) && !self.is_portal_detection() && self.rewind() => {
                 self.fallback.failed(error);
                 Phase::Waiting
             }
             Err(error) => Phase::Over(RequestOutcome::of_failure(self.fallback.direct_failure(error))),
         }
+    }
+
+    /// True if the request detects a captive portal.
+    fn is_portal_detection(&self) -> bool {
+        let uri = &self.request.uri;
+        plain_host(uri).is_some_and(|host| captive_portal::is_detection(host, uri.path()))
     }
 
     pub(super) fn direct_fetch(&self) -> DirectFetch {
@@ -284,9 +298,18 @@ impl RequestTask {
         *request.method_mut() = self.request.method.clone();
         *request.uri_mut() = self.request.uri.clone();
         *request.headers_mut() = direct_headers(&self.request);
-        let client = self.scope.direct(&self.upstream.direct);
+        let client = if self.is_portal_detection() || self.fallback.is_at_login_page() {
+            self.upstream.at_portal.clone()
+        } else {
+            self.scope.direct(&self.upstream.direct)
+        };
         Box::pin(async move { client.fetch(request, ConnectionOwner::Local).await })
     }
+}
+
+/// Host of a request of plain http.
+fn plain_host(uri: &Uri) -> Option<&str> {
+    uri.host().filter(|_| uri.scheme() == Some(&Scheme::HTTP))
 }
 
 /// Fields of the direct request. The body gives its length itself.

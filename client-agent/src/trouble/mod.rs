@@ -5,6 +5,7 @@
 //! observations.
 mod clock;
 mod diagnosis;
+mod login_page;
 mod name_lookup;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use longhaul_proxy::ProxyError;
 
 pub use clock::{ClockDifference, ClockDirection};
 pub use diagnosis::{Diagnosis, KnownTrouble, SILENCE};
+pub use login_page::LoginPage;
 
 /// Carriers over which the gateway was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +106,14 @@ impl Tried {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {
+    /// The network wants a login first: it answers in the place of other hosts.
+    CaptivePortal(Box<LoginPage>),
     /// The clocks of this computer and of the gateway differ. The session works.
     ClockOff(ClockDifference),
     /// The gateway has as many sessions as its operator permits.
     GatewayFull,
+    /// Somebody on the way ends TLS to the gateway, and `carrier.pin` does not permit that.
+    Intercepted,
     /// No agent used the invite before it expired.
     InviteExpired,
     /// This computer cannot open a socket; contains the system's error.
@@ -141,8 +147,10 @@ impl Trouble {
     /// The kind, for tools. Kinds are only added, never removed.
     pub const fn kind(&self) -> &'static str {
         match self {
+            Self::CaptivePortal(_) => "captive_portal",
             Self::ClockOff(_) => "clock_off",
             Self::GatewayFull => "gateway_full",
+            Self::Intercepted => "intercepted",
             Self::InviteExpired => "invite_expired",
             Self::LocalError(_) => "local_error",
             Self::NameLookupFailed(_) => "name_lookup_failed",
@@ -168,7 +176,9 @@ impl Trouble {
             | Self::Revoked
             | Self::TakenOver
             | Self::VersionMismatch(_) => true,
-            Self::ClockOff(_)
+            Self::CaptivePortal(_)
+            | Self::ClockOff(_)
+            | Self::Intercepted
             | Self::LocalError(_)
             | Self::NameLookupFailed(_)
             | Self::NameNotFound(_)
@@ -184,8 +194,10 @@ impl Trouble {
     pub const fn tried(&self) -> Option<Tried> {
         match self {
             Self::Silent(tried) | Self::PortClosed(tried) => Some(*tried),
-            Self::ClockOff(_)
+            Self::CaptivePortal(_)
+            | Self::ClockOff(_)
             | Self::GatewayFull
+            | Self::Intercepted
             | Self::InviteExpired
             | Self::LocalError(_)
             | Self::NameLookupFailed(_)
@@ -205,6 +217,23 @@ impl Trouble {
         matches!(
             self,
             Self::Offline(_) | Self::NameNotFound(_) | Self::NameLookupFailed(_)
+        )
+    }
+
+    /// The login page of a network that wants a login first.
+    pub fn login_page(&self) -> Option<&LoginPage> {
+        if let Self::CaptivePortal(page) = self {
+            Some(page)
+        } else {
+            None
+        }
+    }
+
+    /// True if a captive portal looks like this.
+    pub(crate) const fn may_be_portal(&self) -> bool {
+        matches!(
+            self,
+            Self::Silent(_) | Self::PortClosed(_) | Self::NameNotFound(_) | Self::NameLookupFailed(_)
         )
     }
 
@@ -249,6 +278,15 @@ impl Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::CaptivePortal(page) => write!(
+                f,
+                "this network wants a login first: it answers in the place of other hosts; open {} in a browser",
+                page.address()
+            ),
+            Self::Intercepted => f.write_str(
+                "TLS to the gateway is intercepted: its certificate is not the gateway's, and `carrier.pin` is `require`; use \
+                 another network, or permit the interception, which sees ciphertext only, by `carrier.pin = \"note\"`",
+            ),
             Self::ClockOff(difference) => write!(
                 f,
                 "this computer's clock is {difference} the gateway's; certificates and early data need the right time: \

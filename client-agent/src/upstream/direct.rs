@@ -8,14 +8,21 @@
 //!
 //! * the agent's own ports: always rejected;
 //! * loopback, link-local, metadata and similar addresses: only if `direct.allow` contains them;
-//! * private addresses: if the browser named the address itself, or `direct.allow` contains it.
+//! * private addresses: if the browser named the address itself, or `direct.allow` contains it; also by a name for what
+//!   detects a login page of the network, and while one is in the way.
 //!
 //! With an HTTP proxy (`carrier.proxy`), names and public addresses are reached through it. It looks the names up, so
 //! that its own rules decide where they may lead; its network is as open to pages as through a browser without Longhaul.
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
-use longhaul_origin::{Cidr, FetchError, Guard, OriginClient, OriginConfig, OriginConfigError};
+use longhaul_origin::{Cidr, FetchError, Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_proxy::{HttpProxy, ProxyError};
+
+/// Time for which a connection to a login page stays open: for the pictures of the page.
+const KEPT_AT_PORTAL: Duration = Duration::from_secs(2);
 
 /// Creates the client of an agent with these ports.
 ///
@@ -35,6 +42,21 @@ pub fn config(allow: &[Cidr], own: &[SocketAddr], proxy: Option<HttpProxy>) -> O
         proxy,
         guard: guard(allow, own),
         ..OriginConfig::default()
+    }
+}
+
+/// Settings of the client for what detects a login page of the network, and for that page. A login page is in the
+/// network's own range of private addresses, often by a name. What the network answers before the login must not be used
+/// after it: no connection is kept.
+pub fn config_at_portal(allow: &[Cidr], own: &[SocketAddr], proxy: Option<HttpProxy>) -> OriginConfig {
+    let config = config(allow, own, proxy);
+    OriginConfig {
+        guard: config.guard.permitting_private_names(),
+        timeouts: Timeouts {
+            pool_idle: KEPT_AT_PORTAL,
+            ..config.timeouts
+        },
+        ..config
     }
 }
 
@@ -91,6 +113,17 @@ mod tests {
         let allowing = guard(&["127.0.0.0/8".parse().unwrap()], &own);
         assert!(permits(&allowing, "127.0.0.1:80") && !permits(&allowing, "127.0.0.1:3129"));
         assert!(!permits(&allowing, "[::1]:80"));
+        let at_portal = config_at_portal(&[], &own, None).guard;
+        let named = |address: &str| Destination {
+            address: address.parse().unwrap(),
+            port: 80,
+            is_literal: false,
+        };
+        assert!(guarded.check_destination(named("10.0.0.1")).is_err());
+        assert!(at_portal.check_destination(named("10.0.0.1")).is_ok());
+        for refused in ["127.0.0.1", "169.254.169.254", "169.254.0.1", "::1"] {
+            assert!(at_portal.check_destination(named(refused)).is_err(), "{refused}");
+        }
         // On all interfaces, including loopback.
         let everywhere = guard(&[], &["0.0.0.0:3128".parse().unwrap()]);
         let ours = if_addrs::get_if_addrs().unwrap_or_default();

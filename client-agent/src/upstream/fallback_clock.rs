@@ -5,7 +5,11 @@ use longhaul_origin::FetchError;
 use tokio::{sync::watch, time::Instant};
 
 use super::waiting_pages::Patience;
-use crate::{gateway::Gateway, pages::Failure, trouble::Trouble};
+use crate::{
+    gateway::Gateway,
+    pages::Failure,
+    trouble::{LoginPage, Trouble},
+};
 
 /// Fallback clock of one request or tunnel. All waits are cancel safe.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub(crate) struct FallbackClock {
     /// True once only the gateway can answer.
     exhausted: watch::Sender<bool>,
     patience: Patience,
+    /// Host of a request of plain http, which a login page answers.
+    plain_host: Option<String>,
 }
 
 impl FallbackClock {
@@ -30,7 +36,28 @@ impl FallbackClock {
             failed: None,
             exhausted: watch::Sender::new(after.is_none()),
             patience: Patience::default(),
+            plain_host: None,
         }
+    }
+
+    /// The clock of a request of plain http to this host: a login page of the network may answer it at once. If the
+    /// fallback is disabled, only the host that shows the login page is reached.
+    pub(crate) fn of_plain_http(self, host: &str) -> Self {
+        Self {
+            plain_host: Some(host.to_owned()),
+            ..self
+        }
+    }
+
+    /// True if a login page of the network may answer the request now.
+    pub(crate) fn is_at_login_page(&self) -> bool {
+        let view = self.gateway.view();
+        view.login_page().is_some_and(|page| self.may_answer(page))
+    }
+
+    fn may_answer(&self, page: &LoginPage) -> bool {
+        let host = self.plain_host.as_deref();
+        host.is_some() && (self.after.is_some() || page.host() == host)
     }
 
     /// Records that the direct fetch failed.
@@ -52,9 +79,18 @@ impl FallbackClock {
     /// Waits until the gateway has been silent long enough for the direct fallback; never completes if the
     /// fallback is disabled or has failed.
     pub(crate) async fn until_due(&self) {
-        match self.after {
-            Some(time) if self.failed.is_none() => self.gateway.silent_for(time).await,
-            Some(_) | None => std::future::pending().await,
+        if self.failed.is_some() {
+            return std::future::pending().await;
+        }
+        let silence = async {
+            match self.after {
+                Some(time) => self.gateway.silent_for(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = silence => {}
+            () = self.gateway.until_login_page(|page| self.may_answer(page)) => {}
         }
     }
 

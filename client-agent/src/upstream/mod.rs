@@ -15,7 +15,7 @@ pub(crate) use waiting_pages::{PageKey, WaitingPage, WaitingPageId, WaitingPageS
 pub use waiting_pages::{Queue, WaitingPages};
 pub use working_hosts::WorkingHosts;
 
-use crate::gateway::Gateway;
+use crate::gateway::{Certificates, Gateway};
 
 /// Settings of the ways to origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,10 @@ pub struct Upstream {
     pub gateway: Gateway,
     /// HTTP client for direct fetches.
     pub direct: OriginClient,
+    /// HTTP client for what detects a login page of the network, and for that page.
+    pub at_portal: OriginClient,
+    /// The certificates that TLS to the gateway has shown.
+    pub certificates: Certificates,
     /// HTTP proxy of this network, for TLS to the gateway and for direct fetches.
     pub http_proxy: Option<HttpProxy>,
     /// Settings that may change while the agent runs; a request keeps those with which it began.

@@ -1,5 +1,5 @@
 //! Tests with faults of the gateway, the session or the data.
-use crate::support::{TestAgent, TestGateway, gateway::noise, pair};
+use crate::support::{TestAgent, TestGateway, gateway::answers::noise, pair};
 use longhaul_agent::{
     config::{EarlyCredentials, Fallback},
     gateway::GatewayState,

@@ -10,6 +10,8 @@ mod fallback;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod portals;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod reload;

@@ -1,5 +1,5 @@
 //! Tests of the proxy port as browsers use it.
-use crate::support::{TestAgent, gateway::text, pair};
+use crate::support::{TestAgent, gateway::answers::text, pair};
 use longhaul_agent::config::Fallback;
 use longhaul_raw_client::{Ending, RawClient};
 

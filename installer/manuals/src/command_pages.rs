@@ -53,7 +53,7 @@ fn page(command: &Command, program: &str, is_program: bool, settings: Option<&'s
         let is_repeated = !is_program && flag.is_global_set();
         if is_repeated { flag.hide(true) } else { flag }
     });
-    let man = Man::new(shown)
+    let man = Man::new(shown.clone())
         .title(page_name(command))
         .source(format!("Longhaul {}", env!("CARGO_PKG_VERSION")))
         .manual("Longhaul");
@@ -61,7 +61,7 @@ fn page(command: &Command, program: &str, is_program: bool, settings: Option<&'s
     let sections = |written: &mut Vec<u8>| -> io::Result<()> {
         man.render_title(written)?;
         man.render_name_section(written)?;
-        man.render_synopsis_section(written)?;
+        synopsis(&shown).to_writer(written)?;
         man.render_description_section(written)?;
         man.render_options_section(written)?;
         if command.has_subcommands() {
@@ -77,6 +77,20 @@ fn page(command: &Command, program: &str, is_program: bool, settings: Option<&'s
         // A vector accepts all writes.
         Err(error) => format!(".\\\" {error}\n"),
     }
+}
+
+/// The usage line of `--help`: required flags and arguments with their values. clap_mangen lists all flags without values.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim();
+    let words = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let (name, rest) = usage
+        .strip_prefix(words)
+        .map_or(("", usage), |rest| (words, rest));
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text([bold(name), roman(rest)]);
+    roff
 }
 
 /// Files, and related pages.

@@ -116,6 +116,21 @@ mod tests {
     }
 
     #[test]
+    fn the_synopsis_names_the_values_of_required_flags() {
+        let commands = commands();
+        let pages = command_pages(commands.last().unwrap());
+        let page = pages
+            .iter()
+            .find(|page| page.file == "longhaul-bench-pages.1")
+            .unwrap();
+        let text = plain(&page.roff);
+        assert!(
+            text.contains("longhaul-bench pages [OPTIONS] --link <LINK>"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn pages_and_completions_have_every_flag() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path()).unwrap();
@@ -215,6 +230,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(shown, 11);
+        assert_eq!(shown, 12);
     }
 }

@@ -69,6 +69,8 @@ pub enum Hop {
         detail: String,
         /// Port of TLS or QUIC, as `tcp port N`, if the gateway was tried over one of them alone.
         port: Option<String>,
+        /// The network's login page, if the agent has recognised one.
+        login_page: Option<String>,
     },
     /// It was not possible to find out; contains the reason.
     Unknown(String),
@@ -92,6 +94,7 @@ impl Hop {
                 kind: kind.to_owned(),
                 detail: detail.to_owned(),
                 port: port_alone(trouble),
+                login_page: trouble["login_page"].as_str().map(str::to_owned),
             },
             _ => Self::Works,
         }

@@ -190,10 +190,16 @@ fn taken_ports(target: &Target) -> Vec<TakenPort> {
     taken.collect()
 }
 
-fn look_for_portal(hop: &Hop, enrolment: &Enrolment, url: Option<&Url>) -> Portal {
-    let Hop::Trouble { kind, .. } = hop else {
+pub(super) fn look_for_portal(hop: &Hop, enrolment: &Enrolment, url: Option<&Url>) -> Portal {
+    let Hop::Trouble { kind, login_page, .. } = hop else {
         return Portal::NotLookedFor;
     };
+    if kind == "captive_portal" {
+        return Portal::Found {
+            asked: "other hosts".to_owned(),
+            page: login_page.clone(),
+        };
+    }
     // These troubles are what a network with a login page looks like.
     if !["silent", "port_closed", "name_lookup_failed", "name_not_found"].contains(&kind.as_str()) {
         return Portal::NotLookedFor;

@@ -10,9 +10,16 @@ pub(super) const SET_CLOCK: &str = "sudo timedatectl set-ntp true";
 
 pub(super) fn judge(facts: &Facts) -> Verdict {
     match &facts.hop {
+        Hop::Works if is_intercepted(facts) => vec![interception(facts)].into(),
         Hop::Works => Verdict::Healthy,
+        // The check of the portal has the finding.
+        Hop::Trouble { kind, .. } if kind == "captive_portal" => {
+            Verdict::Skipped("the network's login page is in the way".to_owned())
+        }
         Hop::Unknown(why) => Verdict::Skipped(why.clone()),
-        Hop::Trouble { kind, detail, port } => vec![finding(facts, kind, detail, port.as_deref())].into(),
+        Hop::Trouble {
+            kind, detail, port, ..
+        } => vec![finding(facts, kind, detail, port.as_deref())].into(),
     }
 }
 
@@ -34,6 +41,8 @@ fn finding(facts: &Facts, kind: &str, detail: &str, alone: Option<&str>) -> Find
             None => format!("sudo tcpdump -ni any udp port {port}"),
         }),
         // The agent's settings name the proxy. What its administrator or the other side has to do is in the detail.
+        // The settings decide whether such a network is used.
+        "intercepted" => here("longhaul-agent check-config | grep carrier.pin".to_owned()),
         "proxy_credentials" | "proxy_forbids" | "proxy_is_agent" | "proxy_no_way" | "proxy_not_a_proxy"
         | "proxy_not_reached" => here("longhaul-agent check-config | grep proxy".to_owned()),
         // The operator raises `limits.sessions`, which applies at a reload.
@@ -48,6 +57,23 @@ fn finding(facts: &Facts, kind: &str, detail: &str, alone: Option<&str>) -> Find
         // A trouble of a newer agent, or one that a new session may end.
         _ => here(facts.restart_command.clone()),
     }
+}
+
+/// True if the agent's session runs over TLS that somebody on the way ends.
+fn is_intercepted(facts: &Facts) -> bool {
+    let running = facts.state.running();
+    running.is_some_and(|agent| agent.status["session"]["intercepted"] == true)
+}
+
+fn interception(facts: &Facts) -> Finding {
+    let (host, _) = gateway(facts);
+    Finding::here(
+        "intercepted",
+        "the session works, but this network ends TLS to the gateway and opens it anew; it sees ciphertext only".to_owned(),
+        format!(
+            "openssl s_client -connect {host}:443 -servername {host} </dev/null | openssl x509 -noout -issuer"
+        ),
+    )
 }
 
 /// Host and port of the gateway.

@@ -163,6 +163,11 @@ fn each_trouble_of_the_hop_has_its_command() {
         ("not_enrolled", Place::Here, "longhaul enroll --replace LINE"),
         ("clock_off", Place::Here, "sudo timedatectl set-ntp true"),
         (
+            "intercepted",
+            Place::Here,
+            "longhaul-agent check-config | grep carrier.pin",
+        ),
+        (
             "version_mismatch",
             Place::Here,
             "longhaul --version; longhaul-gateway --version",
@@ -269,6 +274,32 @@ fn a_portal_is_named_before_the_silence_that_it_causes() {
         "xdg-open 'http://login.test/?a=%27b'",
     );
     assert_eq!(found[1].0, "silent");
+}
+
+#[test]
+fn a_portal_that_the_agent_has_recognised_is_the_only_finding() {
+    let page = "http://login.test/";
+    let login = only(|facts| {
+        let trouble = json!({ "kind": "captive_portal", "detail": "words", "login_page": page });
+        facts.hop = Hop::of_trouble(&trouble);
+        facts.portal = gather::look_for_portal(&facts.hop, &facts.state.enrolment, None);
+    });
+    is(&login, "captive_portal", "xdg-open 'http://login.test/'");
+}
+
+#[test]
+fn an_interception_is_a_finding_although_the_session_works() {
+    let found = only(|facts| {
+        if let AgentProcess::Running(agent) = &mut facts.state.agent {
+            agent.status["session"] = json!({ "carrier": "tls", "intercepted": true });
+        }
+    });
+    assert_eq!(found.0, "intercepted");
+    assert!(
+        found.1.starts_with("openssl s_client -connect gw.test:443 "),
+        "{}",
+        found.1
+    );
 }
 
 #[test]

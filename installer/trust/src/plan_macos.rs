@@ -86,7 +86,7 @@ fn service(survey: &MacSurvey, job: &str) -> [Step; 2] {
     let proof = CommandLine::new("launchctl", ["print", &target]);
     [
         own_file("The agent is a job of this user", path, job.to_owned(), None),
-        command(
+        Step::by_command(
             "The agent runs now and after each login",
             &target,
             [apply, undo, proof],
@@ -115,7 +115,7 @@ fn trust(home: &Path, authority: &Authority) -> Step {
     );
     let undo = CommandLine::new("security", ["remove-trusted-cert", &file]);
     let proof = CommandLine::new("security", ["verify-cert", "-p", "ssl", "-c", &file]);
-    command(
+    Step::by_command(
         "Browsers trust this device's certificate authority",
         &keychain,
         [apply, undo, proof],
@@ -129,7 +129,7 @@ fn proxy(service: &str, earlier: Option<&str>, wishes: &Wishes) -> Step {
         None => CommandLine::new("networksetup", ["-setautoproxystate", service, "off"]),
     };
     let proof = CommandLine::new("networksetup", ["-getautoproxyurl", service]);
-    let mut step = command(
+    let mut step = Step::by_command(
         "Browsers use the agent's proxy script",
         service,
         [apply, undo, proof],
@@ -139,23 +139,6 @@ fn proxy(service: &str, earlier: Option<&str>, wishes: &Wishes) -> Step {
         *proof = None;
     }
     step
-}
-
-fn command(what: &str, place: &str, [apply, undo, proof]: [CommandLine; 3]) -> Step {
-    Step {
-        what: what.to_owned(),
-        place: place.to_owned(),
-        undo: undo.to_string(),
-        proof: proof.to_string(),
-        held_by: None,
-        change: Change::Command {
-            apply,
-            undo,
-            proof: Some(proof),
-            subject: String::new(),
-            directories: Vec::new(),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub fn steps(survey: &WindowsSurvey, wishes: &Wishes) -> Vec<Step> {
 
 fn trust(survey: &WindowsSurvey, authority: &Authority) -> Step {
     let file = authority.file.display().to_string();
-    command(
+    Step::by_command(
         "Browsers trust this device's certificate authority",
         "certificate store Root of this user",
         [
@@ -83,7 +83,7 @@ fn autostart(start: &str) -> Step {
 
 fn service(start: &str) -> Vec<Step> {
     vec![
-        command(
+        Step::by_command(
             "The agent is a service of this machine",
             SERVICE,
             [
@@ -92,7 +92,7 @@ fn service(start: &str) -> Vec<Step> {
                 CommandLine::new("sc", ["qc", SERVICE]),
             ],
         ),
-        command(
+        Step::by_command(
             "The agent runs",
             SERVICE,
             [
@@ -113,29 +113,12 @@ fn value(what: &str, key: &str, name: &str, data: &str, earlier: Option<&str>) -
         None => CommandLine::new("reg", ["delete", key, "/v", name, "/f"]),
     };
     let proof = CommandLine::new("reg", ["query", key, "/v", name]);
-    let mut step = command(what, &format!(r"{key}\{name}"), [add(data), undo, proof]);
+    let mut step = Step::by_command(what, &format!(r"{key}\{name}"), [add(data), undo, proof]);
     // The command succeeds with any value, so it is for people only.
     if let Change::Command { proof, .. } = &mut step.change {
         *proof = None;
     }
     step
-}
-
-fn command(what: &str, place: &str, [apply, undo, proof]: [CommandLine; 3]) -> Step {
-    Step {
-        what: what.to_owned(),
-        place: place.to_owned(),
-        undo: undo.to_string(),
-        proof: proof.to_string(),
-        held_by: None,
-        change: Change::Command {
-            apply,
-            undo,
-            proof: Some(proof),
-            subject: String::new(),
-            directories: Vec::new(),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,26 @@ pub struct Step {
     pub change: Change,
 }
 
+impl Step {
+    /// A change that a command applies, another one undoes, and a third one proves.
+    pub(crate) fn by_command(what: &str, place: &str, [apply, undo, proof]: [CommandLine; 3]) -> Self {
+        Self {
+            what: what.to_owned(),
+            place: place.to_owned(),
+            undo: undo.to_string(),
+            proof: proof.to_string(),
+            held_by: None,
+            change: Change::Command {
+                apply,
+                undo,
+                proof: Some(proof),
+                subject: String::new(),
+                directories: Vec::new(),
+            },
+        }
+    }
+}
+
 /// A browser that keeps its databases open while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

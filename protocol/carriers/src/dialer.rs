@@ -26,6 +26,7 @@ use tokio_tungstenite::{
 use tracing::debug;
 
 use crate::{
+    Certificates,
     bare_link::BareLink,
     pump::{self, PumpError},
     tcp::TcpOptions,
@@ -47,6 +48,7 @@ pub struct TlsCarrier {
     tls: TlsConnector,
     /// The way to the gateway, where it is not direct.
     proxy: Option<HttpProxy>,
+    certificates: Certificates,
     attempts: watch::Sender<LinkAttempt>,
 }
 
@@ -88,6 +90,7 @@ impl TlsCarrier {
             gateway,
             tls: TlsConnector::from(Arc::new(config)),
             proxy: None,
+            certificates: Certificates::default(),
             attempts: watch::Sender::default(),
         })
     }
@@ -96,6 +99,12 @@ impl TlsCarrier {
     #[must_use]
     pub fn through(self, proxy: Option<HttpProxy>) -> Self {
         Self { proxy, ..self }
+    }
+
+    /// The same carrier, whose certificates are compared.
+    #[must_use]
+    pub fn comparing(self, certificates: Certificates) -> Self {
+        Self { certificates, ..self }
     }
 
     /// What becomes of the attempts.
@@ -149,6 +158,10 @@ impl TlsCarrier {
         };
         let options = TcpOptions::new(&tcp);
         let mut stream = self.tls.connect(self.name.clone(), tcp).await?;
+        let shown = stream.get_ref().1.peer_certificates();
+        if !self.certificates.admit(shown.and_then(<[_]>::first)) {
+            return Err(CarrierError::Intercepted);
+        }
         let key = generate_key();
         let request = upgrade::request(&self.gateway, &self.host, &key, first);
         stream.write_all(request.as_bytes()).await?;
@@ -208,6 +221,9 @@ pub enum CarrierError {
     /// The HTTP proxy on the way opens no connection.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// Somebody on the way ends TLS, and the settings do not permit that.
+    #[error("TLS is intercepted: the certificate is not the gateway's")]
+    Intercepted,
     /// Another server answers.
     #[error(transparent)]
     Response(#[from] ResponseError),

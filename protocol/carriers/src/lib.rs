@@ -5,7 +5,8 @@
 //! packets to the driver of the session (`longhaul_driver`), which treats a link as another path to the peer.
 //!
 //! TLS proves nothing here: the agent accepts each certificate, because the handshake of the packets inside
-//! authenticates the gateway. A network that intercepts TLS sees the ciphertext of these packets.
+//! authenticates the gateway. A network that intercepts TLS sees the ciphertext of these packets; [`Certificates`] tells
+//! the agent that it does.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -15,6 +16,7 @@ pub mod framing;
 mod identity;
 mod limits;
 mod listener;
+mod pin;
 mod pump;
 mod quic;
 #[cfg(target_os = "linux")]
@@ -32,6 +34,7 @@ pub use bare_link::BareLink;
 pub use dialer::{CarrierError, LinkAttempt, TlsCarrier};
 pub use identity::{Identity, IdentityError, PemIdentity};
 pub use listener::{BindError, TlsListener};
+pub use pin::{Certificates, KeyPin, PinPolicy};
 pub use pump::PumpError;
 pub use quic::{QuicCarrier, QuicListener};
 

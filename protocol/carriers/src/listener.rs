@@ -16,7 +16,7 @@ use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 use tracing::{debug, warn};
 
 use crate::{
-    Identity,
+    Identity, KeyPin,
     limits::HandshakeLimits,
     pump,
     tcp::TcpOptions,
@@ -61,6 +61,7 @@ pub struct TlsListener {
     local: SocketAddr,
     tls: TlsAcceptor,
     gateway: PublicKey,
+    certificate: Option<KeyPin>,
 }
 
 impl std::fmt::Debug for TlsListener {
@@ -81,6 +82,7 @@ impl TlsListener {
         identity: Identity,
         gateway: PublicKey,
     ) -> Result<Self, BindError> {
+        let certificate = identity.chain.first().and_then(KeyPin::of);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
@@ -94,7 +96,13 @@ impl TlsListener {
             local,
             tls: TlsAcceptor::from(Arc::new(config)),
             gateway,
+            certificate,
         })
+    }
+
+    /// The key of the certificate, for agents to compare; `None` if the certificate cannot be parsed.
+    pub const fn certificate(&self) -> Option<KeyPin> {
+        self.certificate
     }
 
     /// The local address.

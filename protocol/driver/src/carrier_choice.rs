@@ -90,6 +90,8 @@ pub enum CarrierPlan {
     Links(LinkCarriers, ReturnTimes),
     /// UDP, and these carriers where UDP does not answer.
     UdpThen(LinkCarriers, ReturnTimes),
+    /// These carriers, and UDP where they do not answer: UDP carried less in this network before.
+    LinksThenUdp(LinkCarriers, ReturnTimes),
     /// UDP, and these carriers at the same time: UDP did not answer in this network before.
     UdpAnd(LinkCarriers, ReturnTimes),
 }
@@ -103,6 +105,12 @@ pub(crate) fn delay(profile: Option<&LinkProfile>) -> Duration {
     (rtt.saturating_mul(5) / 4)
         .saturating_add(init)
         .clamp(LEAST_DELAY, LONGEST_DELAY)
+}
+
+/// Delay after which UDP starts beside a carrier that is preferred. A link takes three round trips more than UDP: those of
+/// TCP, TLS and the request.
+pub(crate) fn head_start(profile: Option<&LinkProfile>) -> Duration {
+    delay(profile) * 4
 }
 
 /// State of the choice for the session of an agent's driver task.

@@ -112,6 +112,11 @@ impl ConnectionChannels {
         self.token.send_replace(Some(token));
     }
 
+    /// Records that a return to UDP was undone because UDP carried less than the link.
+    pub(crate) fn note_worse_udp(&self) {
+        self.seen.lock().worse_returns += 1;
+    }
+
     pub(crate) fn publish(&self, connection: &Connection) {
         let mut seen = self.seen.lock();
         seen.stats = connection.stats();

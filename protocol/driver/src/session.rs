@@ -113,6 +113,8 @@ pub(crate) struct Watches {
 pub(crate) struct Seen {
     pub(crate) stats: ConnectionStats,
     pub(crate) exporter: Option<[u8; 32]>,
+    /// Returns to UDP that were undone because UDP carried less than the link.
+    pub(crate) worse_returns: u64,
 }
 
 impl Session {
@@ -207,6 +209,11 @@ impl Session {
     /// Exporter secret (docs/protocol/transport.md section 3.3), once the handshake is complete.
     pub fn exporter(&self) -> Option<[u8; 32]> {
         self.seen().exporter
+    }
+
+    /// Number of returns from a link to UDP that were undone because UDP carried less (agent).
+    pub fn worse_returns(&self) -> u64 {
+        self.seen().worse_returns
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

@@ -17,6 +17,8 @@ pub struct ReturnTimes {
     pub kept: Duration,
     /// Time for which a session in use waits for a pause before it returns: what is in flight is sent again.
     pub patience: Duration,
+    /// Time before UDP is probed for the first time, if it is longer: an earlier session has found UDP worse than the link.
+    pub avoided: Option<Duration>,
     /// Time before UDP is probed again in this network, after a return that carried less than the link and lost packets.
     pub worse: Duration,
 }
@@ -28,6 +30,7 @@ impl Default for ReturnTimes {
             longest: Duration::from_secs(30 * 60),
             kept: Duration::from_secs(10),
             patience: Duration::from_secs(10),
+            avoided: None,
             worse: Duration::from_secs(24 * 3600),
         }
     }
@@ -82,6 +85,10 @@ pub(crate) struct UdpReturn {
     pause: Duration,
     progress: Progress,
     goodput: Goodput,
+    /// Time before the first probe, until it has begun.
+    avoided: Option<Duration>,
+    /// A return was undone because UDP carried less.
+    is_worse: bool,
 }
 
 impl UdpReturn {
@@ -91,7 +98,14 @@ impl UdpReturn {
             pause: times.first,
             progress: Progress::Resting,
             goodput: Goodput::new(),
+            avoided: times.avoided,
+            is_worse: false,
         }
+    }
+
+    /// True if UDP has carried less than the link in this network.
+    pub(crate) const fn is_worse(&self) -> bool {
+        self.is_worse
     }
 
     /// The session has changed to its link.
@@ -99,7 +113,8 @@ impl UdpReturn {
         if matches!(self.progress, Progress::Returned(_)) {
             self.lengthen();
         }
-        self.progress = Progress::Waiting(now + self.pause);
+        let pause = self.avoided.take().unwrap_or_default().max(self.pause);
+        self.progress = Progress::Waiting(now + pause);
         self.goodput.on_change(now);
     }
 
@@ -111,6 +126,8 @@ impl UdpReturn {
     /// In another network UDP may work: it is probed soon.
     pub(crate) fn on_network_change(&mut self, now: Instant) {
         self.pause = self.times.first;
+        self.avoided = None;
+        self.is_worse = false;
         if let Progress::Waiting(at) = &mut self.progress {
             // The session first has to be heard in the new network.
             *at = (*at).min(now + self.times.first / 10);
@@ -157,6 +174,7 @@ impl UdpReturn {
                 if !situation.is_on_link && situation.has_link && self.goodput.is_worse() =>
             {
                 self.on_link(now);
+                self.is_worse = true;
                 self.progress = Progress::Waiting(now + self.times.worse);
                 Some(Step::Undo)
             }
@@ -332,10 +350,13 @@ mod tests {
             }
             if undone {
                 assert_eq!(steps, [Step::Undo]);
+                assert!(state.is_worse());
                 assert_eq!(state.due(), Some(now + Duration::from_secs(24 * 3600)));
                 state.on_network_change(now);
                 assert_eq!(state.due(), Some(now + Duration::from_secs(6)));
+                assert!(!state.is_worse(), "in another network");
             } else {
+                assert!(!state.is_worse());
                 assert!(!steps.contains(&Step::Undo), "{rate} {lost}: {steps:?}");
             }
         }
@@ -354,6 +375,27 @@ mod tests {
         assert_eq!(state.poll(now, ON_LINK), Some(Step::Return));
         state.on_way_lost(now);
         assert!(state.keeps_link());
+    }
+
+    #[test]
+    fn udp_that_was_worse_in_an_earlier_session_is_avoided_in_this_network() {
+        let hour = Duration::from_secs(3600);
+        let times = ReturnTimes {
+            avoided: Some(hour),
+            ..ReturnTimes::default()
+        };
+        let now = Instant::now();
+        let mut state = UdpReturn::new(times);
+        state.on_link(now);
+        assert_eq!(state.due(), Some(now + hour));
+        assert_eq!(state.poll(now + hour, ON_LINK), Some(Step::Probe));
+        state.on_probed(now + hour, false);
+        assert_eq!(state.due(), Some(now + hour + Duration::from_secs(120)));
+
+        let mut moved = UdpReturn::new(times);
+        moved.on_link(now);
+        moved.on_network_change(now);
+        assert_eq!(moved.due(), Some(now + Duration::from_secs(6)));
     }
 
     #[test]

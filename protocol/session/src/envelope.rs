@@ -74,6 +74,7 @@ mod kind {
     pub(super) const KEY_WANTED: u64 = 25;
     pub(super) const NEW_KEY: u64 = 26;
     pub(super) const ORIGIN_REPORT: u64 = 27;
+    pub(super) const ANNOUNCEMENT: u64 = 28;
 }
 
 /// Appends a message in its envelope.
@@ -109,6 +110,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::KeyWanted(payload) => (kind::KEY_WANTED, to_bytes(payload)),
         Message::NewKey(payload) => (kind::NEW_KEY, to_bytes(payload)),
         Message::OriginReport(payload) => (kind::ORIGIN_REPORT, to_bytes(payload)),
+        Message::Announcement(payload) => (kind::ANNOUNCEMENT, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -133,15 +135,20 @@ pub fn decode(input: &[u8]) -> Result<Option<(Option<Message>, usize)>, Envelope
             Err(VarintError::Truncated) => return Ok(None),
             Err(VarintError::NotShortest) => return Err(EnvelopeError::Malformed),
         };
+    let Some(payload) = complete_payload(rest, length)? else {
+        return Ok(None);
+    };
+    let taken = input.len() - rest.len() + payload.len();
+    Ok(Some((decode_payload(kind, payload)?, taken)))
+}
+
+/// Returns the payload of `length` bytes at the start of `rest`; `None` if it is incomplete.
+fn complete_payload(rest: &[u8], length: u64) -> Result<Option<&[u8]>, EnvelopeError> {
     if length > MAX_PAYLOAD as u64 {
         return Err(EnvelopeError::TooLarge(length));
     }
     let length = usize::try_from(length).map_err(|_| EnvelopeError::TooLarge(length))?;
-    let Some(payload) = rest.get(..length) else {
-        return Ok(None);
-    };
-    let taken = input.len() - rest.len() + length;
-    Ok(Some((decode_payload(kind, payload)?, taken)))
+    Ok(rest.get(..length))
 }
 
 fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, EnvelopeError> {
@@ -173,6 +180,7 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::KEY_WANTED => from_bytes(payload).map(Message::KeyWanted),
         kind::NEW_KEY => from_bytes(payload).map(Message::NewKey),
         kind::ORIGIN_REPORT => from_bytes(payload).map(Message::OriginReport),
+        kind::ANNOUNCEMENT => from_bytes(payload).map(Message::Announcement),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })
@@ -197,15 +205,11 @@ pub(super) fn decode_record(input: &[u8]) -> Result<Option<(Record, usize)>, Env
         Err(VarintError::Truncated) => return Ok(None),
         Err(VarintError::NotShortest) => return Err(EnvelopeError::Malformed),
     };
-    if length > MAX_PAYLOAD as u64 {
-        return Err(EnvelopeError::TooLarge(length));
-    }
-    let length = usize::try_from(length).map_err(|_| EnvelopeError::TooLarge(length))?;
-    let Some(payload) = rest.get(..length) else {
+    let Some(payload) = complete_payload(rest, length)? else {
         return Ok(None);
     };
     let record = from_bytes(payload).ok_or(EnvelopeError::Record)?;
-    Ok(Some((record, input.len() - rest.len() + length)))
+    Ok(Some((record, input.len() - rest.len() + payload.len())))
 }
 
 fn to_bytes<M: Encode>(message: &M) -> Option<Vec<u8>> {

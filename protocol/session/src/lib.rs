@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod announcement;
 mod bundle;
 pub mod class;
 mod dictionary;
@@ -25,6 +26,7 @@ mod response;
 mod tunnel;
 mod wire;
 
+pub use announcement::Announcement;
 pub use bundle::{
     AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push, Used,
     Want,

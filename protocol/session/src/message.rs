@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use crate::{
+    announcement::Announcement,
     bundle::{
         AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push,
         Used, Want,
@@ -55,4 +56,5 @@ pub enum Message {
     KeyWanted(KeyWanted),
     NewKey(NewKey),
     OriginReport(OriginReport),
+    Announcement(Announcement),
 }

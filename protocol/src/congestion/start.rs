@@ -14,6 +14,8 @@ use super::{
 };
 use crate::wire::{Stamp, frame::TRAIN_PACKETS};
 
+/// Packets of a pair.
+const PAIR_PACKETS: f64 = 2.0;
 /// Share of a run's dispersion that its sending may take: more, and the spacing is the sender's.
 const MOST_SENDING_SHARE: f64 = 0.25;
 
@@ -34,6 +36,15 @@ pub enum Start {
     Steady,
     /// Queue or losses have refuted the estimate: the measured delivery rate took its place.
     Retreat,
+}
+
+/// Result of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Finding {
+    /// An estimate takes the place of what was known.
+    Estimate(Estimate),
+    /// Two packets neither confirm nor refute the told rate: a train of this length would.
+    NeedsTrain(u8),
 }
 
 /// Estimate of the rate of an unknown link.
@@ -121,9 +132,13 @@ impl RateProbe {
         }
     }
 
-    /// Records that a train of `packets` was requested.
+    /// Records that a train of `packets` was requested. If the rate was told, the train verifies it.
     pub(super) fn on_train_requested(&mut self, packets: u8) {
-        self.state = Start::Train;
+        if self.state == Start::Told {
+            (self.run, self.counted) = (None, 0.0);
+        } else {
+            self.state = Start::Train;
+        }
         self.requested = f64::from(packets);
     }
 
@@ -135,12 +150,18 @@ impl RateProbe {
         stamp: Stamp,
         size: ByteCount,
         patience: f64,
-    ) -> Option<Estimate> {
+        told: f64,
+    ) -> Option<Finding> {
         match self.state {
-            Start::Told | Start::SlowStart | Start::Retreat => return None,
-            Start::Pair | Start::Train | Start::Steady => {}
+            Start::Told if self.requested < 1.0 => return None,
+            Start::SlowStart | Start::Retreat => return None,
+            Start::Told | Start::Pair | Start::Train | Start::Steady => {}
         }
         let bytes = as_bytes(size);
+        if self.state == Start::Told && bytes < FULL_PACKET_BYTES {
+            // The train consists of full packets; others were sent before.
+            return None;
+        }
         if let Some(resp) = self.resp {
             self.run = Some(Run::begin(now, stamp));
             if bytes < FULL_PACKET_BYTES && now == resp {
@@ -150,7 +171,7 @@ impl RateProbe {
             self.resp = None;
             // A shorter packet is not the requested one, and a late one has not left with the RESP.
             let is_pair = bytes >= FULL_PACKET_BYTES && now.saturating_since(resp).as_secs_f64() <= patience;
-            return is_pair.then(|| self.of_pair(now, resp, bytes));
+            return is_pair.then(|| Finding::Estimate(self.of_pair(now, resp, bytes)));
         }
         let Some(run) = self.run.as_mut().filter(|run| {
             let sent_after = stamp.seconds_above(run.stamp);
@@ -162,7 +183,31 @@ impl RateProbe {
         run.packets += 1.0;
         run.bytes += bytes;
         let run = *run;
-        self.of_run(now, stamp, run)
+        if self.state == Start::Told {
+            return self.verify(now, stamp, run, told);
+        }
+        self.of_run(now, stamp, run).map(Finding::Estimate)
+    }
+
+    /// Compares the told rate with the train that was requested to verify it.
+    fn verify(&mut self, now: Timestamp, stamp: Stamp, run: Run, told: f64) -> Option<Finding> {
+        let parameters = self.parameters;
+        // A lost packet must not make the train useless.
+        if run.packets < (parameters.verified_share * self.requested).max(PAIR_PACKETS) {
+            return None;
+        }
+        self.requested = 0.0;
+        let (state, estimate) = (self.state, self.of_run_if(now, stamp, run, true)?);
+        let agrees = (told / parameters.refuted_factor..=told * parameters.refuted_factor)
+            .contains(&estimate.window_rate);
+        // The shortest dispersion makes an estimate too low: it refutes only a lower rate.
+        let is_open = estimate.is_bound && estimate.window_rate <= told * parameters.refuted_factor;
+        if !is_open && !agrees {
+            return Some(Finding::Estimate(estimate));
+        }
+        self.state = state;
+        let train = estimate.train.filter(|_| is_open)?;
+        Some(Finding::NeedsTrain(train))
     }
 
     /// First estimate, from the packet behind the RESP.
@@ -181,6 +226,18 @@ impl RateProbe {
         }
     }
 
+    /// Returns true if the told rate is not higher than the shortest dispersion can show.
+    pub(super) const fn can_verify(&self, told: f64) -> bool {
+        let parameters = self.parameters;
+        told < parameters.train_most * FULL_PACKET_BYTES / parameters.least_dispersion
+    }
+
+    /// Returns true if a pair takes at most as long as a train may: on slower links it would delay a page that is requested
+    /// meanwhile more than a wrong rate is likely to.
+    pub(super) const fn verifies_quickly(&self, told: f64) -> bool {
+        self.parameters.train_time * told >= PAIR_PACKETS * FULL_PACKET_BYTES
+    }
+
     /// Number of packets of a train that improves a first estimate.
     fn train_at(&self, rate: f64) -> Option<u8> {
         let parameters = self.parameters;
@@ -191,13 +248,18 @@ impl RateProbe {
     /// Estimate from a run, each time that the run is twice as long as the last one that counted, and at the end of a
     /// train.
     fn of_run(&mut self, now: Timestamp, stamp: Stamp, run: Run) -> Option<Estimate> {
-        let parameters = self.parameters;
         let is_train_complete = self.requested > self.counted && run.packets >= self.requested;
-        let is_longer = run.packets >= parameters.run_packets.max(2.0 * self.counted);
+        let is_longer = run.packets >= self.parameters.run_packets.max(2.0 * self.counted);
+        self.of_run_if(now, stamp, run, is_longer || is_train_complete)
+    }
+
+    /// Estimate from a run that `is_due`, unless the sender has spaced its packets.
+    fn of_run_if(&mut self, now: Timestamp, stamp: Stamp, run: Run, is_due: bool) -> Option<Estimate> {
+        let parameters = self.parameters;
         let measured = seconds_between(run.at, now);
         let dispersion = measured.max(parameters.least_dispersion);
         let is_together = stamp.seconds_above(run.stamp) <= MOST_SENDING_SHARE * dispersion;
-        if !(is_longer || is_train_complete) || !is_together {
+        if !is_due || !is_together {
             return None;
         }
         let is_first = self.counted < 1.0 && self.state != Start::Steady;
@@ -258,11 +320,86 @@ mod tests {
         probe
     }
 
+    fn estimate(finding: Option<Finding>) -> Option<Estimate> {
+        match finding? {
+            Finding::Estimate(estimate) => Some(estimate),
+            Finding::NeedsTrain(_) => None,
+        }
+    }
+
+    /// Result of a train of `requested` packets, of which `packets` arrive, for a told rate in byte/s.
+    fn verified(told: f64, rate: f64, requested: u8, packets: u32) -> Option<Finding> {
+        let mut probe = RateProbe::new(&CongestionParameters::STANDARD.probing, Start::Told);
+        probe.on_train_requested(requested);
+        let stamp = Stamp::of(at(1.0));
+        let findings: Vec<_> = (0..packets)
+            .map(|number| at(1.3 + f64::from(number) * 1280.0 / rate))
+            .filter_map(|now| probe.on_arrival(now, stamp, FULL, PATIENCE, told))
+            .collect();
+        assert!(findings.len() < 2, "a train has one result");
+        let is_refuted = matches!(findings.first(), Some(Finding::Estimate(_)));
+        assert_eq!(probe.state, if is_refuted { Start::Steady } else { Start::Told });
+        findings.first().copied()
+    }
+
+    #[test]
+    fn a_pair_confirms_or_refutes_a_told_rate_that_it_can_measure() {
+        for told in [24_000.0, 48_000.0, 90_000.0] {
+            assert_eq!(verified(told, 48_000.0, 2, 2), None, "{told}");
+        }
+        for told in [4_800.0, 480_000.0] {
+            let found = estimate(verified(told, 48_000.0, 2, 2)).expect("refuted");
+            assert!(
+                (found.capacity / (0.8 * 48_000.0) - 1.0).abs() < 1e-3,
+                "{found:?}"
+            );
+            assert!(found.train.is_some(), "a train improves it");
+        }
+    }
+
+    #[test]
+    fn a_train_verifies_rates_above_what_a_pair_can_measure() {
+        assert_eq!(
+            verified(2_500_000.0, 2_500_000.0, 2, 2),
+            Some(Finding::NeedsTrain(32))
+        );
+        for packets in [32, 24] {
+            assert_eq!(verified(1_500_000.0, 1_500_000.0, 32, packets), None);
+            let found = estimate(verified(150_000.0, 1_500_000.0, 32, packets)).expect("refuted");
+            assert!(found.capacity > 1_300_000.0, "{found:?}");
+            assert!(estimate(verified(15_000_000.0, 1_500_000.0, 32, packets)).is_some());
+        }
+        assert_eq!(verified(150_000.0, 1_500_000.0, 32, 23), None, "too many lost");
+        assert_eq!(
+            verified(20_000_000.0, 50_000_000.0, 32, 32),
+            None,
+            "the shortest dispersion refutes only a lower rate"
+        );
+    }
+
+    #[test]
+    fn packets_that_were_not_requested_do_not_refute_a_told_rate() {
+        let mut probe = RateProbe::new(&CongestionParameters::STANDARD.probing, Start::Told);
+        assert_eq!(train(&mut probe, 1.0, 32, 48_000.0), None);
+        probe.on_train_requested(2);
+        let short = ByteCount::new(100);
+        for number in 0..4 {
+            let now = at(1.0 + f64::from(number) * 0.001);
+            let found = probe.on_arrival(now, Stamp::of(at(0.9)), short, PATIENCE, 480_000.0);
+            assert_eq!(found, None);
+        }
+        let stamp = Stamp::of(at(1.1));
+        let arrivals = [1.4, 1.4 + 1280.0 / 48_000.0].map(at);
+        let found = arrivals.map(|now| probe.on_arrival(now, stamp, FULL, PATIENCE, 480_000.0));
+        assert!(found[0].is_none() && found[1].is_some(), "{found:?}");
+    }
+
     /// Packets sent at the same time over a link of `rate` byte/s.
     fn train(probe: &mut RateProbe, from: f64, packets: u32, rate: f64) -> Option<f64> {
         let stamp = Stamp::of(at(from));
         let arrivals = (0..packets).map(|number| at(from + 0.3 + f64::from(number) * 1280.0 / rate));
-        let estimates = arrivals.filter_map(|now| probe.on_arrival(now, stamp, FULL, PATIENCE));
+        let estimates =
+            arrivals.filter_map(|now| estimate(probe.on_arrival(now, stamp, FULL, PATIENCE, 0.0)));
         estimates.last().map(|estimate| estimate.capacity)
     }
 
@@ -277,9 +414,8 @@ mod tests {
         ] {
             let mut probe = probe();
             let arrival = at(1.0 + 1280.0 / rate);
-            let estimate = probe
-                .on_arrival(arrival, Stamp::of(at(0.7)), FULL, PATIENCE)
-                .expect("a pair");
+            let finding = probe.on_arrival(arrival, Stamp::of(at(0.7)), FULL, PATIENCE, 0.0);
+            let estimate = estimate(finding).expect("a pair");
             assert!(
                 (estimate.capacity / (0.8 * estimated) - 1.0).abs() < 1e-3,
                 "{estimate:?}"
@@ -294,7 +430,7 @@ mod tests {
         for (rate, expected) in [(48_000.0, 43_200.0), (2_500_000.0, 2_250_000.0)] {
             for packets in [32, 30, 17] {
                 let mut probe = probe();
-                probe.on_arrival(at(1.03), Stamp::of(at(0.7)), FULL, PATIENCE);
+                probe.on_arrival(at(1.03), Stamp::of(at(0.7)), FULL, PATIENCE, 0.0);
                 probe.on_train_requested(32);
                 let capacity = train(&mut probe, 2.0, packets, rate).expect("a train");
                 assert!(capacity <= expected * 1.001, "{capacity} of {packets} packets");
@@ -306,11 +442,16 @@ mod tests {
     #[test]
     fn packets_that_the_sender_has_spaced_give_no_estimate() {
         let mut probe = probe();
-        probe.on_arrival(at(1.03), Stamp::of(at(0.7)), FULL, PATIENCE);
+        probe.on_arrival(at(1.03), Stamp::of(at(0.7)), FULL, PATIENCE, 0.0);
         for number in 0..200 {
             let sent = at(2.0 + f64::from(number) * 0.001);
-            let estimate =
-                probe.on_arrival(sent + Duration::from_millis(30), Stamp::of(sent), FULL, PATIENCE);
+            let estimate = probe.on_arrival(
+                sent + Duration::from_millis(30),
+                Stamp::of(sent),
+                FULL,
+                PATIENCE,
+                0.0,
+            );
             assert_eq!(estimate, None, "packet {number}");
         }
     }
@@ -321,7 +462,7 @@ mod tests {
         probe.on_resp(Some(at(1.0)), false);
         assert_eq!(probe.state, Start::SlowStart);
         assert_eq!(
-            probe.on_arrival(at(1.1), Stamp::of(at(0.7)), FULL, PATIENCE),
+            probe.on_arrival(at(1.1), Stamp::of(at(0.7)), FULL, PATIENCE, 0.0),
             None
         );
     }
@@ -330,7 +471,7 @@ mod tests {
     fn a_short_packet_behind_the_resp_is_no_pair() {
         let mut probe = probe();
         assert_eq!(
-            probe.on_arrival(at(1.1), Stamp::of(at(0.7)), ByteCount::new(200), PATIENCE),
+            probe.on_arrival(at(1.1), Stamp::of(at(0.7)), ByteCount::new(200), PATIENCE, 0.0),
             None
         );
         assert!(

@@ -50,6 +50,8 @@ pub struct TransportConfig {
     pub profile: Option<LinkProfile>,
     /// Measurement of a link without a profile (transport.md section 6.1).
     pub rate_probing: RateProbing,
+    /// The profile is remembered from an earlier session, and the agent verifies it (transport.md section 6.1).
+    pub verify_profile: bool,
     /// Constants of the congestion control algorithm. Only simulations change them.
     #[doc(hidden)]
     pub congestion: &'static CongestionParameters,
@@ -72,6 +74,7 @@ impl TransportConfig {
             rekey: RekeyLimits::RECOMMENDED,
             profile,
             rate_probing: RateProbing::Full,
+            verify_profile: false,
             congestion: &CongestionParameters::STANDARD,
         }
     }
@@ -96,7 +99,8 @@ impl TransportConfig {
             max_streams: self.max_streams,
             max_udp_payload: self.max_udp_payload,
             profile: self.profile,
-            rate_probing: self.profile.is_none() && !matches!(self.rate_probing, RateProbing::Off),
+            rate_probing: (self.profile.is_none() || self.verify_profile)
+                && !matches!(self.rate_probing, RateProbing::Off),
         }
     }
 

@@ -3,7 +3,9 @@
 //!
 //! Sans-IO: time is an argument, and output is polled. The endpoint drives the connection; users open, write
 //! and read streams.
+mod closing;
 mod config;
+mod handshake;
 mod held_packets;
 mod link_meter;
 mod mtu;
@@ -33,52 +35,31 @@ pub use user::EarlyData;
 use self::{
     held_packets::HeldPacketDetector,
     link_meter::LinkMeter,
-    mtu::PathMtu,
+    mtu::{PathMtu, path_mtu},
     path::PeerPath,
     path_probe::PathProbes,
     probe::Prober,
     rate_probing::Probing,
-    timer::{Timer, Timers},
+    timer::Timers,
 };
 use crate::{
     congestion::{ByteRate, Controller, InitialGrant, Pacer},
-    crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow, SessionKeys},
-    endpoint::{CloseReason, Event},
-    path::{LEAST_LINK_PAYLOAD, Path, PathClass},
+    crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow},
+    endpoint::Event,
+    path::{Path, PathClass},
     recovery::{GapList, LossCircuitBreaker, Report, RttEstimator, SentContent, SentPackets},
     streams::{Role, Streams},
-    wire::{Activity, EarlyOutcome, Parameters, ReceiverIndex, Stamp},
+    wire::{Activity, ReceiverIndex, Stamp},
 };
 
 /// IPv4 and UDP headers, which count for credit and pacing (transport.md section 6).
 const IP_UDP_HEADERS: u64 = 28;
 /// Length of the stamp before the frames of a short packet.
 const STAMP_LEN: usize = 3;
-const UDP_IPV4: usize = 28;
-/// Additional header bytes of IPv6 (transport.md section 1).
-const IPV6_EXTRA: usize = 20;
-/// Allowance in the probe timeout for timers of 1 ms and for scheduling (transport.md section 5.3).
-const PROBE_SLACK: Duration = Duration::from_millis(25);
 /// Least margin of the tail rule (transport.md section 5.3).
 const TAIL_SLACK: Duration = Duration::from_millis(20);
-/// Upper bounds of the probe timeout and of the interval of further probes: an RTT that an outage or a full
-/// buffer increased must not cause a silence of minutes. An unnecessary probe costs one packet.
-const LONGEST_PROBE_TIMEOUT: Duration = Duration::from_secs(6);
-const LONGEST_PROBE_INTERVAL: Duration = Duration::from_secs(2);
-/// Maximum number of reports about one missing tail, at doubling intervals; after them the sender's probes
-/// recover the tail.
-const TAIL_REPORTS: u32 = 3;
-/// Least time without declared losses after a silence: base stations deliver packets late that they held back
-/// (transport.md section 5.2).
-const STALL_PATIENCE: Duration = Duration::from_millis(50);
-/// Silence after which an agent that waits for data sends PING (transport.md section 7.3). A shorter time
-/// would cause PINGs in the pauses of ordinary pages. With the repetitions, a gateway that lost the session
-/// is detected within two seconds.
-const FIRST_KEEPALIVE: Duration = Duration::from_secs(1);
 /// Reports in a row after which the way to the peer counts as dead: one lost packet is common.
 const UNHEARD: u32 = 2;
-/// Maximum interval of a sender's PINGs while the receiver's buffer is full.
-const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
@@ -296,126 +277,6 @@ impl Connection {
         connection
     }
 
-    /// Creates the agent's side before RESP. Without `early` the connection sends nothing until RESP.
-    pub(crate) fn agent(
-        config: &TransportConfig,
-        early: Option<EarlyKey>,
-        remote: Path,
-        profile: Option<LinkProfile>,
-        now: Timestamp,
-    ) -> Self {
-        let keys = Keys::Early {
-            early,
-            init_sent: false,
-        };
-        let mut connection = Self::new(
-            Role::Agent,
-            config,
-            keys,
-            remote,
-            Validation::Validated,
-            profile,
-            now,
-        );
-        connection
-            .streams
-            .set_peer(EARLY_STREAM_WINDOW.bytes(), EARLY_STREAMS);
-        connection.begin_probing();
-        connection
-    }
-
-    /// Creates the gateway's side of an accepted session; `early` is present if early data was accepted.
-    pub(crate) fn gateway(
-        config: &TransportConfig,
-        keys: SessionKeys,
-        early: Option<PacketKey>,
-        agent_index: u8,
-        parameters: Parameters,
-        remote: Path,
-        validation: Validation,
-        now: Timestamp,
-    ) -> Self {
-        let outcome = if early.is_some() {
-            EarlyOutcome::Accepted
-        } else {
-            EarlyOutcome::Rejected
-        };
-        // The endpoint replaces this by a secret that the peer does not have (`set_challenge_secret`).
-        let challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
-        let keys = Keys::Full {
-            phases: KeyPhases::new(keys.gateway_to_agent, keys.agent_to_gateway, now),
-            early: early.map(Box::new),
-            peer: ReceiverIndex::Agent(agent_index),
-            exporter: keys.exporter,
-        };
-        let profile = parameters.profile.filter(|p| p.rtt > Duration::ZERO);
-        let mut connection = Self::new(Role::Gateway, config, keys, remote, validation, profile, now);
-        connection.challenge_secret = challenge_secret;
-        connection.apply_parameters(&parameters);
-        connection.serve_probing(&parameters, outcome);
-        // The INIT's frames are packet number 0, even if they are dropped.
-        connection.replay.mark(0);
-        connection.gaps.on_packet(now, 0);
-        connection
-    }
-
-    /// Sets the secret from which the data of path challenges is derived.
-    pub(crate) fn set_challenge_secret(&mut self, secret: [u8; 32]) {
-        self.challenge_secret = secret;
-    }
-
-    fn apply_parameters(&mut self, parameters: &Parameters) {
-        self.streams
-            .set_peer(parameters.stream_window.bytes(), parameters.max_streams);
-        let payload = parameters.max_udp_payload.min(self.config.max_udp_payload);
-        self.mtu = path_mtu(payload.into(), self.path.remote);
-    }
-
-    /// Selects the path on which the gateway has answered the INIT (agent).
-    pub(crate) fn choose_path(&mut self, now: Timestamp, remote: Path) {
-        if remote == self.path.remote {
-            return;
-        }
-        self.path = PeerPath::new(remote, Validation::Validated);
-        self.mtu = path_mtu(self.mtu.limit(), remote);
-        self.held_packets = HeldPacketDetector::default();
-        self.blocked = false;
-        // The packets after the INIT, which is number 0, were sent on the path that has not answered.
-        if self.sent_packets.next_number() > 1 {
-            let report = self.sent_packets.lose_all();
-            self.apply_report(now, report);
-        }
-    }
-
-    /// Installs the full keys after RESP (agent).
-    pub(crate) fn handshake_done(
-        &mut self,
-        now: Timestamp,
-        keys: SessionKeys,
-        gateway_index: u32,
-        parameters: Parameters,
-        early: EarlyOutcome,
-    ) {
-        self.challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
-        self.keys = Keys::Full {
-            phases: KeyPhases::new(keys.agent_to_gateway, keys.gateway_to_agent, now),
-            early: None,
-            peer: ReceiverIndex::Gateway(gateway_index),
-            exporter: keys.exporter,
-        };
-        self.confirmed = true;
-        // Also for the family of the address that has answered.
-        self.apply_parameters(&parameters);
-        if early == EarlyOutcome::Rejected {
-            let report = self.sent_packets.lose_all();
-            self.apply_report(now, report);
-        }
-        self.streams.release();
-        self.on_authenticated(now);
-        self.prober.on_progress(now);
-        self.rearm();
-    }
-
     /// Passes a report to the streams.
     fn apply_report(&mut self, now: Timestamp, report: Report) {
         self.mtu.on_report(now, self.resumed_at, &report, IP_UDP_HEADERS);
@@ -470,43 +331,10 @@ impl Connection {
         }
     }
 
-    /// Handles CLOSE of the peer.
-    fn closed_by_peer(&mut self, now: Timestamp, reason: CloseReason) {
-        self.events.push_back(Event::Closed(reason));
-        self.lifecycle = Lifecycle::Draining;
-        self.drain_from(now);
-    }
-
-    fn drain_from(&mut self, now: Timestamp) {
-        let drain = (self.probe_timeout() * 3).max(Duration::from_secs(1));
-        self.timers.set(Timer::Drain, Some(now + drain));
-        self.rearm();
-    }
-
-    fn end(&mut self, reason: CloseReason) {
-        self.events.push_back(Event::Closed(reason));
-        self.lifecycle = Lifecycle::Drained;
-        self.timers.clear();
-    }
-
-    /// Closes the session: sends CLOSE to the peer and answers late packets for a while.
-    fn close_with(&mut self, now: Timestamp, error: u64, reason: String, event: CloseReason) {
-        if !matches!(self.lifecycle, Lifecycle::Open) {
-            return;
-        }
-        self.events.push_back(Event::Closed(event));
-        if matches!(self.keys, Keys::Early { .. }) {
-            self.lifecycle = Lifecycle::Drained;
-            self.timers.clear();
-            return;
-        }
-        self.lifecycle = Lifecycle::Closing {
-            error,
-            reason,
-            due: true,
-            answers: 3,
-        };
-        self.drain_from(now);
+    /// Returns true for the gateway, which limits what it sends to unvalidated addresses; the agent keeps NAT
+    /// mappings alive.
+    const fn is_gateway(&self) -> bool {
+        matches!(self.role, Role::Gateway)
     }
 
     /// Returns true if the path loses and reorders nothing (transport.md section 8.1).
@@ -534,32 +362,6 @@ impl Connection {
         self.mtu.set_link_payload(payload);
     }
 
-    const fn can_send_early(&self) -> bool {
-        matches!(
-            self.keys,
-            Keys::Early {
-                early: Some(_),
-                init_sent: true
-            }
-        )
-    }
-
-    /// Returns true if the connection is closed and answers no more packets, so that the endpoint may drop
-    /// it.
-    pub(crate) const fn is_drained(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Drained)
-    }
-
-    /// Returns true if the peer closed the connection, which sends nothing any more.
-    pub(crate) const fn is_draining(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Draining)
-    }
-
-    /// Returns true if a packet under the full keys has arrived (agent: RESP).
-    pub(crate) const fn is_confirmed(&self) -> bool {
-        self.confirmed
-    }
-
     /// Next event for the user.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         match self.streams.poll_event() {
@@ -569,28 +371,8 @@ impl Connection {
     }
 }
 
-/// Least budget of an unvalidated address at which the gateway sends: feedback and a control frame must fit.
-const MIN_BUDGET: u64 = 120;
 /// Maximum number of queued events about tokens and addresses; further ones are dropped.
 const MAX_EVENTS: usize = 256;
-
-/// State of a path to `remote`; both ends accept UDP payloads up to `limit`. An ordered link takes every size; the
-/// carrier of another link knows its size ([`Connection::set_link_payload`]). So there is nothing to search.
-fn path_mtu(limit: usize, remote: Path) -> PathMtu {
-    let family = match remote {
-        Path::Udp(address) if address.is_ipv4() => 0,
-        Path::Udp(_) => IPV6_EXTRA,
-        Path::Link(link) => {
-            let known = match link.class() {
-                PathClass::Ordered => limit,
-                PathClass::Datagram => limit.min(LEAST_LINK_PAYLOAD),
-            };
-            return PathMtu::of_link(known, limit);
-        }
-    };
-    let base = limit.min(crate::wire::MAX_UDP_PAYLOAD - family);
-    PathMtu::new(base, limit, UDP_IPV4 + family)
-}
 
 #[cfg(test)]
 mod tests;

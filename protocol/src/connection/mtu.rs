@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-use crate::recovery::Report;
+use crate::{
+    path::{LEAST_LINK_PAYLOAD, Path, PathClass},
+    recovery::Report,
+    wire::MAX_UDP_PAYLOAD,
+};
 
 /// MTUs of paths, largest first: Ethernet, PPPoE, GTP with IPsec, WireGuard, PPTP and L2TP, nested tunnels.
 const MTUS: [usize; 6] = [1500, 1492, 1440, 1420, 1380, 1340];
@@ -20,6 +24,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const BLACK_HOLE: u32 = 6;
 /// Pause after a black hole.
 const HOLE_PAUSE: Duration = Duration::from_secs(60);
+/// Headers of IPv4 and UDP.
+const UDP_IPV4: usize = 28;
+/// Additional header bytes of IPv6 (transport.md section 1).
+const IPV6_EXTRA: usize = 20;
 
 /// Search state of one path.
 #[derive(Clone, Debug)]
@@ -162,6 +170,24 @@ impl PathMtu {
         self.not_before = now + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// State of a path to `remote`; both ends accept UDP payloads up to `limit`. A link takes every size, so
+/// there is nothing to search.
+pub(super) fn path_mtu(limit: usize, remote: Path) -> PathMtu {
+    let family = match remote {
+        Path::Udp(address) if address.is_ipv4() => 0,
+        Path::Udp(_) => IPV6_EXTRA,
+        Path::Link(link) => {
+            let known = match link.class() {
+                PathClass::Ordered => limit,
+                PathClass::Datagram => limit.min(LEAST_LINK_PAYLOAD),
+            };
+            return PathMtu::of_link(known, limit);
+        }
+    };
+    let base = limit.min(MAX_UDP_PAYLOAD - family);
+    PathMtu::new(base, limit, UDP_IPV4 + family)
 }
 
 #[cfg(test)]

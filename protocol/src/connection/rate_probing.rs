@@ -16,8 +16,8 @@ const MAX_TRAINS: u8 = 3;
 const PAIR_TRAIN: u8 = 2;
 /// Time from INIT to RESP from which the INIT may have been repeated, so that the time is no sample.
 const REPEATED: Duration = Duration::from_secs(1);
-/// Number of the EARLY packet that follows the INIT.
-const UPLINK_PACKET: u64 = 1;
+/// Number of the INIT.
+const INIT_NUMBER: u64 = 0;
 
 /// Measurement of an unknown link by the agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,17 @@ pub enum RateProbing {
     Full,
 }
 
+/// The agent's full packet, by which the gateway bounds its first flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UplinkPacket {
+    /// It was sent, or is not sent.
+    No,
+    /// It follows the next packet.
+    AfterNextPacket,
+    /// It is the next packet.
+    Due,
+}
+
 /// State of the measurement at either side.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
@@ -40,16 +51,30 @@ pub(super) struct Probing {
     peer_probes: bool,
     /// Time of the INIT.
     init_at: Timestamp,
+    /// Agent: the profile is verified, or a TRAIN for it is requested.
+    has_verified: bool,
     /// Agent: length of the TRAIN to request.
     pub(super) train_due: Option<u8>,
-    /// Agent: the EARLY packet behind the INIT is padded.
-    pub(super) padding_due: bool,
+    /// Agent: the packet that is padded for the gateway.
+    uplink_packet: UplinkPacket,
     /// Gateway: full packets that are to be sent back to back.
     left: u8,
     /// Gateway: number of TRAINs answered.
     answered: u8,
-    /// Gateway: rate of the agent's uplink as the packet behind the INIT shows it.
-    uplink: Option<ByteRate>,
+    /// Gateway: number and arrival of the packet that the agent's full packet follows.
+    uplink_reference: Option<(u64, Timestamp)>,
+    /// Gateway: what the agent's full packet shows.
+    uplink: Option<Uplink>,
+}
+
+/// Measurement of the agent's uplink by the gateway.
+#[derive(Clone, Copy, Debug)]
+struct Uplink {
+    rate: ByteRate,
+    /// Credit of the first flight in bytes.
+    flight: u64,
+    /// Bytes that the gateway had sent before.
+    sent_before: u64,
 }
 
 impl Probing {
@@ -57,23 +82,37 @@ impl Probing {
         Self {
             peer_probes: false,
             init_at: now,
+            has_verified: false,
             train_due: None,
-            padding_due: false,
+            uplink_packet: UplinkPacket::No,
             left: 0,
             answered: 0,
+            uplink_reference: None,
             uplink: None,
         }
     }
 
     /// Returns true if a full packet is to be sent without pacing.
     pub(super) const fn has_full_packet(&self) -> bool {
-        self.left > 0 || self.padding_due
+        self.left > 0 || self.is_uplink_packet_due()
+    }
+
+    /// Returns true if the next packet is the agent's full packet.
+    pub(super) const fn is_uplink_packet_due(&self) -> bool {
+        matches!(self.uplink_packet, UplinkPacket::Due)
+    }
+
+    /// Records a packet that was sent with pacing.
+    pub(super) const fn on_paced_packet(&mut self) {
+        if matches!(self.uplink_packet, UplinkPacket::AfterNextPacket) {
+            self.uplink_packet = UplinkPacket::Due;
+        }
     }
 
     /// Records a full packet that was sent without pacing.
     pub(super) const fn on_full_packet(&mut self) {
         self.left = self.left.saturating_sub(1);
-        self.padding_due = false;
+        self.uplink_packet = UplinkPacket::No;
     }
 
     /// Ends a train whose address has changed.
@@ -94,10 +133,15 @@ impl Connection {
     /// its first flight.
     pub(super) fn after_init(&mut self, now: Timestamp) {
         self.probing.init_at = now;
-        self.probing.padding_due = self.config.rate_probing == RateProbing::Full
+        if self.can_send_early() && self.may_send_uplink_packet() {
+            self.probing.uplink_packet = UplinkPacket::Due;
+        }
+    }
+
+    fn may_send_uplink_packet(&self) -> bool {
+        self.config.rate_probing == RateProbing::Full
             && self.controller.start() == Start::Pair
-            && self.can_send_early()
-            && self.streams.has_request_stream();
+            && self.streams.has_request_stream()
     }
 
     /// Records the RESP (agent), which arrives `now` and before any packet behind it if `is_first`.
@@ -108,10 +152,15 @@ impl Connection {
         early: EarlyOutcome,
         is_first: bool,
     ) {
+        if self.controller.start() == Start::Told {
+            self.probing.peer_probes = parameters.rate_probing;
+            self.verify_profile();
+            return;
+        }
         if self.controller.start() != Start::Pair {
             return;
         }
-        self.probing.padding_due = false;
+        self.probing.uplink_packet = UplinkPacket::No;
         self.probing.peer_probes = parameters.rate_probing;
         let since_init = now.saturating_since(self.probing.init_at);
         if is_first && since_init < REPEATED {
@@ -120,7 +169,34 @@ impl Connection {
         let has_pair = early == EarlyOutcome::Accepted;
         let arrived = Some(now).filter(|_| is_first && has_pair);
         self.controller.on_resp(arrived, parameters.rate_probing);
-        if parameters.rate_probing && !has_pair && !self.is_loading() {
+        if !parameters.rate_probing || has_pair {
+            return;
+        }
+        if !self.is_loading() {
+            self.request_train(PAIR_TRAIN);
+        } else if self.may_send_uplink_packet() {
+            // Behind the packet that repeats the request.
+            self.probing.uplink_packet = UplinkPacket::AfterNextPacket;
+        }
+    }
+
+    /// Compares a remembered profile with the link, if nothing is being loaded and bytes cost nothing (agent).
+    fn verify_profile(&mut self) {
+        if self.controller.verifies_quickly() {
+            self.verify_idle_link();
+        }
+    }
+
+    /// The same on a link that has been idle for long: also on the slowest links (agent).
+    pub(super) fn verify_idle_link(&mut self) {
+        let may_verify = self.config.verify_profile
+            && self.config.rate_probing == RateProbing::Full
+            && self.controller.start() == Start::Told
+            && self.controller.can_verify()
+            && self.probing.peer_probes
+            && !self.probing.has_verified;
+        if may_verify && !self.is_loading() {
+            self.probing.has_verified = true;
             self.request_train(PAIR_TRAIN);
         }
     }
@@ -173,7 +249,9 @@ impl Connection {
             return;
         }
         self.probing.peer_probes = true;
-        self.probing.left = u8::from(early == EarlyOutcome::Accepted);
+        let has_pair = early == EarlyOutcome::Accepted;
+        self.probing.left = u8::from(has_pair);
+        self.probing.uplink_reference = has_pair.then_some((INIT_NUMBER, self.probing.init_at));
         self.pacer.allow_burst(ByteCount::new(self.granted.credit));
     }
 
@@ -190,21 +268,43 @@ impl Connection {
         }
     }
 
-    /// Bounds the first flight by the rate of the uplink, which the packet behind the INIT shows (gateway): access links
-    /// are hardly ever slower towards the agent.
+    /// Bounds the first flight by the rate of the uplink (gateway): access links are hardly ever slower towards the agent.
+    /// The agent's full packet shows this rate by its distance from the packet before it, which is the INIT, or the first
+    /// packet of an agent whose early data was not accepted.
     pub(super) fn measure_uplink(&mut self, now: Timestamp, number: u64, size: u64) {
-        let is_meant = self.probing.peer_probes && number == UPLINK_PACKET && self.granted.by.is_none();
-        if !is_meant || size < FULL_PACKET.bytes() {
+        if !self.probing.peer_probes || self.granted.by.is_some() {
             return;
         }
-        let dispersion = now.saturating_since(self.probing.init_at);
-        let (uplink, flight) = first_flight(&self.config.congestion.probing, dispersion);
-        self.probing.uplink = Some(uplink);
-        let flight = flight.bytes();
-        if let Some(more) = flight.checked_sub(self.granted.credit) {
-            self.granted.credit = flight;
-            self.pacer.allow_burst(ByteCount::new(more));
+        let (before, since) = *self.probing.uplink_reference.get_or_insert((number, now));
+        if before.checked_add(1) != Some(number) || size < FULL_PACKET.bytes() {
+            return;
         }
+        let dispersion = now.saturating_since(since);
+        let (rate, flight) = first_flight(&self.config.congestion.probing, dispersion);
+        let flight = flight.bytes().max(self.granted.credit);
+        self.probing.uplink = Some(Uplink {
+            rate,
+            flight,
+            sent_before: self.stats.bytes_sent,
+        });
+        let more = flight - self.granted.credit;
+        self.granted.credit = flight;
+        self.pacer.allow_burst(ByteCount::new(more));
+    }
+
+    /// Returns true if a grant says nothing about the link (gateway): before the first flight has left, the agent grants
+    /// what each receiver starts with, and the bound by its uplink is better.
+    pub(super) fn keeps_first_flight(&self, credit: u64) -> bool {
+        let least = self.unknown_credit();
+        let is_waiting = |uplink: Uplink| self.stats.bytes_sent - uplink.sent_before <= least;
+        credit == least && self.probing.uplink.is_some_and(is_waiting)
+    }
+
+    /// Credit that a receiver grants that knows nothing about the link.
+    fn unknown_credit(&self) -> u64 {
+        InitialGrant::new(self.config.congestion, None, None, None)
+            .credit()
+            .bytes()
     }
 
     /// Rate of the link towards the peer: that of the profile or the one that the peer grants. `None` while neither is
@@ -212,11 +312,12 @@ impl Connection {
     /// agent's uplink stands for it.
     pub(super) fn link_rate(&self) -> Option<BitRate> {
         // A receiver that knows nothing grants what it starts with.
-        let unknown = InitialGrant::new(self.config.congestion, None, None, None);
-        let is_granted = self.granted.by.is_some() && self.granted.credit != unknown.credit().bytes();
-        if self.profile.is_some() || is_granted {
+        let (uplink, credit) = (self.probing.uplink, self.granted.credit);
+        let is_assumed =
+            credit == self.unknown_credit() || uplink.is_some_and(|uplink| credit == uplink.flight);
+        if self.profile.is_some() || self.granted.by.is_some() && !is_assumed {
             return Some(self.granted.rate.bit_rate());
         }
-        self.probing.uplink.map(ByteRate::bit_rate)
+        uplink.map(|uplink| uplink.rate.bit_rate())
     }
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 use longhaul_types::{ByteCount, Timestamp};
 
 use super::{
-    Connection, FIRST_KEEPALIVE, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT,
-    Lifecycle, MIN_BUDGET, PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK,
+    Connection, Keys, Lifecycle, TAIL_SLACK,
     probe::ProbeAction,
     timer::{Timer, Timers},
 };
@@ -16,10 +15,27 @@ use crate::{
     wire::Activity,
 };
 
+/// Allowance in the probe timeout for timers of 1 ms and for scheduling (transport.md section 5.3).
+const PROBE_SLACK: Duration = Duration::from_millis(25);
+/// Upper bounds of the probe timeout and of the interval of further probes: an RTT that an outage or a full
+/// buffer increased must not cause a silence of minutes. An unnecessary probe costs one packet.
+const LONGEST_PROBE_TIMEOUT: Duration = Duration::from_secs(6);
+const LONGEST_PROBE_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum number of reports about one missing tail, at doubling intervals; after them the sender's probes
+/// recover the tail.
+const TAIL_REPORTS: u32 = 3;
+/// Silence after which an agent that waits for data sends PING (transport.md section 7.3). A shorter time
+/// would cause PINGs in the pauses of ordinary pages. With the repetitions, a gateway that lost the session
+/// is detected within two seconds.
+const FIRST_KEEPALIVE: Duration = Duration::from_secs(1);
+/// Maximum interval of a sender's PINGs while the receiver's buffer is full.
+const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 /// Longest estimate of the time in which a missing tail arrives.
 const LONGEST_TAIL: Duration = Duration::from_secs(3600);
 /// Maximum number of doublings of [`FIRST_KEEPALIVE`]; more exceed every keepalive interval.
 const MAX_DOUBLINGS: u32 = 16;
+/// Least budget of an unvalidated address at which the gateway sends: feedback and a control frame must fit.
+const MIN_BUDGET: u64 = 120;
 
 impl Connection {
     /// Time of the next call of [`Connection::handle_timeout`].
@@ -70,6 +86,7 @@ impl Connection {
         }
         if self.timers.take_expired(Timer::Keepalive, now) {
             self.ping_due = true;
+            self.verify_idle_link();
             self.keepalive_pings = self.keepalive_pings.saturating_add(1);
         }
         if self.timers.take_expired(Timer::Probe, now) {

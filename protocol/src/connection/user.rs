@@ -3,8 +3,8 @@ use bytes::Bytes;
 use longhaul_types::{LinkProfile, StreamId, Timestamp};
 
 use super::{
-    Connection, Keys, Lifecycle, LinkMeter, Validation, held_packets::HeldPacketDetector, path::PeerPath,
-    path_mtu,
+    Connection, Keys, Lifecycle, LinkMeter, Validation, held_packets::HeldPacketDetector, mtu::path_mtu,
+    path::PeerPath,
 };
 use crate::{
     congestion::Controller,

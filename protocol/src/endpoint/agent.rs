@@ -196,7 +196,8 @@ impl Endpoint {
             let own = self.transport.parameters();
             let parameters = Parameters {
                 profile: created.to.profile,
-                rate_probing: own.rate_probing && created.to.profile.is_none(),
+                rate_probing: own.rate_probing
+                    && (created.to.profile.is_none() || self.transport.verify_profile),
                 ..own
             };
             let payload = InitPayload {

@@ -15,9 +15,11 @@ mod gateway;
 mod links;
 mod race;
 mod rate_limit;
+mod receive;
 mod resp_cache;
 mod session;
 mod stateless;
+mod transmit;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,31 +33,17 @@ pub use self::{
     config::{AgentEndpointConfig, ConnectError, ConnectTo, DeviceStatus, GatewayEndpointConfig},
     event::{CloseReason, EndpointCounters, Event},
     race::MAX_ADDRESSES,
+    transmit::Transmit,
 };
 use crate::{
     connection::{Connection, State, TransportConfig},
     path::Path,
-    wire::{IndexLength, KeySpace, PacketKind, ShortHeader, init::TOKEN_LEN},
+    wire::init::TOKEN_LEN,
 };
 
 /// Handle of a session of an endpoint. Handles are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(u64);
-
-/// A datagram to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Path on which to send it.
-    pub remote: Path,
-    /// Length in the buffer.
-    pub len: usize,
-    /// Session that sends the datagram; `None` for stateless answers.
-    pub session: Option<ConnectionHandle>,
-}
-
-/// Maximum number of queued stateless answers: enough for one turn of a busy driver. When the queue is full,
-/// a datagram is not answered, and its sender repeats it.
-const MAX_ANSWERS: usize = 256;
 
 enum Role {
     Agent(AgentRole),
@@ -150,70 +138,6 @@ impl Endpoint {
         self.secret.public()
     }
 
-    /// Processes a datagram, or a packet of a link, that arrived on the path `remote`. It affects only its own
-    /// session, and only if it authenticates.
-    pub fn handle_datagram(&mut self, now: Timestamp, remote: impl Into<Path>, datagram: &mut [u8]) {
-        let remote = remote.into();
-        self.counters.received += 1;
-        if self.links.address(remote).is_none() {
-            self.counters.unexpected += 1;
-            return;
-        }
-        let gateway = matches!(self.role, Role::Gateway(_));
-        match (PacketKind::classify(datagram), gateway) {
-            (Some(PacketKind::Short), _) => self.handle_short(now, remote, datagram),
-            (Some(PacketKind::Init), true) => self.handle_init(now, remote, datagram),
-            (Some(PacketKind::Resp), false) => self.handle_resp(now, remote, datagram),
-            (Some(PacketKind::Versions), false) => self.handle_versions(remote, datagram),
-            (Some(PacketKind::Reset), false) => self.handle_reset(datagram),
-            (
-                Some(PacketKind::Init | PacketKind::Resp | PacketKind::Versions | PacketKind::Reset) | None,
-                _,
-            ) => {
-                self.counters.malformed += 1;
-            }
-        }
-    }
-
-    fn handle_short(&mut self, now: Timestamp, remote: Path, datagram: &mut [u8]) {
-        let index_length = match self.role {
-            Role::Agent(_) => IndexLength::Agent,
-            Role::Gateway(_) => IndexLength::Gateway,
-        };
-        let Ok((header, header_len)) = ShortHeader::parse(datagram, index_length) else {
-            self.counters.malformed += 1;
-            return;
-        };
-        let handle = match &self.role {
-            Role::Agent(agent) => agent.session_of(header),
-            Role::Gateway(gateway) => gateway.session_of(header),
-        };
-        let Some((handle, session)) =
-            handle.and_then(|handle| Some((handle, self.sessions.get_mut(&handle)?)))
-        else {
-            self.counters.unknown_session += 1;
-            if header.keys == KeySpace::Full {
-                self.answer_with_reset(now, remote, header.index);
-            }
-            return;
-        };
-        if !session.takes_short_packets() {
-            if !session.keep_ahead(now, remote, datagram) {
-                self.counters.unexpected += 1;
-            }
-            self.touch(handle);
-            return;
-        }
-        session
-            .connection
-            .handle_short(now, remote, header, header_len, datagram);
-        let used = session.connection.path();
-        self.links.attach(used, handle);
-        self.confirm(now, handle);
-        self.renew_token(now, handle);
-        self.touch(handle);
-    }
-
     /// Runs the expired timers.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let mut due: Vec<ConnectionHandle> = self.ready.iter().copied().collect();
@@ -248,91 +172,6 @@ impl Endpoint {
             .filter_map(|handle| self.sessions.get(handle)?.timeout());
         let first = self.timers.first().map(|(at, _)| *at);
         ready.chain(first).min()
-    }
-
-    /// Clears `buf` and writes the next datagram to send now into it.
-    pub fn poll_transmit(&mut self, now: Timestamp, buf: &mut Vec<u8>) -> Option<Transmit> {
-        buf.clear();
-        if let Some((remote, answer)) = self.answers.pop_front() {
-            buf.extend_from_slice(&answer);
-            return Some(Transmit {
-                remote,
-                len: buf.len(),
-                session: None,
-            });
-        }
-        while let Some(&handle) = self.ready.front() {
-            self.ready.pop_front();
-            if let Some(remote) = self.session_transmit(now, handle, buf) {
-                self.ready.push_back(handle);
-                return Some(Transmit {
-                    remote,
-                    len: buf.len(),
-                    session: Some(handle),
-                });
-            }
-            buf.clear();
-            self.settle(handle);
-        }
-        None
-    }
-
-    /// Like [`Endpoint::poll_transmit`], for one session only. A driver uses it to gather several datagrams
-    /// for one peer, which are cheaper to send together.
-    pub fn poll_transmit_of(
-        &mut self,
-        now: Timestamp,
-        handle: ConnectionHandle,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        buf.clear();
-        let remote = self.session_transmit(now, handle, buf)?;
-        Some(Transmit {
-            remote,
-            len: buf.len(),
-            session: Some(handle),
-        })
-    }
-
-    fn session_transmit(
-        &mut self,
-        now: Timestamp,
-        handle: ConnectionHandle,
-        buf: &mut Vec<u8>,
-    ) -> Option<Path> {
-        self.write_init(now, handle, buf);
-        let session = self.sessions.get_mut(&handle)?;
-        if !buf.is_empty() {
-            session.connection.count_handshake_sent(buf.len());
-            return session.init_sent(now);
-        }
-        if !session.is_started() {
-            return None;
-        }
-        let path = session.connection.path();
-        let blocked = self.links.is_blocked(path);
-        session.connection.set_blocked(blocked);
-        if let Some(payload) = self.links.payload(path) {
-            session.connection.set_link_payload(payload);
-        }
-        if blocked {
-            return session.connection.transmit_probing(now, buf);
-        }
-        let resp_to = session.take_resp(buf);
-        let resp_len = buf.len();
-        if resp_to.is_some_and(|to| to != session.connection.path()) {
-            // The session has moved since the INIT: the RESP goes where the INIT came from, and does not count for the
-            // amplification limit of the new address.
-            session.connection.count_handshake_sent(resp_len);
-            return resp_to;
-        }
-        let remote = session.connection.poll_transmit(now, buf).or(resp_to);
-        if resp_to.is_some() && buf.len() == resp_len {
-            session.connection.count_handshake_sent(resp_len);
-        } else {
-            session.connection.count_resp_sent_ahead(resp_len);
-        }
-        remote
     }
 
     /// Returns the next event.
@@ -432,14 +271,6 @@ impl Endpoint {
             let next = std::iter::from_fn(|| session.connection.poll_event());
             self.events.extend(next.map(|event| (handle, event)));
             self.events.push_back((handle, Event::Closed(reason)));
-        }
-    }
-
-    fn answer(&mut self, remote: Path, datagram: Vec<u8>) {
-        if self.answers.len() < MAX_ANSWERS {
-            self.answers.push_back((remote, datagram));
-        } else {
-            self.counters.rate_limited += 1;
         }
     }
 

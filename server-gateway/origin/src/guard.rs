@@ -29,6 +29,8 @@ pub struct Guard {
     own_ports: BTreeSet<u16>,
     /// True if private addresses are permitted as literals.
     permits_private_literals: bool,
+    /// True if names may resolve to private addresses.
+    permits_private_names: bool,
 }
 
 /// Destination of a connection: address and port, and the notation of the address.
@@ -63,6 +65,7 @@ impl Guard {
             own: own.into_iter().map(|address| address.to_canonical()).collect(),
             own_ports: BTreeSet::new(),
             permits_private_literals: false,
+            permits_private_names: false,
         }
     }
 
@@ -86,6 +89,16 @@ impl Guard {
         }
     }
 
+    /// Like [`Self::permitting_private_literals`], and permits names that resolve to private addresses: for login pages of
+    /// the agent's own network.
+    #[must_use]
+    pub fn permitting_private_names(self) -> Self {
+        Self {
+            permits_private_names: true,
+            ..self.permitting_private_literals()
+        }
+    }
+
     /// Checks the destination of a connection.
     ///
     /// # Errors
@@ -106,7 +119,8 @@ impl Guard {
             let class = AddressClass::Own;
             return Err(GuardRefusal { address, class });
         }
-        if is_literal && self.permits_private_literals && is_plainly_private(canonical) {
+        let is_permitted = is_literal && self.permits_private_literals || self.permits_private_names;
+        if is_permitted && is_plainly_private(canonical) {
             return Ok(());
         }
         self.check(address)

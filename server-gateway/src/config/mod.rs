@@ -56,6 +56,8 @@ pub struct Config {
     pub metrics: MetricsConfig,
     /// `[carriers]`.
     pub carriers: CarriersConfig,
+    /// `[portal]`.
+    pub portal: PortalConfig,
     /// `[away]`.
     pub away: AwayConfig,
     /// `[limits]`.
@@ -146,6 +148,13 @@ pub struct CarriersConfig {
     pub cert: Option<PathBuf>,
     /// `key`: its private key; `None` for the one in the state directory.
     pub key: Option<PathBuf>,
+}
+
+/// `[portal]`: proof for agents that no captive portal is in the way.
+#[derive(Clone, Copy, Debug)]
+pub struct PortalConfig {
+    /// `listen`: TCP address of the proof; `None` if it is off.
+    pub listen: Option<SocketAddr>,
 }
 
 /// `[away]`: what is kept for devices whose hop is away.

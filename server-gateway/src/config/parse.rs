@@ -11,6 +11,9 @@ use longhaul_types::Invite;
 
 use super::{PortSet, settings::ResolveTable};
 
+/// TCP port of plain HTTP.
+const HTTP_PORT: u16 = 80;
+
 pub(super) fn listen(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
     let text = value.text()?;
     text.parse()
@@ -81,11 +84,18 @@ pub(super) fn metrics_listen(value: &Value, _: &Form) -> Result<Option<SocketAdd
 }
 
 pub(super) fn carrier_address(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
+    on_off_or_address(value, longhaul_carriers::DEFAULT_PORT)
+}
+
+pub(super) fn portal_address(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
+    on_off_or_address(value, HTTP_PORT)
+}
+
+/// An address and port; `on` is this port of all addresses.
+fn on_off_or_address(value: &Value, port: u16) -> Result<Option<SocketAddr>, Wrong> {
     match value.text()? {
         "off" => Ok(None),
-        "on" => Ok(Some(
-            (Ipv6Addr::UNSPECIFIED, longhaul_carriers::DEFAULT_PORT).into(),
-        )),
+        "on" => Ok(Some((Ipv6Addr::UNSPECIFIED, port).into())),
         text => {
             let problem = format!("`{text}` is neither ADDR:PORT nor \"on\" nor \"off\"");
             text.parse().map(Some).map_err(|_| Wrong::new(problem))

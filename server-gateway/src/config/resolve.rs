@@ -3,7 +3,7 @@ use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
 
 use super::{
     AwayConfig, CacheConfig, CarriersConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig,
-    MetricsConfig, PicturesConfig, TunnelConfig, parse, settings,
+    MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
 
@@ -73,6 +73,9 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             quic: layers.get(&settings::CARRIERS_QUIC),
             cert: layers.get(&settings::CARRIERS_CERT),
             key: layers.get(&settings::CARRIERS_KEY),
+        },
+        portal: PortalConfig {
+            listen: layers.get(&settings::PORTAL_LISTEN),
         },
         away: AwayConfig {
             keep: layers.get(&settings::AWAY_KEEP),

@@ -48,6 +48,7 @@ impl Configured for Gateway {
             &CARRIERS_QUIC,
             &CARRIERS_CERT,
             &CARRIERS_KEY,
+            &PORTAL_LISTEN,
             &AWAY_KEEP,
             &AWAY_DEVICE_SIZE,
             &AWAY_TOTAL_SIZE,
@@ -436,6 +437,25 @@ pub const CARRIERS_KEY: Setting<Option<PathBuf>> = Setting::new(
 )
 .default_text("`carrier.key` in the state directory, made at the first start")
 .meaning("private key of `carriers.cert`");
+
+/// `portal.listen`
+pub const PORTAL_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
+    "portal.listen",
+    Form::Text("`off`, `on` for `[::]:80`, or an address and port, such as `0.0.0.0:80`"),
+    |_| None,
+    parse::portal_address,
+    |address| {
+        Some(quoted(
+            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
+        ))
+    },
+)
+.flag("--portal-listen", "ADDR:PORT")
+.meaning("TCP address on which agents find out, by plain HTTP, whether a login page (captive portal) is in the way")
+.reason(
+    "Off, because another server may use port 80. Agents expect port 80 of the gateway's address (`portal.port`). Without \
+         it an agent asks a public host instead (`portal.check` of the agent). Every other request gets the status 404",
+);
 
 /// `away.keep`
 pub const AWAY_KEEP: Setting<Duration> =

@@ -11,7 +11,6 @@ mod upload;
 use std::sync::Arc;
 
 use http::{Method, header};
-use longhaul_driver::{EarlyData, End, OpenOptions};
 use longhaul_http::policy::Reload;
 use longhaul_session::{
     Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind, Message, Promised, class, encode,
@@ -208,24 +207,13 @@ async fn fail(context: &SessionContext, fetch: FetchId, failure: Failure) -> Out
     let Failure { reason, detail } = failure;
     debug!(?reason, "a request has no response");
     context.gateway.metrics.failure(reason);
-    let mut wire = Vec::new();
-    // The detail is at most 500 characters, which fits any envelope.
-    let _fits = encode(
-        &Message::Failed(Failed {
-            fetch,
-            reason,
-            detail,
-        }),
-        &mut wire,
-    );
-    let total = Some(wire.len() as u64);
-    let options = OpenOptions {
-        class: class::PAGE,
-        early: EarlyData::Allowed,
-        total,
-    };
-    match context.session.open(options, wire.into(), End::Finish).await {
-        Ok(_) => Outcome::Failed,
+    let failed = Message::Failed(Failed {
+        fetch,
+        reason,
+        detail,
+    });
+    match context.send_failure(&failed).await {
+        Ok(()) => Outcome::Failed,
         Err(_) => Outcome::Cancelled,
     }
 }

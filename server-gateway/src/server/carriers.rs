@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul_carriers::{BindError, Identity, IdentityError, PemIdentity, QuicListener, TlsListener};
+use longhaul_carriers::{BindError, Identity, IdentityError, KeyPin, PemIdentity, QuicListener, TlsListener};
 use longhaul_driver::Listener;
 use longhaul_types::PublicKey;
 use tokio::task::JoinSet;
@@ -94,6 +94,13 @@ impl Carriers {
     /// UDP address of the carrier `quic`, if it is on.
     pub(super) fn quic_addr(&self) -> Option<SocketAddr> {
         self.quic.as_ref().map(QuicListener::local_addr)
+    }
+
+    /// The pin of the certificate, for agents to compare; the carriers have the same.
+    pub(super) fn certificate(&self) -> Option<[u8; 32]> {
+        let tls = self.tls.as_ref().and_then(TlsListener::certificate);
+        let pin = tls.or_else(|| self.quic.as_ref().and_then(QuicListener::certificate));
+        pin.map(KeyPin::into_bytes)
     }
 
     /// Opens links of the listener's sessions until the tasks are dropped.

@@ -5,7 +5,10 @@ use longhaul_driver::Admission;
 use longhaul_origin::OriginConfigError;
 use longhaul_service::LivenessProbe;
 
-use super::{ServerError, max_streams, origin_config};
+use super::{
+    ServerError,
+    start::{max_streams, origin_config},
+};
 use crate::{
     config::Config,
     gateway::{Gateway, Rules},

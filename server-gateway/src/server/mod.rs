@@ -1,39 +1,25 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, answers the operator's
 //! commands, serves metrics, shuts down.
 //!
-//! `carriers` opens the ports of the carriers, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
-//! data, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
+//! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
+//! data, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
 mod carriers;
 mod control;
 mod forget;
 mod key_replacement;
 mod live;
 mod open_files;
+mod portal;
 mod refusals;
+mod start;
 mod streams;
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-
-use arc_swap::ArcSwap;
-use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
-use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
-use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
-use longhaul_http::request_context::CredentialsSecret;
-use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
+use longhaul_driver::{Listener, Session};
 use longhaul_service::{LivenessProbe, Probed, liveness_probe};
-use longhaul_types::ByteCount;
-use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
 use tokio::{
     net::TcpListener,
-    sync::Semaphore,
     task::JoinSet,
     time::{MissedTickBehavior, interval},
 };
@@ -41,28 +27,21 @@ use tracing::{info, warn};
 
 use self::carriers::Carriers;
 use crate::{
-    admin::{metrics::Metrics, metrics_server},
+    admin::metrics_server,
     admission::{
-        devices::DevicesError,
-        gateway_lock::{GatewayLock, LockError},
+        gateway_lock::GatewayLock,
         register::{DeviceRegister, SessionPurpose},
-        shared_keys::SharedKeys,
-        state::{StateDir, StateError},
     },
-    config::Config,
-    gateway::{Gateway, Rules},
-    images::{
-        Images,
-        picture_workers::{Settings, TranscodeTimeouts},
-    },
+    gateway::Gateway,
     operator::{
         service::{self, Operator},
-        socket::{AdminSocket, AdminSocketError},
+        socket::AdminSocket,
     },
-    pageload::counters::PageLoadCounters,
 };
 
 pub use live::{ReloadError, ServerControl};
+use portal::PortalListener;
+pub use start::ServerError;
 
 /// Interval between checks of the device list, which a person may have edited: a device that is revoked in it is
 /// disconnected within a second.
@@ -71,6 +50,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A gateway that accepts sessions.
 pub struct Server {
     listener: Listener,
+    /// Port for questions about captive portals, if it is on.
+    portal: Option<PortalListener>,
     /// Ports of the carriers beside UDP.
     carriers: Carriers,
     gateway: Arc<Gateway>,
@@ -83,155 +64,7 @@ pub struct Server {
     _lock: GatewayLock,
 }
 
-/// Errors of `Server::bind`.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The admin socket cannot be opened.
-    #[error(transparent)]
-    Admin(#[from] AdminSocketError),
-    /// The port of a carrier cannot be opened.
-    #[error(transparent)]
-    Carrier(#[from] carriers::CarrierError),
-    /// The cache cannot be opened.
-    #[error("[cache] dir: {0}")]
-    Cache(#[from] OpenError),
-    /// The device list cannot be read.
-    #[error(transparent)]
-    Devices(#[from] DevicesError),
-    /// A file of `extra-ca` cannot be read.
-    #[error("[fetch] extra-ca: {path} cannot be read: {source}", path = path.display())]
-    ExtraCa {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// The UDP socket cannot be bound.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// Another gateway uses the state directory.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The TCP socket for metrics cannot be bound.
-    #[error("[metrics] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
-    Metrics {
-        /// The configured address.
-        address: SocketAddr,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// The origin client cannot be configured.
-    #[error(transparent)]
-    Origin(#[from] OriginConfigError),
-    /// The state directory cannot be used.
-    #[error(transparent)]
-    State(#[from] StateError),
-}
-
 impl Server {
-    /// Binds the sockets and loads state; the gateway accepts sessions once this returns. Requires a tokio
-    /// runtime.
-    ///
-    /// # Errors
-    /// See [`ServerError`].
-    pub async fn bind(config: &Config) -> Result<Self, ServerError> {
-        let state = StateDir::open(&config.state_dir)?;
-        let mut lock = GatewayLock::acquire(&state).await?;
-        let keys = state.keys()?;
-        let metrics = match config.metrics.listen {
-            Some(address) => Some(
-                TcpListener::bind(address)
-                    .await
-                    .map_err(|source| ServerError::Metrics { address, source })?,
-            ),
-            None => None,
-        };
-        let own_ports = metrics
-            .iter()
-            .filter_map(|listener| listener.local_addr().ok())
-            .collect();
-        let origin = OriginClient::new(origin_config(config)?)?;
-        let loaded = DeviceRegister::load(&state)?;
-        let admitted = loaded.0.statuses(SystemTime::now());
-        if admitted.is_empty() {
-            warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
-        }
-        let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
-        let epoch = keys.next_epoch();
-        let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
-        let listener = listen(ListenConfig {
-            listen: config.listen,
-            secret: keys.secret,
-            epoch: epoch.clone(),
-            reset_secret: *keys.reset.as_bytes(),
-            transport: transport(config),
-            max_sessions: config.limits.sessions,
-            devices: admitted,
-        })?;
-        // After the port is bound: a second gateway that finds the port in use must not change the first
-        // one's epoch.
-        state.keep_epoch(&epoch)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let cpu_pool = CpuPool::new(cores);
-        let overflow = OverflowLimits {
-            dir: config.cache.dir.clone(),
-            per_device: config.away.device_size,
-            total: config.away.total_size,
-        };
-        let store = WebCache::new(
-            open_cache(config)?,
-            origin.clone(),
-            Arc::clone(&cpu_pool),
-            overflow,
-        );
-        let images = Images::new(
-            store.cache().cloned(),
-            Arc::clone(&cpu_pool),
-            config.pictures.max_megapixels,
-            Settings {
-                memory: config.pictures.memory,
-                workers: config.pictures.workers,
-                program: config.pictures.program.clone(),
-                timeouts: TranscodeTimeouts::default(),
-            },
-        );
-        let encoded_cache = EncodedCache::new(store.cache().cloned(), Arc::clone(&cpu_pool));
-        let gateway = Gateway {
-            origin,
-            store,
-            metrics: Metrics::default(),
-            ledger: Arc::default(),
-            bundles: PageLoadCounters::default(),
-            images,
-            base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
-            rules: ArcSwap::from_pointee(Rules::of(config)),
-            own_ports,
-            cpu_pool,
-            encoded_cache,
-            credentials,
-            devices: Mutex::default(),
-            shared_keys: SharedKeys::default(),
-        };
-        let register = DeviceRegister::new(state, listener.admission(), loaded);
-        let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
-        if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
-            warn!(%error, "the path of the admin socket cannot be published in the state directory");
-        }
-        let (probe, probed) = liveness_probe();
-        Ok(Self {
-            listener,
-            carriers,
-            gateway: Arc::new(gateway),
-            devices: Arc::new(register),
-            metrics,
-            admin,
-            probe,
-            probed,
-            _lock: lock,
-        })
-    }
-
     /// Address on which the gateway accepts sessions.
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
@@ -245,6 +78,11 @@ impl Server {
     /// UDP address of the carrier `quic`, if it is on.
     pub fn quic_addr(&self) -> Option<SocketAddr> {
         self.carriers.quic_addr()
+    }
+
+    /// TCP address for questions about captive portals, if it is on.
+    pub fn portal_addr(&self) -> Option<SocketAddr> {
+        self.portal.as_ref().map(PortalListener::local_addr)
     }
 
     /// Address of the metrics server, if it is enabled.
@@ -282,6 +120,7 @@ impl Server {
             })
         });
         let mut carriers = self.carriers.run(&self.listener);
+        let portal = self.portal.take().map(|portal| tokio::spawn(portal.run()));
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admin = self.admin.take().map(|socket| {
@@ -306,7 +145,10 @@ impl Server {
         }
         info!("the gateway stops and closes all sessions");
         recoding.abort();
-        for task in [Some(looking), Some(refused), admin].into_iter().flatten() {
+        for task in [Some(looking), Some(refused), admin, portal]
+            .into_iter()
+            .flatten()
+        {
             task.abort();
         }
         // Aborts background recoding that is in progress.
@@ -345,105 +187,5 @@ async fn look(devices: Arc<DeviceRegister>, gateway: Arc<Gateway>) {
         looks.tick().await;
         devices.look().await;
         gateway.ledger.look();
-    }
-}
-
-/// Opens the admin socket; `None` if the operator disabled it, or if the system cannot have it there. Without
-/// it the operator's commands change the files of the state directory.
-async fn open_admin_socket(path: Option<&Path>) -> Result<Option<AdminSocket>, ServerError> {
-    let Some(path) = path else {
-        return Ok(None);
-    };
-    match AdminSocket::bind(path).await {
-        Ok(socket) => Ok(Some(socket)),
-        Err(error) if error.is_limit_of_system() => {
-            warn!("{error}; `device list` will not show sessions, until you set another admin-socket");
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Opens the cache; `None` if the operator disabled it.
-fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
-    if config.cache.size == ByteCount::ZERO {
-        return Ok(None);
-    }
-    let mut entropy = [0; 8];
-    getrandom::fill(&mut entropy).map_err(StateError::Random)?;
-    let opened = Cache::open(
-        CacheConfig {
-            dir: config.cache.dir.clone(),
-            file: "gateway.sqlite",
-            quota: config.cache.size,
-        },
-        u64::from_ne_bytes(entropy),
-    )?;
-    if let Some(reason) = opened.reset {
-        warn!(?reason, "the cache starts empty: its file could not be used");
-    }
-    if let Storage::Memory { cause } = opened.storage {
-        warn!(
-            cause,
-            "the cache is in memory only: its directory cannot be written; set [cache] dir"
-        );
-    }
-    Ok(Some(opened.cache))
-}
-
-fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {
-    let read = |path: &PathBuf| {
-        std::fs::read(path).map_err(|source| ServerError::ExtraCa {
-            path: path.clone(),
-            source,
-        })
-    };
-    Ok(OriginConfig {
-        proxy: None,
-        deny_keys: config.fetch.deny_keys.clone(),
-        dns: config.fetch.dns.clone(),
-        extra_ca: config.fetch.extra_ca.iter().map(read).collect::<Result<_, _>>()?,
-        guard: Guard::new(
-            config.guard.allow.iter().copied(),
-            own_addresses(config.listen.ip()),
-        ),
-        limits: open_files::limits(),
-        resolve: config.fetch.resolve.clone(),
-        timeouts: Timeouts {
-            response_head: config.fetch.response_timeout,
-            body_idle: config.fetch.idle_timeout,
-            host_wait: config.limits.queue_timeout,
-            ..Timeouts::default()
-        },
-    })
-}
-
-/// Streams that an agent may have open in a session.
-fn max_streams(config: &Config) -> u64 {
-    // The control stream, and a margin for streams that end while new ones open.
-    const SLACK: u64 = 16;
-    config.limits.streams_per_session as u64 + SLACK
-}
-
-/// Addresses of this machine. Other services on this machine may trust requests from its own addresses.
-fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
-    let mut addresses = match if_addrs::get_if_addrs() {
-        Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
-        Err(error) => {
-            warn!(%error, "this machine's addresses are not known, so fetches of its own public address are not refused");
-            Vec::new()
-        }
-    };
-    if !listen.is_unspecified() {
-        addresses.push(listen);
-    }
-    addresses
-}
-
-fn transport(config: &Config) -> TransportConfig {
-    TransportConfig {
-        max_streams: max_streams(config),
-        max_silence_in_use: config.away.keep,
-        ..TransportConfig::gateway()
     }
 }

@@ -211,7 +211,8 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         | Message::Forgotten(_)
         | Message::KeyWanted(_)
         | Message::NewKey(_)
-        | Message::OriginReport(_) => {
+        | Message::OriginReport(_)
+        | Message::Announcement(_) => {
             debug!("unexpected first message of a stream");
             incoming.refuse();
         }

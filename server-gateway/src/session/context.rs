@@ -3,8 +3,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use longhaul_driver::Session;
-use longhaul_session::{FetchId, HeaderSets, PageId};
+use longhaul_driver::{EarlyData, End, OpenOptions, Session, SessionError};
+use longhaul_session::{FetchId, HeaderSets, Message, PageId, class, encode};
 use longhaul_types::{LinkProfile, PublicKey};
 
 use super::{
@@ -77,5 +77,25 @@ impl SessionContext {
     pub(crate) fn cancel(&self, id: FetchId) {
         self.page_loads.cancel(PageId::of(id));
         self.cancellations.cancel(id);
+    }
+
+    /// Sends a message that takes the place of a response, on a stream of its own.
+    ///
+    /// # Errors
+    /// The session has ended: then nobody can receive the message.
+    pub(crate) async fn send_failure(&self, failure: &Message) -> Result<(), SessionError> {
+        let mut wire = Vec::new();
+        // The detail is at most 500 characters, which fits any envelope.
+        let _fits = encode(failure, &mut wire);
+        let total = Some(wire.len() as u64);
+        let options = OpenOptions {
+            class: class::PAGE,
+            early: EarlyData::Allowed,
+            total,
+        };
+        self.session
+            .open(options, wire.into(), End::Finish)
+            .await
+            .map(drop)
     }
 }

@@ -1,24 +1,25 @@
 //! A minimal agent: real sessions, one response at a time.
+mod answer;
+
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::SystemTime};
 
 use parking_lot::Mutex;
 
-use bytes::Bytes;
-use longhaul_codec::{
-    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, DecodeError, dictionary,
-};
+use longhaul_codec::{BodyEncoder, Coder};
 use longhaul_driver::{
-    DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, RecvStream, SendStream,
-    Session, StreamError, TransportConfig, dial,
+    DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, SendStream, Session,
+    TransportConfig, dial,
 };
 use longhaul_session::{
-    Body, BodyCoding, BodyPlace, CacheStateId, Failed, FailureReason, Fetch, FetchId, FetchKind, Head,
-    HeaderField, HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences, ReadEvent,
-    SESSION_VERSION, VersionRange, decode_header_set, encode, encode_header_set,
+    Body, BodyCoding, CacheStateId, FailureReason, Fetch, FetchId, FetchKind, HeaderField, HeaderSets, Hello,
+    Message, Method, MirrorState, Preferences, SESSION_VERSION, VersionRange, encode, encode_header_set,
 };
 use longhaul_types::{SecretKey, UnixTime};
+use longhaul_udp_relay::UdpRelay;
 
-use crate::{gateway::Gateway, hop::Hop};
+use self::answer::Response;
+pub(crate) use self::answer::{Answer, BodyEnd, coding};
+use crate::gateway::Gateway;
 
 pub(crate) struct Agent {
     pub(crate) session: Session,
@@ -26,37 +27,6 @@ pub(crate) struct Agent {
     /// Mirror state from the gateway's `Welcome`.
     pub(crate) mirror: MirrorState,
     next: FetchId,
-}
-
-/// A stream of the gateway after its first message.
-pub(crate) struct Answer {
-    pub(crate) message: Message,
-    reader: MessageReader,
-    pub(crate) stream: RecvStream,
-}
-
-/// End of a body.
-#[derive(Debug, PartialEq)]
-pub(crate) enum BodyEnd {
-    Complete,
-    Broken(DecodeError),
-    Cancelled(StreamError),
-}
-
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) fields: Vec<HeaderField>,
-    pub(crate) announced: Option<Body>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) end: BodyEnd,
-    pub(crate) total: Option<u64>,
-}
-
-impl Response {
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let field = self.fields.iter().find(|(found, _)| found == name);
-        field.map(|(_, value)| std::str::from_utf8(value).unwrap())
-    }
 }
 
 pub(crate) fn hello(cache_state: u64) -> Vec<u8> {
@@ -211,7 +181,7 @@ impl Agent {
     }
 
     /// Like `connect_by`, through a hop.
-    pub(crate) async fn connect_through(gateway: &Gateway, hop: &Hop, link: &str) -> Self {
+    pub(crate) async fn connect_through(gateway: &Gateway, hop: &UdpRelay, link: &str) -> Self {
         let device = gateway.admit(&free_name(gateway));
         Self::open(gateway, &device, 0, (hop.address(), link)).await.0
     }
@@ -359,122 +329,6 @@ fn free_name(gateway: &Gateway) -> String {
 
 pub(crate) fn window_key(session: &Session) -> [u8; 32] {
     blake3::derive_key("longhaul 1 window", &session.exporter().unwrap())
-}
-
-impl Answer {
-    pub(crate) async fn of(stream: RecvStream) -> Self {
-        let mut answer = Self {
-            message: Message::Notice(notice()),
-            reader: MessageReader::new(),
-            stream,
-        };
-        answer.message = answer.next_message().await.unwrap();
-        answer
-    }
-
-    pub(crate) async fn next_message(&mut self) -> Result<Message, StreamError> {
-        loop {
-            match self.reader.next().unwrap() {
-                ReadEvent::Message(message) => return Ok(message),
-                ReadEvent::Incomplete => {
-                    let bytes = self
-                        .stream
-                        .read()
-                        .await?
-                        .expect("the stream ended within a message");
-                    self.reader.push(&bytes);
-                }
-            }
-        }
-    }
-
-    pub(crate) async fn bytes(&mut self) -> Result<Option<Bytes>, StreamError> {
-        let rest = self.reader.take_rest();
-        if rest.is_empty() {
-            self.stream.read().await
-        } else {
-            Ok(Some(rest))
-        }
-    }
-
-    pub(crate) fn failed(self) -> Failed {
-        match self.message {
-            Message::Failed(failed) => failed,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    pub(crate) fn head(&self) -> Head {
-        match &self.message {
-            Message::Head(head) => head.clone(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    pub(crate) async fn response(mut self, session: &Session) -> Response {
-        let head = self.head();
-        let mut response = Response {
-            status: head.status,
-            fields: decode_header_set(&head.headers, head.fetch, &HeaderSets::new()).unwrap(),
-            announced: None,
-            body: Vec::new(),
-            end: BodyEnd::Complete,
-            total: None,
-        };
-        if head.body == BodyPlace::None {
-            assert_eq!(self.bytes().await, Ok(None));
-            response.total = self.stream.total();
-            return response;
-        }
-        let Message::Body(body) = self.next_message().await.unwrap() else {
-            panic!("no body message")
-        };
-        response.announced = Some(body.clone());
-        let base = body
-            .base
-            .map(|name| dictionary::find(name.as_bytes()).expect("a dictionary"));
-        let mut decoder = BodyDecoder::with_base(
-            window_key(session),
-            coding(body.coding),
-            BodyLimits::default(),
-            &base.unwrap_or_default(),
-        );
-        response.end = self.windows(&mut decoder, &mut response.body).await;
-        response.total = self.stream.total();
-        response
-    }
-
-    pub(crate) async fn windows(&mut self, decoder: &mut BodyDecoder, body: &mut Vec<u8>) -> BodyEnd {
-        loop {
-            match self.bytes().await {
-                Err(error) => return BodyEnd::Cancelled(error),
-                Ok(None) => {
-                    return decoder
-                        .finish()
-                        .map_or_else(BodyEnd::Broken, |_| BodyEnd::Complete);
-                }
-                Ok(Some(bytes)) => {
-                    let mut wire = &bytes[..];
-                    loop {
-                        match decoder.next(&mut wire) {
-                            Ok(BodyEvent::Window(window)) => body.extend_from_slice(&window),
-                            Ok(BodyEvent::End(_) | BodyEvent::NeedInput) => break,
-                            Err(error) => return BodyEnd::Broken(error),
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-pub(crate) fn coding(coding: BodyCoding) -> Coding {
-    match coding {
-        BodyCoding::Identity => Coding::Identity,
-        BodyCoding::Zstd => Coding::Zstd,
-        BodyCoding::Brotli => Coding::Brotli,
-        BodyCoding::Mix => Coding::Mix,
-    }
 }
 
 fn notice() -> longhaul_session::Notice {

@@ -1,6 +1,8 @@
 //! Requests and their responses.
+mod failures;
+mod flow;
+
 use std::{
-    convert::Infallible,
     io::Write as _,
     sync::{
         Arc,
@@ -8,22 +10,15 @@ use std::{
     },
 };
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body::Frame;
-use http_body_util::{BodyExt as _, Empty, StreamBody};
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
-use longhaul_codec::{BodyDecoder, BodyLimits, DecodeError};
-use longhaul_session::{
-    BodyCoding, Cancel, FailureReason, Fetch, FetchId, HeaderSets, Message, Method, Resume, Validator,
-    encode_header_set,
-};
-use tokio::sync::mpsc;
+use longhaul_session::{BodyCoding, Fetch, FetchId, HeaderSets, Message, Method, encode_header_set};
 
 use crate::{
-    agent::{Agent, BodyEnd, coding, fetch_of, window_key, wire},
+    agent::{Agent, BodyEnd, fetch_of, wire},
     gateway::Gateway,
-    origin::{OriginBody, full, serve, serve_raw, text},
+    origin::{OriginBody, full, serve, text},
 };
 
 async fn setup() -> (Gateway, Agent) {
@@ -206,34 +201,6 @@ async fn a_download_is_complete_in_every_priority_class() {
 }
 
 #[tokio::test]
-async fn damaged_content_codings_fail_or_truncate_the_response() {
-    let (_gateway, mut agent) = setup().await;
-    let page = text(400_000);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(&page).unwrap();
-    let coded = gzip.finish().unwrap();
-    let half = coded[..coded.len() / 2].to_vec();
-    let port = serve(move |request: Request<Incoming>| {
-        let body = if request.uri().path() == "/half" {
-            half.clone()
-        } else {
-            b"not gzip".to_vec()
-        };
-        async move { reply(200, &[("content-encoding", "gzip")], full(body)) }
-    })
-    .await;
-    let reason = agent.get_failure(&format!("http://a.test:{port}/plain")).await;
-    assert_eq!(reason, FailureReason::MalformedResponse);
-    let response = agent.get(&format!("http://a.test:{port}/half"), &[]).await;
-    assert!(
-        matches!(response.end, BodyEnd::Broken(DecodeError::Truncated { .. })),
-        "{:?}",
-        response.end
-    );
-    assert!(response.body.len() > 100_000 && page.starts_with(&response.body));
-}
-
-#[tokio::test]
 async fn a_range_response_is_forwarded_unchanged() {
     let (_gateway, mut agent) = setup().await;
     let port = serve(|request: Request<Incoming>| async move {
@@ -250,96 +217,6 @@ async fn a_range_response_is_forwarded_unchanged() {
     assert_eq!(response.body, b"\x1f\x8bxyz");
     assert_eq!(response.field("content-range"), Some("bytes 5-9/20"));
     assert_eq!(response.field("content-encoding"), Some("gzip"));
-}
-
-#[tokio::test]
-async fn a_truncated_response_never_ends_cleanly() {
-    let (_gateway, mut agent) = setup().await;
-    for (length, sent) in [(1000, 100), (500_000, 200_000)] {
-        let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").into_bytes();
-        let body = text(sent);
-        answer.extend(&body);
-        let port = serve_raw(answer).await;
-        let response = agent.get(&format!("http://a.test:{port}/"), &[]).await;
-        assert_eq!(response.status, 200);
-        let offset = response.body.len() as u64;
-        assert_eq!(response.end, BodyEnd::Broken(DecodeError::Truncated { offset }));
-        assert_eq!(response.body, body, "bytes before the error are delivered");
-    }
-}
-
-#[tokio::test]
-async fn private_addresses_are_refused_in_all_notations() {
-    let (_gateway, mut agent) = setup().await;
-    let port = serve(|_| async { reply(200, &[], full("secret")) }).await;
-    for host in [
-        "127.0.0.1",
-        "[::ffff:127.0.0.1]",
-        "2130706433",
-        "0x7f.1",
-        "localhost",
-        "[::1]",
-        "169.254.169.254",
-    ] {
-        let reason = agent.get_failure(&format!("http://{host}:{port}/")).await;
-        assert_eq!(reason, FailureReason::AddressRefused, "{host}");
-    }
-}
-
-#[tokio::test]
-async fn failures_have_their_reason() {
-    let (_gateway, mut agent) = setup().await;
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let huge = format!("HTTP/1.1 200 OK\r\nx-huge: {}\r\n\r\n", "x".repeat(1_000_000)).into_bytes();
-    let large = format!("HTTP/1.1 200 OK\r\nx-large: {}\r\n\r\n", "x".repeat(100_000)).into_bytes();
-    for (url, expected) in [
-        (
-            format!("http://a.test:{closed}/"),
-            FailureReason::ConnectionRefused,
-        ),
-        (
-            format!("http://a.test:{}/", serve_raw(huge).await),
-            FailureReason::HeaderTooLarge,
-        ),
-        (
-            format!("http://a.test:{}/", serve_raw(large).await),
-            FailureReason::HeaderTooLarge,
-        ),
-        (
-            format!("http://a.test:{}/", serve_raw(b"nonsense\r\n\r\n".to_vec()).await),
-            FailureReason::MalformedResponse,
-        ),
-        (
-            format!("http://a.test:{}/", serve_raw(Vec::new()).await),
-            FailureReason::ConnectionReset,
-        ),
-        (
-            format!("https://a.test:{}/", serve_raw(b"no tls".to_vec()).await),
-            FailureReason::TlsOther,
-        ),
-        ("ftp://a.test/".to_owned(), FailureReason::BadUrl),
-        ("nonsense".to_owned(), FailureReason::BadUrl),
-    ] {
-        assert_eq!(agent.get_failure(&url).await, expected, "{url}");
-    }
-}
-
-#[tokio::test]
-async fn an_unknown_base_is_reported() {
-    let (_gateway, agent) = setup().await;
-    let fields = vec![("x-field".to_owned(), b"value".to_vec())];
-    let mut sets = HeaderSets::new();
-    sets.insert(FetchId::new(1), fields.clone());
-    let fetch = Fetch {
-        headers: encode_header_set(&fields, FetchId::new(2), Some(FetchId::new(1)), &sets).unwrap(),
-        ..fetch_of(FetchId::new(2), Method::Get, "http://a.test/", &[])
-    };
-    assert_eq!(agent.failure(fetch).await, FailureReason::UnknownBase);
 }
 
 #[tokio::test]
@@ -368,197 +245,4 @@ async fn header_sets_serve_as_bases_both_ways() {
     assert!(size < 60, "{size}");
     let fields = longhaul_session::decode_header_set(&head.headers, FetchId::new(2), &responses).unwrap();
     assert!(fields.contains(&("x-response".to_owned(), b"the same each time, too".to_vec())));
-}
-
-/// A body that a test feeds; the sender is closed when the origin's side is dropped.
-fn fed() -> (mpsc::Sender<Bytes>, OriginBody) {
-    let (sender, receiver) = mpsc::channel(1);
-    let frames = futures_util::stream::unfold(receiver, |mut receiver: mpsc::Receiver<Bytes>| async move {
-        let bytes = receiver.recv().await?;
-        Some((Ok::<_, Infallible>(Frame::data(bytes)), receiver))
-    });
-    (sender, StreamBody::new(frames).boxed_unsync())
-}
-
-#[tokio::test]
-async fn received_bytes_are_sent_when_the_origin_pauses() {
-    let (_gateway, mut agent) = setup().await;
-    let (feeds_in, mut feeds) = mpsc::channel(1);
-    let port = serve(move |_| {
-        let feeds = feeds_in.clone();
-        async move {
-            let (feed, body) = fed();
-            feeds.send(feed).await.unwrap();
-            reply(200, &[("content-type", "text/event-stream")], body)
-        }
-    })
-    .await;
-    let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &[]);
-    agent.send(Message::Fetch(fetch)).await;
-    let feed = feeds.recv().await.unwrap();
-    let mut answer = agent.answer().await;
-    assert_eq!(answer.head().status, 200, "the head does not wait for the body");
-    feed.send("data: 1\n\n".into()).await.unwrap();
-    let Message::Body(body) = answer.next_message().await.unwrap() else {
-        panic!()
-    };
-    let mut decoder = BodyDecoder::new(
-        window_key(&agent.session),
-        coding(body.coding),
-        BodyLimits::default(),
-    );
-    for event in ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"] {
-        if event != "data: 1\n\n" {
-            feed.send(event.into()).await.unwrap();
-        }
-        let mut found = Vec::new();
-        while found.len() < event.len() {
-            let bytes = answer.bytes().await.unwrap().unwrap();
-            let mut wire = &bytes[..];
-            while let longhaul_codec::BodyEvent::Window(window) = decoder.next(&mut wire).unwrap() {
-                found.extend_from_slice(&window);
-            }
-        }
-        assert_eq!(found, event.as_bytes());
-    }
-    drop(feed);
-    assert_eq!(
-        answer.windows(&mut decoder, &mut Vec::new()).await,
-        BodyEnd::Complete
-    );
-}
-
-#[tokio::test]
-async fn a_cancelled_fetch_stops_the_origin() {
-    let (_gateway, mut agent) = setup().await;
-    let (feeds_in, mut feeds) = mpsc::channel(1);
-    let port = serve(move |_| {
-        let feeds = feeds_in.clone();
-        async move {
-            let (feed, body) = fed();
-            feeds.send(feed).await.unwrap();
-            reply(200, &[], body)
-        }
-    })
-    .await;
-    let id = agent.id();
-    agent
-        .send(Message::Fetch(fetch_of(
-            id,
-            Method::Get,
-            &format!("http://a.test:{port}/"),
-            &[],
-        )))
-        .await;
-    let feed = feeds.recv().await.unwrap();
-    feed.send("some".into()).await.unwrap();
-    let mut answer = agent.answer().await;
-    agent
-        .control
-        .write(wire(Message::Cancel(Cancel { fetch: id })).into())
-        .await
-        .unwrap();
-    feed.closed().await;
-    let Message::Body(_) = answer.next_message().await.unwrap() else {
-        panic!()
-    };
-    while let Ok(bytes) = answer.bytes().await {
-        assert!(bytes.is_some(), "a cancelled response must not end cleanly");
-    }
-}
-
-#[tokio::test]
-async fn a_slow_hop_slows_the_origin() {
-    let (_gateway, mut agent) = setup().await;
-    let (feeds_in, mut feeds) = mpsc::channel(1);
-    let port = serve(move |_| {
-        let feeds = feeds_in.clone();
-        async move {
-            let (feed, body) = fed();
-            feeds.send(feed).await.unwrap();
-            reply(200, &[("content-type", "image/jpeg")], body)
-        }
-    })
-    .await;
-    let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &[]);
-    agent.send(Message::Fetch(fetch)).await;
-    let feed = feeds.recv().await.unwrap();
-    let _unread = agent.answer().await;
-    // Random bytes, which no coding compresses.
-    let mut noise = blake3::Hasher::new().finalize_xof();
-    let mut taken = 0_usize;
-    loop {
-        let mut piece = vec![0; 64 * 1024];
-        noise.fill(&mut piece);
-        // Back-pressure: the gateway reads nothing more; a second is very long on loopback.
-        if tokio::time::timeout(std::time::Duration::from_secs(1), feed.send(piece.into()))
-            .await
-            .is_err()
-        {
-            break;
-        }
-        taken += 64 * 1024;
-        assert!(taken < 256 * 1024 * 1024, "the gateway buffers without limit");
-    }
-    assert!(taken < 64 * 1024 * 1024, "{taken}");
-}
-
-#[tokio::test]
-async fn a_damaged_response_is_resumed() {
-    let (_gateway, mut agent) = setup().await;
-    let page = text(150_000);
-    let origin = page.clone();
-    let port = serve(move |_| {
-        let page = origin.clone();
-        async move {
-            reply(
-                200,
-                &[("etag", "\"v1\""), ("content-type", "text/html")],
-                full(page),
-            )
-        }
-    })
-    .await;
-    let url = format!("http://a.test:{port}/");
-    let resumed = |id, tag: &str| Fetch {
-        resume: Some(Resume {
-            offset: 70_001,
-            validator: Validator::EntityTag(tag.to_owned()),
-        }),
-        ..fetch_of(id, Method::Get, &url, &[])
-    };
-    // The part that the agent has already verified.
-    let key = window_key(&agent.session);
-    let mut sender = longhaul_codec::BodyEncoder::new(key, longhaul_codec::Coder::Identity, None).unwrap();
-    let mut before = Vec::new();
-    sender.push(&page[..70_001], &mut before).unwrap();
-    sender.flush(&mut before).unwrap();
-    let mut decoder = BodyDecoder::new(key, longhaul_codec::Coding::Identity, BodyLimits::default());
-    let mut found = Vec::new();
-    let mut wire = &before[..];
-    while let longhaul_codec::BodyEvent::Window(window) = decoder.next(&mut wire).unwrap() {
-        found.extend_from_slice(&window);
-    }
-
-    let id = agent.id();
-    agent.send(Message::Fetch(resumed(id, "\"v1\""))).await;
-    let mut answer = agent.answer().await;
-    let Message::Body(body) = answer.next_message().await.unwrap() else {
-        panic!()
-    };
-    assert_eq!((body.offset, body.coding), (70_001, BodyCoding::Identity));
-    let mut decoder = decoder.resume(key, coding(body.coding));
-    assert_eq!(answer.windows(&mut decoder, &mut found).await, BodyEnd::Complete);
-    assert_eq!(found, page);
-    let id = agent.id();
-    assert_eq!(agent.failure(resumed(id, "\"v2\"")).await, FailureReason::Changed);
-}
-
-#[tokio::test]
-async fn request_loops_are_refused() {
-    let (_gateway, mut agent) = setup().await;
-    let port = serve(|_| async { reply(StatusCode::OK.as_u16(), &[], full("")) }).await;
-    let via = [("via", "1.1 longhaul, 1.1 longhaul")];
-    let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &via);
-    assert_eq!(agent.failure(fetch).await, FailureReason::TargetRefused);
 }

@@ -36,7 +36,7 @@ async fn forget(agent: &mut Agent, control: &mut Answer, id: u64, client: Option
     let forgotten = loop {
         match control.next_message().await.unwrap() {
             Message::Forgotten(forgotten) => break forgotten,
-            Message::OriginReport(_) => {}
+            Message::OriginReport(_) | Message::Announcement(_) => {}
             other => panic!("no `Forgotten` in response to `Forget`: {other:?}"),
         }
     };

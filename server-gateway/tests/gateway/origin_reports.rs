@@ -24,9 +24,12 @@ async fn setup() -> (Gateway, Agent, Answer) {
 }
 
 async fn report(control: &mut Answer) -> OriginReport {
-    match control.next_message().await.unwrap() {
-        Message::OriginReport(report) => report,
-        other => panic!("{other:?}"),
+    loop {
+        match control.next_message().await.unwrap() {
+            Message::OriginReport(report) => return report,
+            Message::Announcement(_) => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -3,7 +3,9 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_driver::{CloseReason, EarlyData, End, LinkState};
 use longhaul_gateway::devices::Devices;
-use longhaul_session::{FailureReason, FetchId, Hello, Message, Method, Preferences, VersionRange};
+use longhaul_session::{
+    Announcement, FailureReason, FetchId, Hello, Message, Method, Preferences, VersionRange,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -140,6 +142,8 @@ async fn agents_that_share_a_key_are_told() {
         matches!(first_message, Message::OriginReport(_)),
         "{first_message:?}"
     );
+    let announced = control.next_message().await.unwrap();
+    assert_eq!(announced, Message::Announcement(Announcement::default()));
     let Message::Notice(notice) = control.next_message().await.unwrap() else {
         panic!("no notice")
     };

@@ -2,8 +2,8 @@
 //!
 //! The constants are bytes per pixel at the peak, measured on flat and noisy images of each format and
 //! rounded up. A still image is decoded, scaled and encoded in sequence, so the most expensive step counts.
-//! If the encoder needs more than usual, such as for noise with alpha, it reports an error when its process
-//! has no more memory.
+//! The estimate is no upper bound: the encoder needs more for some images, such as noise with alpha, and reports
+//! an error when its process has no more memory.
 use crate::{
     inspect::{Header, ImageFormat, jpeg},
     request::{Request, TranscodeEffort},
@@ -62,7 +62,7 @@ fn encoding(header: &Header, request: &Request, pixels: u64, alpha: bool) -> u64
     if tries_lossless { lossy.max(30) } else { lossy }
 }
 
-/// Returns the peak memory in bytes of transcoding an image, including the file.
+/// Returns the estimated peak memory in bytes of transcoding an image, including its file and the result.
 pub fn estimate(picture: &[u8], header: &Header, request: &Request) -> u64 {
     let pixels = u64::from(header.width).saturating_mul(header.height.into());
     let fixed = BASE.saturating_add(FILES.saturating_mul(picture.len() as u64));

@@ -44,6 +44,13 @@ pub(super) enum FetchedBody {
     Stored(ContentHash),
 }
 
+impl FetchedBody {
+    /// The body of a stored response; `chk` is absent if it has none.
+    pub(super) fn of_stored(chk: Option<ContentHash>) -> Self {
+        chk.map_or(Self::None, Self::Stored)
+    }
+}
+
 /// State shared by the fetching task and the readers of a coalesced fetch.
 #[derive(Debug)]
 pub(super) struct CoalescedFetch {

@@ -104,7 +104,7 @@ impl OriginFetch {
         let mut fetched = FetchedResponse {
             status: candidate.status,
             headers,
-            body: stored.chk.map_or(FetchedBody::None, FetchedBody::Stored),
+            body: FetchedBody::of_stored(stored.chk),
             cache_status: CacheStatus::Revalidated,
             storage_decision,
             requested_at: received.requested_at,
@@ -140,10 +140,7 @@ fn stale_response(candidate: &Candidate) -> FetchedResponse {
     FetchedResponse {
         status: candidate.status,
         headers,
-        body: candidate
-            .stored
-            .chk
-            .map_or(FetchedBody::None, FetchedBody::Stored),
+        body: FetchedBody::of_stored(candidate.stored.chk),
         cache_status: CacheStatus::Stale,
         storage_decision: StorageDecision::No,
         requested_at: candidate.stored.requested_at,

@@ -207,10 +207,7 @@ impl WebCache {
         let fetched = FetchedResponse {
             status: candidate.status,
             headers,
-            body: candidate
-                .stored
-                .chk
-                .map_or(FetchedBody::None, FetchedBody::Stored),
+            body: FetchedBody::of_stored(candidate.stored.chk),
             cache_status: CacheStatus::Hit,
             storage_decision: StorageDecision::In(candidate.stored.partition.clone()),
             requested_at: candidate.stored.requested_at,

@@ -78,6 +78,10 @@ pub struct PagesArgs {
     /// Image quality that Longhaul is configured for
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ImageLevel::Original])]
     pub image_level: Vec<ImageLevel>,
+    /// Link over which the agent of longhaul-remembered used the network before, if it is not the link of the load: a
+    /// memory that is wrong
+    #[arg(long, value_name = "LINK")]
+    pub remembered_from: Option<String>,
     /// Concurrent traffic through the same system
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Beside::Nothing])]
     pub beside: Vec<Beside>,

@@ -50,6 +50,8 @@ pub struct LoadJob {
     pub internet: Internet,
     /// Behaviour of the origins.
     pub origin: OriginBehaviour,
+    /// Link over which an agent that remembers its network has used it; `None` for `link`.
+    pub remembered_from: Option<LinkChoice>,
     /// Concurrent traffic on the hop.
     pub beside: Beside,
     /// True if the row must contain the load's details.

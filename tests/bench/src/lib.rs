@@ -54,6 +54,9 @@ pub enum CommandError {
     /// A loss ratio is out of range.
     #[error("--internet-loss {0}: a percentage from 0 to below 100 is expected")]
     Loss(f64),
+    /// No system remembers a network.
+    #[error("--remembered-from needs --system longhaul-remembered")]
+    NothingRemembered,
     /// The system does not support the loader.
     #[error("--loader {loader} does not support --system {system}: {reason}")]
     Refused {

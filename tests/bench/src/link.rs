@@ -266,6 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_documentation_is_valid() -> Result<(), Box<dyn std::error::Error>> {
+        let text = include_str!("../../../docs/BENCHMARKING.md");
+        let example = text
+            .split_once("```toml\n")
+            .and_then(|(_, rest)| rest.split_once("```"))
+            .ok_or("no example")?;
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(file.path(), example.0)?;
+        let train = LinkChoice::new("my-train", Some(file.path())).resolve()?;
+        assert_eq!(train.rate_down, BitRate::kbps(6_000));
+        Ok(())
+    }
+
+    #[test]
     fn link_errors_contain_the_reason() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("links.toml");

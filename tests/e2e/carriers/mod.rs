@@ -1,4 +1,5 @@
 //! Networks that block UDP: the session uses the carriers `tls` and `quic`.
+mod interception;
 mod proxies;
 mod quic;
 mod squid;

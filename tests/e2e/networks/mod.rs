@@ -5,4 +5,5 @@ mod blocked;
 mod families;
 mod harness;
 mod moving;
+mod portal;
 mod remembered;

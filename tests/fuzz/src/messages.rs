@@ -192,7 +192,8 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Forgotten(_)
             | Message::KeyWanted(_)
             | Message::NewKey(_)
-            | Message::OriginReport(_) => continue,
+            | Message::OriginReport(_)
+            | Message::Announcement(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {

@@ -166,6 +166,13 @@ impl EmulatedLink {
         self.wake_driver();
     }
 
+    /// Replaces the model of the link, which must be idle, as when a computer comes to another network. The counters begin
+    /// anew.
+    pub fn change(&self, config: HopConfig, seed: u64) {
+        self.shared.lock().hop = Hop::new(config, seed);
+        self.wake_driver();
+    }
+
     /// Loses one packet of the direction towards `receiver`: the packet with which the bytes sent from now on
     /// reach `bytes`.
     pub fn lose_after(&self, receiver: Side, bytes: ByteCount) {

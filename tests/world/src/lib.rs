@@ -39,6 +39,7 @@ mod driver;
 mod emulated_link;
 mod iproute;
 mod namespace;
+mod router;
 pub mod sandbox;
 mod sysctl;
 mod topology;

@@ -11,6 +11,7 @@ use crate::{
     emulated_link::{EmulatedLink, LinkThread},
     iproute::{self, IpError},
     namespace::{Namespace, NamespaceError, NamespaceThread},
+    router,
     sysctl::{self, SysctlError},
     topology::{End, HOP, HOSTS_NETWORK, HOSTS_PREFIX, INTERNET, MIN_MTU, ends},
     translation::MAX_CHANGES,
@@ -198,6 +199,15 @@ impl World {
             .into_iter()
             .map(|namespace| namespace.run_blocking(device::kernel_drops))
             .sum()
+    }
+
+    /// Puts a router with a hardware address between the client and the hop, like that of a home network: by it an agent
+    /// recognises the network. The router is a second device of the client's namespace, which forwards.
+    ///
+    /// # Errors
+    /// iproute2 or the kernel rejects the commands.
+    pub fn place_router(&self) -> Result<(), WorldError> {
+        self.client.run_blocking(router::place)
     }
 
     /// Redirects TCP connections from the client to the pages' hosts to the gateway, for a splitting proxy: a

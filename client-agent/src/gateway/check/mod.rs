@@ -22,6 +22,7 @@ use longhaul_types::{Invite, Timestamp, UnixTime};
 use tokio::time::Instant;
 
 use super::{
+    announced::Announced,
     carriers::{CarrierSettings, Carriers},
     device_identity::DeviceIdentity,
     reachability,
@@ -87,6 +88,8 @@ async fn check(
     carrier: &CarrierSettings,
 ) -> Result<AnsweredOver, Trouble> {
     let deadline = Instant::now() + CHECK_TIME;
+    // A certificate is compared with what earlier sessions have announced.
+    Announced::load(state_dir.clone(), invite.gateway(), carrier.certificates.clone());
     let Carriers { udp, tls, quic } = carrier.carriers;
     let has_proxy = tls && carrier.proxy_to(invite).is_some();
     // A proxy looks the name up itself.

@@ -60,7 +60,9 @@ pub(super) async fn check_quic(
     let mut asked = Asked::new(invite, state_dir, LinkId::datagram(0), SocketAddr::new(ip, port))?;
     let first = asked.first();
     asked
-        .ask(carrier.open(&first), LINK_TIME, Tried::quic(port), |_| None)
+        .ask(carrier.open(&first), LINK_TIME, Tried::quic(port), |error| {
+            matches!(error, CarrierError::Intercepted).then_some(Trouble::Intercepted)
+        })
         .await
 }
 

@@ -5,7 +5,6 @@ use longhaul_driver::LinkState;
 use longhaul_protocol::connection::RateProbing;
 use longhaul_proxy::{HttpProxy, ProxyError};
 use tokio::time::Instant;
-use tracing::info;
 
 use super::{AttemptOutcome, Dialer};
 use crate::{
@@ -14,6 +13,7 @@ use crate::{
         gateway_session::{Credentials, GatewaySession, SessionStart},
         link_tracker::Start,
         reachability,
+        state::LinkKnowledge,
     },
     trouble::Trouble,
 };
@@ -78,21 +78,15 @@ impl Dialer {
             cache_state: self.config.store.state_id(),
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
-            probing: if self.config.metered {
+            probing: if way.is_metered {
                 RateProbing::Pair
             } else {
                 RateProbing::Full
             },
+            verify_profile: self.link.knowledge == LinkKnowledge::Remembered,
         };
         let known = way.known;
-        if known.is_udp_doubtful && over.has_udp_beside_others() {
-            let first = if over.quic && (known.has_used_quic || !over.tls) {
-                "QUIC"
-            } else {
-                "TLS"
-            };
-            info!("UDP did not answer in this network before: {first} starts together with UDP");
-        }
+        known.explain(over);
         let planned = carriers::plan(&self.config.carrier, over, self.identity.invite(), first, known);
         let (carriers, attempts) = match planned {
             Ok(planned) => planned,

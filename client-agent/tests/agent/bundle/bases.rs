@@ -3,7 +3,7 @@ use longhaul_codec::dictionary;
 use longhaul_session::{Delivery, Dictionaries, EntryId, Message, ShortHash};
 
 use crate::support::{
-    gateway::noise,
+    gateway::answers::noise,
     script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, pushed, reusable, short},
 };
 

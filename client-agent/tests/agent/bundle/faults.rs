@@ -7,7 +7,7 @@ use longhaul_session::{Delivery, EntryId, Message, MirrorState, Validator};
 use longhaul_types::ContentHash;
 
 use crate::support::{
-    gateway::noise,
+    gateway::answers::noise,
     script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, entry, pushed, reusable},
 };
 

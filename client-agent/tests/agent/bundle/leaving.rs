@@ -5,7 +5,7 @@ use longhaul_raw_client::RawClient;
 use longhaul_session::{EntryId, FetchId, Message, MirrorState, Used};
 
 use crate::support::{
-    gateway::noise,
+    gateway::answers::noise,
     script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, pushed, reusable},
 };
 

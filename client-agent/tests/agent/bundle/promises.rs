@@ -1,5 +1,4 @@
 //! Tests of entries and of the requests that they answer.
-use std::time::Duration;
 
 use longhaul_http::vary;
 use longhaul_session::{
@@ -7,14 +6,11 @@ use longhaul_session::{
 };
 
 use crate::support::{
-    gateway::noise,
-    script::{
-        AS_PAGE, FRESH, OF_NOBODY, OF_OTHER_SITE, OF_PAGE, PAGE, World, document, entry, pushed, reusable,
-        shaped,
-    },
+    gateway::answers::noise,
+    script::{AS_PAGE, FRESH, OF_OTHER_SITE, OF_PAGE, PAGE, World, entry, pushed, reusable, shaped},
 };
 
-const OBJECT: &str = "http://site.test/a.css";
+pub(super) const OBJECT: &str = "http://site.test/a.css";
 
 #[tokio::test]
 async fn a_push_serves_the_browsers_request() {
@@ -87,85 +83,6 @@ async fn head_push_and_request_may_come_in_any_order() {
         assert_eq!(world.agent.begin(url, &[OF_PAGE]).await.unwrap().text(), text);
     }
     world.no_fetch();
-}
-
-#[tokio::test]
-async fn a_request_waits_a_little_for_the_manifest() {
-    let change =
-        |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
-    let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir, longhaul_session::MirrorState::Agreed, change).await;
-    let (page, mut manifest) = world.page(&[]).await;
-    let early = world.agent.begin(OBJECT, &[OF_PAGE]);
-    let other = world.agent.begin("http://site.test/by-script", &[OF_PAGE]);
-    world
-        .agent
-        .until("both wait", |status| {
-            status.exits.get("lookup.page-load") == Some(&2)
-        })
-        .await;
-    manifest.record(entry("/a.css")).await;
-    manifest.head(reusable(0, &[FRESH], pushed())).await;
-    page.push(0, b"early").await;
-    assert_eq!(early.await.unwrap().text(), "early");
-    assert_eq!(world.agent.exits("manifest.announced"), 1);
-    // After `Planned` there is nothing to wait for.
-    manifest.record(Record::Planned).await;
-    let asked = world.fetch().await;
-    assert_eq!(
-        (asked.fetch.page, asked.fetch.kind),
-        (Some(page.page_id()), FetchKind::Object)
-    );
-    asked.answer(200, &[], b"own").await;
-    assert_eq!(other.await.unwrap().text(), "own");
-    assert_eq!(world.agent.exits("manifest.not-found"), 1);
-}
-
-#[tokio::test]
-async fn requests_wait_for_the_target_of_a_redirected_page() {
-    let change =
-        |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
-    let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir, longhaul_session::MirrorState::Agreed, change).await;
-    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
-    let page = world.fetch().await;
-    let mut manifest = page.manifest(None).await;
-    page.answer(302, &[("location", "http://site.test/next")], b"")
-        .await;
-    assert_eq!(browser.await.unwrap().status, 302);
-    let browser = world.agent.begin("http://site.test/next", &[AS_PAGE]);
-    world
-        .agent
-        .until("it waits", |status| {
-            status.exits.contains_key("lookup.redirected")
-        })
-        .await;
-    manifest.record(document("/next")).await;
-    manifest
-        .head(shaped(OF_NOBODY, reusable(0, &[FRESH], pushed())))
-        .await;
-    page.push(0, b"<html>next").await;
-    assert_eq!(browser.await.unwrap().text(), "<html>next");
-    assert_eq!(world.agent.exits("manifest.announced"), 1);
-    world.no_fetch();
-}
-
-#[tokio::test]
-async fn the_wait_for_a_manifest_without_records_is_bounded() {
-    let mut world = World::new().await;
-    let (page, _manifest) = world.page(&[]).await;
-    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
-    let asked = world.fetch().await;
-    assert_eq!(asked.fetch.page, Some(page.page_id()));
-    asked.answer(200, &[], b"own").await;
-    assert_eq!(browser.await.unwrap().text(), "own");
-    assert_eq!(world.agent.exits("manifest.time"), 1);
-    let foreign = world.agent.begin(OBJECT, &[("referer", "http://other.test/")]);
-    let asked = world.fetch().await;
-    assert_eq!(asked.fetch.page, None);
-    asked.answer(200, &[], b"own").await;
-    foreign.await.unwrap();
-    assert_eq!(world.agent.exits("lookup.no-page-load"), 1);
 }
 
 #[tokio::test]
@@ -381,37 +298,6 @@ async fn requests_for_waiting_entries_are_announced_to_the_gateway() {
             .iter()
             .all(|message| !matches!(message, Message::Ask(_)))
     );
-}
-
-#[tokio::test]
-async fn a_redirected_page_is_followed_to_its_manifest() {
-    let mut world = World::new().await;
-    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
-    let page = world.fetch().await;
-    page.answer(302, &[("location", "http://www.site.test/")], b"")
-        .await;
-    assert_eq!(browser.await.unwrap().status, 302);
-    let mut manifest = page.manifest(None).await;
-    manifest.record(document("http://www.site.test/")).await;
-    manifest.record(entry("http://www.site.test/a.css")).await;
-    world
-        .agent
-        .until("the entries", |status| status.announced == 2)
-        .await;
-    let target = world.agent.begin("http://www.site.test/", &[AS_PAGE]);
-    manifest.head(shaped(OF_NOBODY, reusable(0, &[], pushed()))).await;
-    page.push(0, b"<html>").await;
-    assert_eq!(target.await.unwrap().text(), "<html>");
-    // The style sheet's `Referer` is only the origin of the target.
-    let style = world.agent.begin(
-        "http://www.site.test/a.css",
-        &[("referer", "http://www.site.test/")],
-    );
-    manifest.head(reusable(1, &[FRESH], pushed())).await;
-    page.push(1, b"body{}").await;
-    assert_eq!(style.await.unwrap().text(), "body{}");
-    world.no_fetch();
-    assert_eq!(world.agent.status().pages, 1);
 }
 
 #[tokio::test]

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use longhaul_agent::config::{Config, Fallback};
 use longhaul_session::MirrorState;
+use longhaul_udp_relay::{Passage, UdpRelay};
 
 use crate::support::{
-    hop::Hop,
     origin::origin,
-    script::{FRESH, OF_OTHER_SITE, OF_PAGE, World, pushed, reusable, shaped},
+    script::{FRESH, OF_OTHER_SITE, OF_PAGE, World, answers::ManifestWriter, pushed, reusable, shaped},
 };
 
 fn around_soon(config: &mut Config) {
@@ -21,7 +21,7 @@ fn around_soon(config: &mut Config) {
 const UNANSWERED: &str = "http://127.0.0.1:9/";
 
 /// Returns a page behind a hop, whose manifest announces an object of a real origin.
-async fn promising() -> (World, Hop, crate::support::script::ManifestWriter, String) {
+async fn promising() -> (World, UdpRelay, ManifestWriter, String) {
     let (mut world, hop) = World::behind_hop(MirrorState::Agreed, around_soon).await;
     let object = format!("http://{}/object", origin().await);
     let (_page, manifest) = world.page(&[&object]).await;
@@ -36,7 +36,7 @@ async fn a_promise_without_a_head_is_fetched_directly_from_the_origin() {
         .agent
         .until("it waits", |status| status.exits.contains_key("lookup.announced"))
         .await;
-    hop.cut();
+    hop.set(Passage::Blocked);
     let _unanswered = world.agent.begin(UNANSWERED, &[]);
     let reply = browser.await.unwrap();
     assert_eq!(
@@ -57,7 +57,7 @@ async fn a_promise_without_a_body_is_fetched_from_the_origin() {
         .agent
         .until("it waits", |status| status.exits.contains_key("promised.head"))
         .await;
-    hop.cut();
+    hop.set(Passage::Blocked);
     let _unanswered = world.agent.begin(UNANSWERED, &[]);
     let reply = browser.await.unwrap();
     assert_eq!(

@@ -1,7 +1,6 @@
 //! Test support: a gateway of the real transport and session messages, with faults that a test selects; an
 //! agent.
 pub(crate) mod gateway;
-pub(crate) mod hop;
 pub(crate) mod origin;
 pub(crate) mod script;
 
@@ -13,9 +12,10 @@ use longhaul_agent::{
         AwaySettings, CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings,
     },
     dashboard::Status,
-    gateway::{CarrierSettings, Carriers, GatewayState},
+    gateway::{CarrierSettings, Carriers, GatewayState, PortalCheck, PortalSettings},
     https::HttpsSettings,
     listener::Access,
+    networks::Metered,
 };
 use longhaul_raw_client::{RawClient, RawResponse};
 use longhaul_service::{LogFilter, LogFormat};
@@ -190,11 +190,15 @@ pub(crate) fn config(
         invite: invite(address, key, device),
         link: None,
         remember_links: true,
-        metered: false,
+        metered: Metered::No,
         // The tests script the gateway's UDP port alone.
         carrier: CarrierSettings {
             carriers: Carriers::UDP,
             ..CarrierSettings::default()
+        },
+        portal: PortalSettings {
+            port: 9,
+            check: PortalCheck::Off,
         },
         images: DEFAULT_IMAGE_LEVEL,
         fallback,

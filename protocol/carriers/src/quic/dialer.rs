@@ -12,7 +12,7 @@ use longhaul_protocol::path::PathClass;
 use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, crypto::rustls::QuicClientConfig,
 };
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
@@ -21,7 +21,9 @@ use super::{
     pump,
     settings::{self, AGENT_IDS, END_TIME},
 };
-use crate::{CarrierError, LinkAttempt, bare_link::BareLink, dialer::any_certificate, pump::PumpError};
+use crate::{
+    CarrierError, Certificates, LinkAttempt, bare_link::BareLink, dialer::any_certificate, pump::PumpError,
+};
 
 /// Time for the handshake: several repetitions of its first packet.
 const CONNECT_TIME: Duration = Duration::from_secs(8);
@@ -33,6 +35,7 @@ pub struct QuicCarrier {
     /// Host name of the gateway, or its address.
     host: String,
     config: ClientConfig,
+    certificates: Certificates,
     attempts: watch::Sender<LinkAttempt>,
 }
 
@@ -66,8 +69,15 @@ impl QuicCarrier {
                 address.ip().to_string()
             },
             config,
+            certificates: Certificates::default(),
             attempts: watch::Sender::default(),
         })
+    }
+
+    /// The same carrier, whose certificates are compared.
+    #[must_use]
+    pub fn comparing(self, certificates: Certificates) -> Self {
+        Self { certificates, ..self }
     }
 
     /// What becomes of the attempts.
@@ -107,6 +117,14 @@ impl QuicCarrier {
                     CarrierError::Pump(error.into())
                 }
             })?;
+        let shown = connection.peer_identity();
+        let shown = shown.and_then(|shown| shown.downcast::<Vec<CertificateDer<'static>>>().ok());
+        if !self
+            .certificates
+            .admit(shown.as_ref().and_then(|chain| chain.first()))
+        {
+            return Err(CarrierError::Intercepted);
+        }
         if connection.max_datagram_size().is_none() {
             return Err(PumpError::NoDatagrams.into());
         }

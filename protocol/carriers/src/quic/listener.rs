@@ -20,7 +20,7 @@ use super::{
     settings::{self, GATEWAY_IDS},
 };
 use crate::{
-    BindError, Identity,
+    BindError, Identity, KeyPin,
     limits::{Handshake, HandshakeLimits},
     upgrade::is_plausible,
 };
@@ -37,6 +37,7 @@ pub struct QuicListener {
     endpoint: Endpoint,
     local: SocketAddr,
     gateway: PublicKey,
+    certificate: Option<KeyPin>,
 }
 
 impl std::fmt::Debug for QuicListener {
@@ -57,6 +58,7 @@ impl QuicListener {
         // A connection of a gateway that has restarted is reset at once, and not silent until it times out.
         let reset = blake3::derive_key("longhaul 1 quic reset", identity.key.secret_der());
         let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &reset);
+        let certificate = identity.chain.first().and_then(KeyPin::of);
         let config = server(identity)?;
         let failed = |source| BindError::Udp { address, source };
         let socket = settings::bind(address).map_err(failed)?;
@@ -71,7 +73,13 @@ impl QuicListener {
             endpoint: endpoint.map_err(failed)?,
             local,
             gateway,
+            certificate,
         })
+    }
+
+    /// The key of the certificate, for agents to compare; `None` if the certificate cannot be parsed.
+    pub const fn certificate(&self) -> Option<KeyPin> {
+        self.certificate
     }
 
     /// The local address.

@@ -1,13 +1,24 @@
 //! Sessions over the carrier `quic`.
-use std::{net::SocketAddr, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
+use longhaul_carriers::{CarrierError, Certificates, KeyPin, PemIdentity, PinPolicy, QuicCarrier};
 use longhaul_driver::{CarrierPlan, LinkCarriers, ReturnTimes, Session};
+use longhaul_udp_relay::{Passage, UdpRelay};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::{
     net::{TcpListener, UdpSocket},
+    task::JoinSet,
     time::timeout,
 };
 
-use crate::rig::{LIMIT, Rig, UdpRelay, here, quic, tls, transfer};
+use crate::rig::{LIMIT, Rig, here, quic, tls, transfer};
 
 fn only(address: SocketAddr) -> CarrierPlan {
     CarrierPlan::Links(LinkCarriers::new(quic(address)), ReturnTimes::default())
@@ -57,11 +68,60 @@ async fn a_session_works_over_quic_alone() {
     timeout(LIMIT, gateway.closed()).await.unwrap();
 }
 
+async fn far_end(to: SocketAddr) -> UdpSocket {
+    let far = UdpSocket::bind(here()).await.unwrap();
+    far.connect(to).await.unwrap();
+    far
+}
+
+/// A UDP relay to the gateway.
+struct RebindingRelay {
+    address: SocketAddr,
+    /// The next datagram of the agent leaves from another port, as behind a NAT that has forgotten it.
+    rebinds: Arc<AtomicBool>,
+    _tasks: JoinSet<()>,
+}
+
+impl RebindingRelay {
+    async fn start(to: SocketAddr) -> Self {
+        let near = UdpSocket::bind(here()).await.unwrap();
+        let mut far = far_end(to).await;
+        let address = near.local_addr().unwrap();
+        let rebinds = Arc::new(AtomicBool::new(false));
+        let is_rebound = Arc::clone(&rebinds);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let (mut up, mut down) = ([0; 2048], [0; 2048]);
+            let mut agent = None;
+            loop {
+                tokio::select! {
+                    Ok((len, from)) = near.recv_from(&mut up) => {
+                        agent = Some(from);
+                        if is_rebound.swap(false, Relaxed) {
+                            far = far_end(to).await;
+                        }
+                        far.send(&up[..len]).await.unwrap();
+                    }
+                    Ok(len) = far.recv(&mut down) => {
+                        if let Some(agent) = agent {
+                            near.send_to(&down[..len], agent).await.unwrap();
+                        }
+                    }
+                }
+            }
+        });
+        Self {
+            address,
+            rebinds,
+            _tasks: tasks,
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_connection_survives_another_port_of_the_agent() {
     let mut rig = Rig::start().await;
-    let relay = UdpRelay::start(rig.quic).await;
-    relay.open.store(true, Relaxed);
+    let relay = RebindingRelay::start(rig.quic).await;
     let (agent, gateway) = rig.pair(only(relay.address)).await;
     for _ in 0..3 {
         transfer(&gateway, &agent).await;
@@ -112,18 +172,40 @@ async fn a_session_over_tls_goes_on_over_quic_where_udp_stays_silent() {
 #[tokio::test]
 async fn the_next_carrier_takes_over_when_quic_dies_and_udp_when_it_works() {
     let mut rig = Rig::start().await;
-    let relay = UdpRelay::start(rig.quic).await;
-    relay.open.store(true, Relaxed);
-    let udp = UdpRelay::start(rig.listener.local_addr()).await;
-    rig.remote = udp.address;
-    let carriers = LinkCarriers::new(quic(relay.address)).then(tls(rig.tls));
+    let relay = UdpRelay::start(rig.quic).await.unwrap();
+    let udp = UdpRelay::start(rig.listener.local_addr()).await.unwrap();
+    udp.set(Passage::Blocked);
+    rig.remote = udp.address();
+    let carriers = LinkCarriers::new(quic(relay.address())).then(tls(rig.tls));
     let (agent, gateway) = rig.pair(CarrierPlan::UdpAnd(carriers, soon())).await;
     assert_eq!(carrier(&agent), "quic");
     transfer(&gateway, &agent).await;
-    relay.open.store(false, Relaxed);
+    relay.set(Passage::Blocked);
     transfer_until(&agent, &gateway, "tls").await;
-    udp.open.store(true, Relaxed);
+    udp.set(Passage::Open);
     transfer_until(&agent, &gateway, "udp").await;
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_key_is_noted_or_refused() {
+    let rig = Rig::start().await;
+    let other = PemIdentity::self_signed("localhost").unwrap().certificate;
+    for (policy, announced, opens, is_intercepted) in [
+        (PinPolicy::Note, &rig.certificate, true, false),
+        (PinPolicy::Note, &other, true, true),
+        (PinPolicy::Require, &rig.certificate, true, false),
+        (PinPolicy::Require, &other, false, true),
+    ] {
+        let certificates = Certificates::new(policy);
+        let expected = CertificateDer::from_pem_slice(announced.as_bytes()).unwrap();
+        certificates.expect(KeyPin::of(&expected));
+        let carrier = QuicCarrier::new(rig.quic, "localhost").unwrap();
+        let carrier = carrier.comparing(certificates.clone());
+        let opened = timeout(LIMIT, carrier.open(&[1; 600])).await.unwrap();
+        let is_refused = matches!(opened, Err(CarrierError::Intercepted));
+        assert_eq!(is_refused, !opens, "{policy:?}");
+        assert_eq!(certificates.is_intercepted(), is_intercepted, "{policy:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,11 +1,8 @@
-//! A gateway with all carriers on real sockets over loopback, agents, and relays between them.
+//! A gateway with all carriers on real sockets over loopback, and agents.
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,7 +16,7 @@ use tokio::{net::UdpSocket, task::JoinSet, time::timeout};
 
 /// Sufficient for a busy machine; a failure only takes longer.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-const GATEWAY: SecretKey = SecretKey::from_bytes([1; 32]);
+pub(crate) const GATEWAY: SecretKey = SecretKey::from_bytes([1; 32]);
 const DEVICE: SecretKey = SecretKey::from_bytes([2; 32]);
 
 pub(crate) fn here() -> SocketAddr {
@@ -145,62 +142,6 @@ pub(crate) async fn transfer(from: &Session, to: &Session) {
     };
     let both = async { tokio::join!(send(from), receive) };
     timeout(LIMIT, both).await.unwrap();
-}
-
-async fn far_end(to: SocketAddr) -> UdpSocket {
-    let far = UdpSocket::bind(here()).await.unwrap();
-    far.connect(to).await.unwrap();
-    far
-}
-
-/// A UDP relay to the gateway, which drops everything while it is not open.
-pub(crate) struct UdpRelay {
-    pub(crate) address: SocketAddr,
-    pub(crate) open: Arc<AtomicBool>,
-    /// The next datagram of the agent leaves from another port, as behind a NAT that has forgotten it.
-    pub(crate) rebinds: Arc<AtomicBool>,
-    _tasks: JoinSet<()>,
-}
-
-impl UdpRelay {
-    pub(crate) async fn start(to: SocketAddr) -> Self {
-        let near = UdpSocket::bind(here()).await.unwrap();
-        let mut far = far_end(to).await;
-        let address = near.local_addr().unwrap();
-        let open = Arc::new(AtomicBool::new(false));
-        let is_open = Arc::clone(&open);
-        let rebinds = Arc::new(AtomicBool::new(false));
-        let is_rebound = Arc::clone(&rebinds);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let (mut up, mut down) = ([0; 2048], [0; 2048]);
-            let mut agent = None;
-            loop {
-                tokio::select! {
-                    Ok((len, from)) = near.recv_from(&mut up) => {
-                        agent = Some(from);
-                        if is_rebound.swap(false, Relaxed) {
-                            far = far_end(to).await;
-                        }
-                        if is_open.load(Relaxed) {
-                            far.send(&up[..len]).await.unwrap();
-                        }
-                    }
-                    Ok(len) = far.recv(&mut down) => {
-                        if let Some(agent) = agent.filter(|_| is_open.load(Relaxed)) {
-                            near.send_to(&down[..len], agent).await.unwrap();
-                        }
-                    }
-                }
-            }
-        });
-        Self {
-            address,
-            open,
-            rebinds,
-            _tasks: tasks,
-        }
-    }
 }
 
 /// Transfers bodies until the session uses UDP, or no longer uses it; the gateway follows the agent.

@@ -39,15 +39,14 @@ impl DriverTask {
                     .race(session, &alternatives.addresses, alternatives.delay);
                 Ok(session)
             }
-            CarrierPlan::Links(carriers, times) => {
-                let link = self.links.dial(carriers.first());
-                self.endpoint.open_link(link, udp, true);
-                to.remote = link.into();
-                let session = self.endpoint.connect(now, to)?;
-                self.fit_init(session, &carriers);
-                let mut choice = CarrierChoice::new(session, None, udp, carriers, None, times);
-                choice.began(Instant::now(), now, link);
-                self.choice = Some(choice);
+            CarrierPlan::Links(carriers, times) => self.connect_over_link(to, udp, None, carriers, times),
+            CarrierPlan::LinksThenUdp(carriers, times) => {
+                let delay = carrier_choice::head_start(to.profile.as_ref());
+                let session = self.connect_over_link(to, udp, Some(udp), carriers, times)?;
+                let others: Vec<_> = std::iter::once(udp)
+                    .chain(alternatives.addresses.iter().copied())
+                    .collect();
+                self.endpoint.race(session, &others, delay);
                 Ok(session)
             }
             CarrierPlan::UdpThen(carriers, times) => {
@@ -58,6 +57,28 @@ impl DriverTask {
                 self.connect_beside_udp(to, udp, alternatives, (carriers, times), Duration::ZERO)
             }
         }
+    }
+
+    /// Creates a session over a link of the first of the carriers. `own` is the gateway's UDP address if it may also use
+    /// UDP.
+    fn connect_over_link(
+        &mut self,
+        mut to: ConnectTo,
+        remote: SocketAddr,
+        own: Option<SocketAddr>,
+        carriers: LinkCarriers,
+        times: ReturnTimes,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        let now = self.clock.now();
+        let link = self.links.dial(carriers.first());
+        self.endpoint.open_link(link, remote, true);
+        to.remote = link.into();
+        let session = self.endpoint.connect(now, to)?;
+        self.fit_init(session, &carriers);
+        let mut choice = CarrierChoice::new(session, own, remote, carriers, None, times);
+        choice.began(Instant::now(), now, link);
+        self.choice = Some(choice);
+        Ok(session)
     }
 
     /// Creates a session over UDP, beside which the carriers start after `delay`.

@@ -52,8 +52,12 @@ impl DriverTask {
                 debug!(
                     "datagrams are silent, or carry less than the link: the session continues over its link"
                 );
+                let is_worse = choice.udp_return.is_worse() && way.is_some_and(|way| way.udp().is_some());
                 if let Some(link) = link {
                     self.endpoint.change_path(self.clock.now(), session, link.into());
+                }
+                if let Some(channels) = self.channels.get(&session).filter(|_| is_worse) {
+                    channels.note_worse_udp();
                 }
                 self.drop_second_link();
             }

@@ -115,6 +115,14 @@ fn messages_of_the_session_have_these_bytes() {
         "1409fb5605fb0003640401",
     );
     assert_message(&Message::Dictionaries(Dictionaries { set: 300 }), "1503fb2c01");
+    assert_message(&Message::Announcement(Announcement::default()), "1c020000");
+    assert_message(
+        &Message::Announcement(Announcement {
+            portal_port: Some(80),
+            certificate: None,
+        }),
+        "1c03015000",
+    );
     assert_message(
         &Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec!["a.test".to_owned()])),
         "1609020106612e74657374",

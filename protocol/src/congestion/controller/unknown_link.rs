@@ -7,7 +7,7 @@ use super::{Controller, Phase, update::Update};
 use crate::{
     congestion::{
         ByteRate, feedback_seconds,
-        start::{Estimate, Start},
+        start::{Estimate, Finding, Start},
     },
     wire::Stamp,
 };
@@ -48,6 +48,16 @@ impl Controller {
         self.probe.on_resp(arrived, is_supported);
     }
 
+    /// Returns true if a train can verify the told rate.
+    pub fn can_verify(&self) -> bool {
+        self.probe.can_verify(self.path.rate.capacity)
+    }
+
+    /// Returns true if a pair verifies the told rate in so short a time that a page may wait for it.
+    pub fn verifies_quickly(&self) -> bool {
+        self.probe.verifies_quickly(self.path.rate.capacity)
+    }
+
     /// Records that a train was requested.
     pub fn on_train_requested(&mut self, packets: u8) {
         self.probe.on_train_requested(packets);
@@ -68,7 +78,16 @@ impl Controller {
             return None;
         }
         let patience = PAIR_PATIENCE * rtt.as_secs_f64();
-        let estimate = self.probe.on_arrival(now, stamp, size, patience)?;
+        let told = self.path.rate.capacity;
+        let estimate = match self.probe.on_arrival(now, stamp, size, patience, told)? {
+            Finding::Estimate(estimate) => estimate,
+            Finding::NeedsTrain(packets) => {
+                return Some(Estimated {
+                    train: Some(packets),
+                    is_first: false,
+                });
+            }
+        };
         self.path.set_rtt(rtt);
         self.adopt(now, estimate);
         Some(Estimated {

@@ -26,6 +26,10 @@ constants! {
     flight_time = 0.5, "s", 0.25 => 1.0;
     /// Maximum number of packets of the first flight.
     flight_most = 80.0, "packets", 40.0 => 160.0;
+    /// Share of the packets of a train from which it verifies a told rate: some of them are lost.
+    verified_share = 0.75, "share", 0.5 => 1.0;
+    /// Factor between measured and told rate, in either direction, that refutes a told rate.
+    refuted_factor = 2.0, "factor", 1.5 => 3.0;
     /// Queue in Qh that refutes the estimate.
     retreat_queue = 2.0, "Qh", 1.0 => 4.0;
     /// Loss ratio that refutes the estimate.

@@ -205,11 +205,7 @@ fn an_unread_stream_bounds_memory_and_continues_when_read() {
 
 #[test]
 fn randomly_cancelled_and_stopped_streams_leave_no_state() {
-    let seeds = std::env::var("LONGHAUL_SEEDS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(40);
-    for seed in 0..seeds {
+    for seed in 0..seeds() {
         chaos(seed);
     }
 }

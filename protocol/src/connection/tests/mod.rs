@@ -6,8 +6,10 @@ use longhaul_types::{BitRate, ByteCount, StreamId};
 
 use super::*;
 use crate::{
+    crypto::SessionKeys,
+    endpoint::CloseReason,
     streams::{Priority, ReadOutcome, WriteError},
-    wire::{IndexLength, ShortHeader},
+    wire::{EarlyOutcome, IndexLength, ShortHeader},
 };
 
 mod faults;
@@ -37,6 +39,12 @@ impl Noise {
     fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.unit() < p
     }
+}
+
+/// Number of seeds for tests with random links.
+fn seeds() -> u64 {
+    let wanted = std::env::var("LONGHAUL_SEEDS").ok();
+    wanted.and_then(|number| number.parse().ok()).unwrap_or(40)
 }
 
 fn usize_of(value: u64) -> usize {

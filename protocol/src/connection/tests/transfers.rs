@@ -58,11 +58,7 @@ fn a_second_fetch_after_a_pause_is_as_fast() {
 
 #[test]
 fn every_stream_arrives_exactly_once_over_bad_links() {
-    let seeds = std::env::var("LONGHAUL_SEEDS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(40);
-    for seed in 0..seeds {
+    for seed in 0..seeds() {
         let mut noise = Noise(seed * 77 + 5);
         let names = ["gprs-3+1", "umts-384", "lte", "wlan-lossy", "geo-sat"];
         let name = names[noise.below(names.len())];

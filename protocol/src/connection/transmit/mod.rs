@@ -262,6 +262,8 @@ impl Connection {
         let is_full = matches!(permit, Permit::Full(_));
         if is_full {
             self.probing.on_full_packet();
+        } else {
+            self.probing.on_paced_packet();
         }
         if eliciting {
             if !is_full {

@@ -35,7 +35,7 @@ impl Connection {
     /// Returns the permission to send a packet now.
     pub(super) fn permit(&mut self, now: Timestamp, used: usize) -> Option<Permit> {
         if matches!(self.keys, Keys::Early { .. }) {
-            if self.can_send_early() && self.probing.padding_due {
+            if self.can_send_early() && self.probing.is_uplink_packet_due() {
                 return Some(Permit::Full(self.mtu.payload()));
             }
             let open = self.can_send_early() && self.streams.has_output() && self.pacer.is_open(now);

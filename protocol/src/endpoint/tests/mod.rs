@@ -22,7 +22,7 @@ use crate::{
     connection::{EarlyData, RateProbing},
     crypto::{EpochKeys, ResetKey},
     streams::{Priority, ReadError, ReadOutcome},
-    wire::EarlyOutcome,
+    wire::{EarlyOutcome, KeySpace, PacketKind, ShortHeader},
 };
 
 const AGENT_KEY: SecretKey = SecretKey::from_bytes([0x11; 32]);

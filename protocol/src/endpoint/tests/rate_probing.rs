@@ -53,6 +53,24 @@ fn a_request_in_the_init_is_followed_by_a_full_packet() {
 }
 
 #[test]
+fn a_request_of_a_session_without_a_token_is_followed_by_a_full_packet() {
+    let mut pair = Pair::new();
+    pair.open(None, b"GET /");
+    pair.run_for(RTT * 5 / 2);
+    let full = full_packets(&pair, Side::Agent);
+    assert_eq!(full.len(), 1);
+    assert_eq!(full[0].at, pair.sent[0].at + RTT, "behind the first packet");
+    let gateway = pair.gateway.handles().next().unwrap();
+    let granted = pair.gateway.peek(gateway).unwrap().stats();
+    assert!(
+        granted.send_credit.bytes() >= 80 * 1280,
+        "{:?}",
+        granted.send_credit
+    );
+    assert!(granted.link_rate.is_some());
+}
+
+#[test]
 fn a_link_with_a_profile_is_not_measured() {
     let mut pair = Pair::new();
     let token = pair.token();

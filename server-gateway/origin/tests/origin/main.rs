@@ -2,9 +2,13 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod broken_responses;
+#[cfg(test)]
 mod http1;
 #[cfg(test)]
 mod https;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
@@ -12,4 +16,8 @@ mod owners;
 #[cfg(test)]
 mod reconfigure;
 #[cfg(test)]
+mod retries;
+#[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod timeouts;

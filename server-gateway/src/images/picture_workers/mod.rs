@@ -4,6 +4,7 @@
 //! `demand` estimates an image's needs, `queue` and `worker_slots` schedule it, `process` starts a worker and sends
 //! it the image, `worker` runs in that process, within its `confinement`. Every wait is bounded and ends, at
 //! worst, with the original.
+mod ask_error;
 mod backoff;
 mod confinement;
 mod counters;
@@ -36,9 +37,10 @@ use tokio::{sync::oneshot, time::Instant};
 use tracing::{debug, warn};
 
 use self::{
+    ask_error::AskError,
     backoff::{Backoff, Suspects},
     counters::{Counters, Fate},
-    process::{AskError, Worker},
+    process::Worker,
     queue::{Capacity, Demand},
     worker_slots::{WorkerSlot, WorkerSlots},
 };

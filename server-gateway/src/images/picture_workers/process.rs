@@ -1,7 +1,10 @@
 //! A worker as the gateway sees it: a child process at the other end of a socket pair.
 use std::{
     io,
-    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream, unix::process::ExitStatusExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream as StdUnixStream, process::ExitStatusExt as _},
+    },
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -13,6 +16,8 @@ use tokio::{
     net::UnixStream,
     time::timeout,
 };
+
+use super::ask_error::AskError;
 
 /// Maximum time until a worker is ready: usually milliseconds, but the machine may be busy.
 const START: Duration = Duration::from_secs(5);
@@ -53,20 +58,6 @@ pub(super) enum StartError {
     /// The process ended or did not report that it is ready.
     #[error("a picture worker did not report that it is ready: {0}")]
     NotReady(AskError),
-}
-
-/// Errors of a request to a worker.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
-    /// The worker has ended.
-    #[error("a picture worker ended unexpectedly: {0}")]
-    Gone(#[from] io::Error),
-    /// The reply is malformed.
-    #[error("a picture worker sent an invalid message: {0}")]
-    Nonsense(#[from] ExchangeError),
-    /// The worker reached the time limit.
-    #[error("a picture worker exceeded its time limit")]
-    Late,
 }
 
 /// A process that transcodes one image at a time. Dropping this value ends the process.

@@ -1,7 +1,9 @@
 //! Systems without socket pairs between processes have no workers: originals are sent.
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 
-use longhaul_transcode::exchange::{ExchangeError, Job, Reply};
+use longhaul_transcode::exchange::{Job, Reply};
+
+use super::ask_error::AskError;
 
 /// SIGKILL, which cannot be caught.
 pub(super) const KILLED: i32 = 9;
@@ -22,20 +24,6 @@ pub(super) enum StartError {
     /// The operating system cannot create the process.
     #[error("a picture worker cannot be started: {0}")]
     System(#[from] io::Error),
-}
-
-/// Errors of a request to a worker.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
-    /// The worker has ended.
-    #[error("a picture worker ended unexpectedly: {0}")]
-    Gone(#[from] io::Error),
-    /// The reply is malformed.
-    #[error("a picture worker sent an invalid message: {0}")]
-    Nonsense(#[from] ExchangeError),
-    /// The worker reached the time limit.
-    #[error("a picture worker exceeded its time limit")]
-    Late,
 }
 
 /// A worker, which cannot exist on these systems.

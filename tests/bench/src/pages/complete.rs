@@ -82,6 +82,7 @@ pub(super) async fn references(
                 keep_alive: true,
                 keep_alive_timeout: args.origin.keep_alive_timeout,
             },
+            remembered_from: None,
             beside: Beside::Nothing,
             detail: false,
             picture,

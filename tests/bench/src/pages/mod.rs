@@ -101,6 +101,12 @@ impl Run {
             .iter()
             .map(|name| Ok(name.parse()?))
             .collect::<Result<Vec<System>, CommandError>>()?;
+        if let Some(name) = &args.remembered_from {
+            LinkChoice::new(name, args.links_file.as_deref()).resolve()?;
+            if !systems.contains(&System::LonghaulRemembered) {
+                return Err(CommandError::NothingRemembered);
+            }
+        }
         for loss in &args.internet.internet_loss {
             if !(0.0..100.0).contains(loss) {
                 return Err(CommandError::Loss(*loss));
@@ -187,6 +193,7 @@ impl Run {
                                 seed: run::load_seed(args.seed, page.name(), link.name(), run),
                                 internet: internet(args, *loss),
                                 origin: origin(args),
+                                remembered_from: remembered_from(args, *system),
                                 beside: *beside,
                                 detail: keeps_detail(args, run),
                                 picture: picture(args, loader),
@@ -210,6 +217,14 @@ fn schemes(args: &PagesArgs, page: &PageChoice) -> BTreeSet<ReplayScheme> {
         PageChoice::Reference(_) => [ReplayScheme::Recorded].into(),
         PageChoice::Recorded { .. } => args.scheme.iter().copied().collect(),
     }
+}
+
+fn remembered_from(args: &PagesArgs, system: System) -> Option<LinkChoice> {
+    let name = args
+        .remembered_from
+        .as_ref()
+        .filter(|_| system == System::LonghaulRemembered)?;
+    Some(LinkChoice::new(name, args.links_file.as_deref()))
 }
 
 fn picture(args: &PagesArgs, loader: Loader) -> Picture {

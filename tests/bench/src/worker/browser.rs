@@ -110,10 +110,14 @@ pub(super) struct MeasuredLoad {
 /// Builds the world, prepares the job's state, loads the page and measures the load.
 pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<MeasuredLoad, LoadError> {
     let link = job.link.resolve()?;
+    let learned = match &job.remembered_from {
+        Some(choice) => choice.resolve()?,
+        None => link.clone(),
+    };
     let (before, page) = pages(job)?;
     let mut network = Network::build(
         job,
-        &link,
+        &learned,
         before.as_ref().map_or(&page, |before| &before.0).clone(),
         temporary,
     )
@@ -124,11 +128,12 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
         network.world.client().run(pair::session_open).await?;
     }
     if job.system == System::LonghaulRemembered {
-        remember_network(&mut network, &link).await?;
+        remember_network(&mut network, &learned, (&link, job)).await?;
         drop(browser);
         browser = start_browser(job, &network, limit, temporary).await?;
         if job.state != State::First {
             network.world.client().run(pair::session_open).await?;
+            network.world.client().run(pair::link_is_remembered).await?;
         }
     }
     if let Some((_, url)) = before {
@@ -263,12 +268,24 @@ async fn leave(network: &Network) {
     }
 }
 
-/// Lets the agent use the network for a while, and starts it again with the same state folder and without its cache.
-async fn remember_network(network: &mut Network, link: &Link) -> Result<(), LoadError> {
+/// Lets the agent use the network for a while over the link `learned`, changes the link to that of the load, and starts
+/// the agent again with the same state folder and without its cache.
+async fn remember_network(
+    network: &mut Network,
+    learned: &Link,
+    (link, job): (&Link, &LoadJob),
+) -> Result<(), LoadError> {
     network.world.client().run(pair::session_open).await?;
     let origin = network.bulk_origin;
     drop(bulk_download::start(network.world.client(), network.proxy(), origin).await);
-    settle(network, link).await;
+    settle(network, learned).await;
+    if let Between::Pair(pair) = &mut network.between {
+        pair.end_agent().await?;
+        if link != learned {
+            settle(network, learned).await;
+            network.world.hop().change(link.hop.clone(), job.seed);
+        }
+    }
     if let Between::Pair(pair) = &mut network.between {
         pair.restart_agent(network.world.client()).await?;
     }

@@ -1,37 +1,38 @@
 //! The world of a load: the hop, the Internet, origins and their names, and the system at the gateway.
+mod between;
+mod origins;
+
 use std::{
-    collections::BTreeSet,
-    fs, io,
+    io,
     net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
 
-use parking_lot::Mutex;
-
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE, request};
-use longhaul_hosting::{
-    Announcement, CloseAfter, Compression, Content, Destination, HostAddresses, Hosting, HostingOptions,
-    Http2, KeepAlive, Listen, NameServer, Scheme, SplittingProxy, TestAuthority,
-};
+use longhaul_hosting::{Content as _, HostAddresses, Hosting, NameServer, TestAuthority};
 use longhaul_netem::{Capacity, HopConfig, LinkConfig, Loss, Probability};
 use longhaul_pages::Page;
 use longhaul_types::{BitRate, ByteCount};
 use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
+use parking_lot::Mutex;
 
+pub(super) use self::between::Between;
+use self::{
+    between::between,
+    origins::{Site, host},
+};
 use super::{
     bulk_download,
-    device_requests::{self, DeviceRequests},
-    next_page,
-    pair::{self, AgentAuthority, Coding, Https, Pair, PairPlan, Push},
+    device_requests::DeviceRequests,
+    pair::{self, AgentAuthority},
     service::Service,
-    squid::{self, Caching},
+    squid,
 };
 use crate::{
     cli::Beside,
-    job::{Internet, LoadJob, OriginBehaviour},
+    job::{Internet, LoadJob},
     link::Link,
     system::System,
 };
@@ -56,18 +57,6 @@ pub(super) struct Network {
     /// Addresses of the pages' hosts.
     addresses: HostAddresses,
     pub(super) hosting: Hosting,
-}
-
-/// The system between browser and origins.
-pub(super) enum Between {
-    /// Only routers.
-    Nothing,
-    /// A proxy that splits connections.
-    Splitting(SplittingProxy),
-    /// Squid.
-    Squid(Service),
-    /// Longhaul.
-    Pair(Box<Pair>),
 }
 
 /// Errors of building a world.
@@ -108,83 +97,6 @@ pub(super) enum NetworkError {
     Temporary(#[from] io::Error),
 }
 
-/// The pages' hosts in their current edition; a later edition may replace an earlier one.
-#[derive(Debug)]
-pub(super) struct Site {
-    /// Body of the concurrent download.
-    bulk: Bytes,
-    page: Mutex<Page>,
-}
-
-impl Site {
-    fn page(&self) -> Page {
-        self.page.lock().clone()
-    }
-
-    /// Returns the hosts to which the page refers and that do not exist here.
-    pub(super) fn blocked_hosts(&self) -> BTreeSet<String> {
-        self.page().blocked_hosts().iter().cloned().collect()
-    }
-
-    /// Replaces the current edition.
-    pub(super) fn show(&self, page: Page) {
-        page.prepare();
-        *self.page.lock() = page;
-    }
-}
-
-impl Content for Site {
-    fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
-        match request.uri.host() {
-            Some(bulk_download::HOST) => return Response::new(self.bulk.clone()),
-            Some(next_page::HOST) => return elsewhere(),
-            _ => {}
-        }
-        if request.uri.path().starts_with(device_requests::PATH) {
-            return Response::new(Bytes::from_static(device_requests::BODY));
-        }
-        let url = url::Url::parse(&request.uri.to_string()).ok();
-        let answer = url.and_then(|url| self.page().answer(&request.method, &url));
-        let Some(answer) = answer else {
-            let mut missing = Response::new(Bytes::new());
-            *missing.status_mut() = StatusCode::NOT_FOUND;
-            return missing;
-        };
-        let mut response = Response::new(answer.body);
-        *response.status_mut() = answer.status;
-        *response.headers_mut() = answer.headers;
-        response
-    }
-
-    fn hosts(&self) -> Vec<String> {
-        let page = self.page();
-        let mut hosts = page.hosts();
-        hosts.extend(page.next_edition().map(|next| next.hosts()).unwrap_or_default());
-        let mut names: Vec<_> = hosts.iter().map(|host| name_of(host).to_owned()).collect();
-        names.sort();
-        names.dedup();
-        let blocked = page.blocked_hosts();
-        names.retain(|name| !blocked.contains(name));
-        names.extend([bulk_download::HOST, next_page::HOST].map(str::to_owned));
-        names
-    }
-}
-
-fn elsewhere() -> Response<Bytes> {
-    let mut page = Response::new(Bytes::from_static(next_page::PAGE));
-    let html = HeaderValue::from_static("text/html");
-    page.headers_mut().insert(CONTENT_TYPE, html);
-    page
-}
-
-/// Returns a host without its port.
-fn name_of(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
-}
-
 impl Network {
     /// Builds the world of `job` and starts everything in it.
     pub(super) async fn build(
@@ -199,11 +111,15 @@ impl Network {
             seed: job.seed,
             congestion: job.internet.congestion.clone(),
         })?;
+        if job.system == System::LonghaulRemembered {
+            world.place_router()?;
+        }
         page.prepare();
         let content = Arc::new(Site {
-            bulk: match job.beside {
-                Beside::Nothing | Beside::Requests => Bytes::new(),
-                Beside::Bulk => bulk_download::body(),
+            bulk: if job.beside == Beside::Bulk || job.system == System::LonghaulRemembered {
+                bulk_download::body()
+            } else {
+                Bytes::new()
             },
             page: Mutex::new(page),
         });
@@ -349,51 +265,6 @@ impl Network {
     }
 }
 
-async fn host(
-    world: &World,
-    content: &Arc<Site>,
-    authority: &Arc<TestAuthority>,
-    job: &LoadJob,
-) -> Result<Hosting, NetworkError> {
-    let options = hosting_options(&job.origin, job.system);
-    let content: Arc<dyn Content> = Arc::<Site>::clone(content);
-    let authority = Arc::clone(authority);
-    let all = Ipv4Addr::UNSPECIFIED;
-    let listen = Listen {
-        plain: vec![(all, 80).into()],
-        tls: vec![(all, 443).into()],
-    };
-    let started = world
-        .origins()
-        .run(move || async move { Hosting::start(content, &listen, &authority, options).await });
-    Ok(started.await?)
-}
-
-fn hosting_options(origin: &OriginBehaviour, system: System) -> HostingOptions {
-    HostingOptions {
-        think_time: origin.think_time,
-        close_after: origin.close_after.map(|responses| CloseAfter {
-            responses,
-            announcement: Announcement::Silent,
-        }),
-        keep_alive: if origin.keep_alive {
-            KeepAlive::On
-        } else {
-            KeepAlive::Off
-        },
-        keep_alive_timeout: origin.keep_alive_timeout,
-        // HTTP/2 is a separate system; the others compare HTTP/1.1. A gateway may use any version.
-        http2: if system.allows_http2() {
-            Http2::On
-        } else {
-            Http2::Off
-        },
-        // For clients that accept it: the scripted browser requests identity, as the papers' browsers did.
-        compression: Compression::Gzip,
-        ..HostingOptions::default()
-    }
-}
-
 /// Returns the network between gateway and origins.
 pub(super) fn internet(internet: &Internet) -> HopConfig {
     let mut one_way = LinkConfig::new(Capacity::Rate(INTERNET_RATE), internet.delay, INTERNET_QUEUE);
@@ -401,76 +272,4 @@ pub(super) fn internet(internet: &Internet) -> HopConfig {
         one_way.loss = Loss::Random(Probability::new(internet.loss).unwrap_or(Probability::ZERO));
     }
     HopConfig::new(one_way.clone(), one_way)
-}
-
-async fn between(
-    world: &World,
-    job: &LoadJob,
-    link: &Link,
-    authority: &TestAuthority,
-    temporary: &Path,
-) -> Result<Between, NetworkError> {
-    let caching = match job.system {
-        System::Direct
-        | System::Direct6
-        | System::DirectPipelined
-        | System::DirectHttp10
-        | System::DirectH2 => return Ok(Between::Nothing),
-        System::TcpProxy => {
-            world.divert_tcp_to_gateway()?;
-            let all = Ipv4Addr::UNSPECIFIED;
-            let listen = [(all, 80).into(), (all, 443).into()];
-            let started = world
-                .gateway()
-                .run(move || async move { SplittingProxy::start(&listen, Destination::AsDialled).await })
-                .await?;
-            return Ok(Between::Splitting(started));
-        }
-        System::Longhaul
-        | System::LonghaulNopush
-        | System::LonghaulFixed
-        | System::LonghaulHttps
-        | System::LonghaulUnknown
-        | System::LonghaulRemembered => {
-            let ca: PathBuf = temporary.join("authority.pem");
-            fs::write(&ca, authority.pem())?;
-            let plan = PairPlan {
-                bin_dir: job.bin_dir.clone(),
-                temporary: temporary.to_owned(),
-                ca,
-                link: link
-                    .agent_profile
-                    .clone()
-                    .filter(|_| !matches!(job.system, System::LonghaulUnknown | System::LonghaulRemembered)),
-                image_level: job.image_level,
-                push: if job.system == System::LonghaulNopush {
-                    Push::Off
-                } else {
-                    Push::On
-                },
-                state: job.state,
-                beside: job.beside,
-                coding: if job.system == System::LonghaulFixed {
-                    Coding::Fixed
-                } else {
-                    Coding::Usual
-                },
-                https: if job.system == System::LonghaulHttps {
-                    Https::Accelerated
-                } else {
-                    Https::Tunnelled
-                },
-            };
-            let pair = Pair::start(world.gateway(), world.client(), plan).await?;
-            return Ok(Between::Pair(Box::new(pair)));
-        }
-        System::Squid => Caching::Off,
-        System::SquidCache => Caching::Memory,
-    };
-    let address = (GATEWAY_ON_HOP, SQUID_PORT).into();
-    let temporary = temporary.to_owned();
-    let started = world
-        .gateway()
-        .run(move || async move { squid::start(address, caching, &temporary).await });
-    Ok(Between::Squid(started.await?))
 }

@@ -79,6 +79,9 @@ pub(super) enum PairError {
     /// The agent's certificate authority cannot be read.
     #[error("the agent's certificate authority cannot be read: {0}")]
     Authority(String),
+    /// The agent does not know the network.
+    #[error("the agent does not remember its link: {0}")]
+    NotRemembered(String),
     /// The session does not open.
     #[error("the agent has no session after {seconds} s; its status: {0}", seconds = OPEN.as_secs())]
     NoSession(String),
@@ -200,12 +203,19 @@ impl Pair {
         Ok(())
     }
 
-    /// Ends the agent and starts it again with its state folder, but without its cache.
+    /// Ends the agent.
+    ///
+    /// # Errors
+    /// The agent does not end.
+    pub(super) async fn end_agent(&mut self) -> Result<(), PairError> {
+        Ok(self.agent.end().await?)
+    }
+
+    /// Starts an agent that has ended again with its state folder, but without its cache.
     ///
     /// # Errors
     /// The agent does not start, or its cache cannot be removed.
     pub(super) async fn restart_agent(&mut self, client: &Namespace) -> Result<(), PairError> {
-        self.agent.end().await?;
         let cache = self.plan.temporary.join(self.folder).join("cache");
         if cache.exists() {
             std::fs::remove_dir_all(cache)?;
@@ -357,6 +367,20 @@ pub(super) async fn session_open() -> Result<(), PairError> {
     match opened.await {
         Ok(()) => Ok(()),
         Err(_) => Err(PairError::NoSession(last)),
+    }
+}
+
+/// Checks that the agent knows its link from its memory of networks. Call it on the thread of the client's namespace.
+///
+/// # Errors
+/// It does not.
+pub(super) async fn link_is_remembered() -> Result<(), PairError> {
+    let link = status().await.map(|status| status["link"].clone());
+    match link.as_ref().and_then(|link| link.as_str()) {
+        Some("remembered") => Ok(()),
+        other => Err(PairError::NotRemembered(
+            other.unwrap_or("not reported").to_owned(),
+        )),
     }
 }
 

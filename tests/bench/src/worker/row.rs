@@ -155,6 +155,9 @@ fn conditions(job: &LoadJob) -> String {
     if job.internet.delay != Duration::from_millis(20) {
         texts.push(format!("Internet {} ms one way", job.internet.delay.as_millis()));
     }
+    if let Some(link) = &job.remembered_from {
+        texts.push(format!("remembered from {}", link.name()));
+    }
     if job.picture == Picture::Taken {
         texts.push(longhaul_report::HELD_STILL.to_owned());
     }

@@ -50,6 +50,15 @@ fn unsupported_combinations_are_rejected() {
     );
     let loss = refused(&["--link", "lte", "--pages", "static", "--internet-loss", "100"]);
     assert!(loss.contains("--internet-loss 100"), "{loss}");
+    let memory = refused(&[
+        "--link",
+        "lte",
+        "--pages",
+        "static",
+        "--remembered-from",
+        "umts-384",
+    ]);
+    assert!(memory.contains("--system longhaul-remembered"), "{memory}");
 }
 
 #[test]

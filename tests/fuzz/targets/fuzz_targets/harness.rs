@@ -1,5 +1,5 @@
 //! Runs the harness in `LONGHAUL_HARNESS`: one program for all harnesses, so that it is built once. Its seeds
-//! are written into the folder `LONGHAUL_SEEDS`, if that is set.
+//! are written into the corpus in the folder `LONGHAUL_FUZZ_CORPUS`, if that is set.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -15,8 +15,8 @@ fn name() -> &'static str {
 fuzz_target!(
     init: {
         // Before libfuzzer reads its corpus.
-        if let Some(folder) = std::env::var_os("LONGHAUL_SEEDS") {
-            longhaul_fuzz::write_seeds(name(), folder.as_ref()).expect("LONGHAUL_SEEDS is a writable folder");
+        if let Some(folder) = std::env::var_os("LONGHAUL_FUZZ_CORPUS") {
+            longhaul_fuzz::write_seeds(name(), folder.as_ref()).expect("LONGHAUL_FUZZ_CORPUS is a writable folder");
         }
     },
     |bytes: &[u8]| longhaul_fuzz::run(name(), bytes)

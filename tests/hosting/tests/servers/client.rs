@@ -1,19 +1,16 @@
-//! Test content, and a simple client that exposes every byte.
+//! Test content, and requests for it.
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request};
 use longhaul_hosting::{Content, Hosting, HostingOptions, Listen, Scheme, TestAuthority};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::timeout,
-};
+use longhaul_raw_client::{RawClient, RawResponse};
+use tokio::{io::AsyncReadExt as _, time::timeout};
 
 /// Much longer than any operation takes here, so that a hang becomes a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -108,108 +105,22 @@ pub(crate) async fn server(options: HostingOptions) -> Result<Server> {
     Ok(Server { hosting, authority })
 }
 
-/// A response as received.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
+/// Sends a request on an open connection, and returns its response.
+pub(crate) async fn fetch(client: &mut RawClient, path: &str) -> Result<RawResponse> {
+    client.send(get(path)).await?;
+    client.response().await
 }
 
-impl Answer {
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        self.fields(name).into_iter().next()
-    }
-
-    pub(crate) fn fields(&self, name: &str) -> Vec<&str> {
-        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
-        lines
-            .filter(|(field, _)| field.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
-            .collect()
-    }
-}
-
-/// A client connection that parses responses itself.
-pub(crate) struct Client<S = TcpStream> {
-    stream: S,
-    unread: Vec<u8>,
-}
-
-impl Client {
-    pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
-        Ok(Self {
-            stream: TcpStream::connect(address).await?,
-            unread: Vec::new(),
-        })
-    }
-}
-
-impl<S: AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
-    pub(crate) async fn send(&mut self, text: &str) -> Result<()> {
-        Ok(self.stream.write_all(text.as_bytes()).await?)
-    }
-
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer> {
-        self.send(&get(path)).await?;
-        self.answer(Body::Framed).await
-    }
-
-    /// Returns the next response.
-    pub(crate) async fn answer(&mut self, body: Body) -> Result<Answer> {
-        let end = loop {
-            match self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
-                Some(at) => break at + 4,
-                None => self.fill().await?,
-            }
-        };
-        let head = String::from_utf8(self.unread.drain(..end).collect())?;
-        let status = head.split(' ').nth(1).context("a status")?.parse()?;
-        let mut answer = Answer {
-            status,
-            head,
-            body: Vec::new(),
-        };
-        let length = match (body, answer.field("content-length")) {
-            (Body::Framed, Some(length)) => length.parse()?,
-            (Body::Framed | Body::None, _) => 0,
-        };
-        while self.unread.len() < length {
-            self.fill().await?;
-        }
-        answer.body = self.unread.drain(..length).collect();
-        Ok(answer)
-    }
-
-    /// Waits for the server's FIN; no bytes may come before it.
-    pub(crate) async fn ended(&mut self) -> Result<()> {
-        let mut rest = Vec::new();
-        timeout(PATIENCE, self.stream.read_to_end(&mut rest))
-            .await
-            .context("the connection was not closed in time")??;
-        assert_eq!(String::from_utf8_lossy(&self.unread), "");
-        assert_eq!(String::from_utf8_lossy(&rest), "");
-        Ok(())
-    }
-
-    async fn fill(&mut self) -> Result<()> {
-        let mut space = vec![0; 64 * 1024];
-        let read = timeout(PATIENCE, self.stream.read(&mut space))
-            .await
-            .context("no response in time")??;
-        if read == 0 {
-            bail!("the connection ended within or before a response");
-        }
-        self.unread.extend_from_slice(&space[..read]);
-        Ok(())
-    }
-}
-
-/// Expectation whether a response has the body of its declared length.
-#[derive(Clone, Copy)]
-pub(crate) enum Body {
-    Framed,
-    None,
+/// Waits for the server's FIN; no bytes may come before it, and no reset in its place.
+pub(crate) async fn ended(mut client: RawClient) -> Result<()> {
+    let (reader, _) = client.halves();
+    let mut rest = Vec::new();
+    timeout(PATIENCE, reader.read_to_end(&mut rest))
+        .await
+        .context("the connection was not closed in time")??;
+    assert_eq!(String::from_utf8_lossy(&rest), "");
+    assert!(client.is_closed().await?, "bytes after the last response");
+    Ok(())
 }
 
 pub(crate) fn get(path: &str) -> String {

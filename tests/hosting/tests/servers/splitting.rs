@@ -2,13 +2,14 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result};
 use longhaul_hosting::{Destination, HostingOptions, SplittingProxy};
+use longhaul_raw_client::RawClient;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     time::timeout,
 };
 
-use crate::client::{Client, PATIENCE, loopback, server, until};
+use crate::client::{PATIENCE, fetch, loopback, server, until};
 
 /// Without namespaces no connection is redirected: the proxy maps every address to which it is connected to
 /// `origin`.
@@ -31,9 +32,12 @@ async fn the_proxy_connects_to_the_dialled_address() -> Result<()> {
     let port = proxy.addresses()[0].port();
     for address in ["127.0.0.7", "127.3.2.1"] {
         let dialled = SocketAddr::new(address.parse()?, port);
-        let mut client = Client::connect(dialled).await?;
+        let mut client = RawClient::connect(dialled).await?;
         for length in [10, 1_000_000] {
-            assert_eq!(client.get(&format!("/{length}")).await?.body.len(), length);
+            assert_eq!(
+                fetch(&mut client, &format!("/{length}")).await?.body.len(),
+                length
+            );
         }
         assert_eq!(seen.lock().pop(), Some(dialled));
     }

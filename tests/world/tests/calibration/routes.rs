@@ -181,3 +181,50 @@ fn the_clients_address_changes_as_behind_a_nat() {
         );
     });
 }
+
+#[test]
+fn a_router_with_a_hardware_address_is_on_the_way_to_the_hop() {
+    let _machine = machine();
+    let Some(world) = world(profile("lan-fast")) else {
+        return;
+    };
+    world.place_router().unwrap();
+    wait(async {
+        serve(world.origins(), "origins").await;
+        assert_eq!(dial(world.client(), HOST).await, format!("origins {HOST}:80"));
+    });
+    let way = world.client().run_blocking(|| {
+        let ip = |arguments: &[&str]| {
+            let output = std::process::Command::new("ip").args(arguments).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let route = ip(&["route", "get", &HOST.to_string()]);
+        let router = route.split(' ').skip_while(|word| *word != "via").nth(1).unwrap();
+        ip(&["neigh", "show", router])
+    });
+    assert!(way.contains("lladdr 02:00:00:4c:48:01"), "{way}");
+    assert!(world.hop().snapshot().up.delivered.packets > 0);
+    assert_eq!(world.kernel_drops().unwrap(), 0);
+}
+
+#[test]
+fn another_model_takes_the_place_of_an_idle_link() {
+    let _machine = machine();
+    let Some(world) = world(profile("lan-fast")) else {
+        return;
+    };
+    wait(async {
+        serve(world.origins(), "origins").await;
+        let _answer = dial(world.client(), HOST).await;
+        let began = world.hop().now();
+        let _answer = dial(world.client(), HOST).await;
+        assert!(world.hop().now().saturating_since(began) < ms(600));
+        world.hop().change(profile("geo-sat"), 1);
+        let began = world.hop().now();
+        let _answer = dial(world.client(), HOST).await;
+        assert!(
+            world.hop().now().saturating_since(began) >= ms(1200),
+            "two round trips of a satellite"
+        );
+    });
+}

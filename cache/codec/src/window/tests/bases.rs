@@ -1,6 +1,7 @@
 //! Tests of bodies with a base.
 use std::collections::BTreeSet;
 
+use longhaul_types::varint;
 use proptest::prelude::*;
 
 use super::*;

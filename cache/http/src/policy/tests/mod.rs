@@ -12,19 +12,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use longhaul_types::UnixTime;
 
 use super::*;
-use crate::date;
+use crate::{date, test_fields::map};
 
 /// Arrival time of the responses of these tests: Sun, 06 Nov 1994 08:49:37 GMT.
 const NOW: UnixTime = UnixTime::new(Duration::from_secs(784_111_777));
 const OK: StatusCode = StatusCode::OK;
 const GET: Method = Method::GET;
-
-fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-    let fields = fields
-        .iter()
-        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-    fields.collect()
-}
 
 fn after(seconds: u64) -> UnixTime {
     NOW + Duration::from_secs(seconds)

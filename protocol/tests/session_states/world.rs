@@ -1,8 +1,4 @@
-//! States of a session (early, open, stalled, closed) and of its path (validated or not), compared with a
-//! model that sees only the wire: users, links, addresses and an attacker act in random order.
-#![forbid(unsafe_code)]
-#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
-
+//! Two endpoints, the datagrams between them, and an attacker who changes them.
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
@@ -20,10 +16,7 @@ use longhaul_protocol::{
     streams::{Priority, ReadOutcome},
 };
 use longhaul_types::{SecretKey, StreamId, Timestamp, UnixTime};
-use proptest::prelude::*;
 
-const AGENT: usize = 0;
-const GATEWAY: usize = 1;
 const FLIGHT: Duration = Duration::from_millis(50);
 /// Time until a side that waits for an answer on a link that is down detects the stall: 2.5 SRTT + 0.8 s with
 /// an SRTT of at most 4 s, after a probe timeout of at most 6 s (transport.md sections 5.3 and 7.3).
@@ -35,11 +28,14 @@ const RESUME_KNOWN: Duration = Duration::from_secs(17);
 /// packet, at the latest its keepalive.
 const KEEPALIVE: Duration = Duration::from_secs(25);
 /// Time until everything has arrived.
-const SETTLED: Duration = Duration::from_secs(120);
+pub(super) const SETTLED: Duration = Duration::from_secs(120);
 /// First byte of an INIT.
 const INIT: u8 = 0x01;
-const LARGE: usize = 20_000;
+pub(super) const LARGE: usize = 20_000;
 const UNIX: UnixTime = UnixTime::new(Duration::from_secs(1_800_000_000));
+
+pub(super) const AGENT: usize = 0;
+pub(super) const GATEWAY: usize = 1;
 
 fn gateway_address() -> SocketAddr {
     ([198, 51, 100, 1], 443).into()
@@ -73,30 +69,30 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-struct World {
+pub(super) struct World {
     now: Timestamp,
     sides: [Endpoint; 2],
     handles: [Option<ConnectionHandle>; 2],
     /// Datagrams towards each side.
     ways: [VecDeque<Flying>; 2],
-    up: bool,
+    pub(super) up: bool,
     /// Time since which the link has its state, without moves and attacks.
     since: Timestamp,
     agent_address: u8,
     attackers: u8,
     traffic: BTreeMap<SocketAddr, Traffic>,
-    states: [Option<State>; 2],
-    closed: [bool; 2],
+    pub(super) states: [Option<State>; 2],
+    pub(super) closed: [bool; 2],
     /// Number of streams opened by each side, and of those read to their end by the other.
-    opened: [usize; 2],
-    finished: [usize; 2],
+    pub(super) opened: [usize; 2],
+    pub(super) finished: [usize; 2],
     reading: [Vec<StreamId>; 2],
     /// Time since which the agent waits for an answer.
     waits_since: Option<Timestamp>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let device = SecretKey::from_bytes([0x11; 32]);
         let secret = SecretKey::from_bytes([0x22; 32]);
         let config = GatewayEndpointConfig {
@@ -156,7 +152,7 @@ impl World {
         world
     }
 
-    fn run(&mut self, time: Duration) {
+    pub(super) fn run(&mut self, time: Duration) {
         let until = self.now + time;
         loop {
             self.turn();
@@ -170,7 +166,7 @@ impl World {
         }
     }
 
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         for side in [AGENT, GATEWAY] {
             while self.ways[side]
                 .front()
@@ -347,7 +343,7 @@ impl World {
         }
     }
 
-    fn request(&mut self, side: usize, len: usize) {
+    pub(super) fn request(&mut self, side: usize, len: usize) {
         let now = self.now;
         let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].connection(handle))
         else {
@@ -370,7 +366,7 @@ impl World {
     }
 
     /// The attacker delivers the newest datagram of the agent to the gateway first, from its own address.
-    fn spoof(&mut self) {
+    pub(super) fn spoof(&mut self) {
         let Some(newest) = self.ways[GATEWAY].back().cloned() else {
             return;
         };
@@ -387,7 +383,7 @@ impl World {
         );
     }
 
-    fn move_agent(&mut self, told: bool) {
+    pub(super) fn move_agent(&mut self, told: bool) {
         self.agent_address += 1;
         self.since = self.now;
         let now = self.now;
@@ -397,14 +393,14 @@ impl World {
         }
     }
 
-    fn close(&mut self, side: usize) {
+    pub(super) fn close(&mut self, side: usize) {
         let now = self.now;
         if let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].connection(handle)) {
             connection.close(now, 0, "done");
         }
     }
 
-    fn set_link(&mut self, up: bool) {
+    pub(super) fn set_link(&mut self, up: bool) {
         if self.up != up {
             self.up = up;
             self.since = self.now;
@@ -412,82 +408,5 @@ impl World {
                 self.ways.iter_mut().for_each(VecDeque::clear);
             }
         }
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Wait(u64),
-    Link(bool),
-    Request(usize, usize),
-    Move(bool),
-    Spoof,
-    Close(usize),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        8 => (1_u64..400).prop_map(Step::Wait),
-        4 => (1_000_u64..60_000).prop_map(Step::Wait),
-        4 => any::<bool>().prop_map(Step::Link),
-        6 => (0_usize..2, prop_oneof![Just(300), Just(LARGE)]).prop_map(|(side, len)| Step::Request(side, len)),
-        2 => any::<bool>().prop_map(Step::Move),
-        3 => Just(Step::Spoof),
-    ]
-}
-
-/// Closing is rare, so that other steps are tested.
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let close = prop_oneof![5 => Just(None), 1 => (0_usize..2).prop_map(|side| Some(Step::Close(side)))];
-    (prop::collection::vec(step(), 1..40), close).prop_map(|(mut steps, close)| {
-        steps.extend(close);
-        steps
-    })
-}
-
-fn run(steps: Vec<Step>) {
-    let mut world = World::new();
-    for step in steps {
-        match step {
-            Step::Wait(millis) => world.run(Duration::from_millis(millis)),
-            Step::Link(up) => world.set_link(up),
-            Step::Request(side, len) => world.request(side, len),
-            Step::Move(told) => world.move_agent(told),
-            Step::Spoof => world.spoof(),
-            Step::Close(side) => world.close(side),
-        }
-        world.turn();
-    }
-    world.set_link(true);
-    world.run(SETTLED);
-    if world.closed == [false, false] {
-        assert_eq!(world.states, [Some(State::Open); 2]);
-        assert_eq!(
-            world.finished,
-            [world.opened[GATEWAY], world.opened[AGENT]],
-            "streams lost"
-        );
-    }
-}
-
-/// The RESP goes to the address of the INIT, and not to an address that early data has shown since then.
-#[test]
-fn an_agent_that_moves_before_the_answer_gets_no_more_than_the_limit() {
-    run(vec![
-        Step::Link(true),
-        Step::Move(false),
-        Step::Request(AGENT, 300),
-        Step::Move(false),
-        Step::Wait(50),
-        Step::Request(GATEWAY, LARGE),
-    ]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
-
-    #[test]
-    fn sessions_follow_the_state_machine_of_the_transport(steps in steps()) {
-        run(steps);
     }
 }

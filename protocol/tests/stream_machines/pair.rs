@@ -1,17 +1,12 @@
-//! Sending and receiving halves of streams, compared with a model of the users' actions: with any loss,
-//! duplication, delay and reordering in the network, and any order of the users' actions.
-#![forbid(unsafe_code)]
-#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
-
+//! The streams of two ends, and a model of what each end has written and read.
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use longhaul_protocol::streams::{
-    Priority, ReadError, ReadOutcome, Role, SentControl, StreamEvent, StreamLimits, StreamRequest, Streams,
-    WriteError,
+    ReadError, ReadOutcome, Role, SentControl, StreamEvent, StreamLimits, StreamRequest, Streams, WriteError,
 };
 use longhaul_types::{ByteCount, StreamId};
-use proptest::{prelude::*, sample::Index};
+use proptest::sample::Index;
 
 const WINDOW: u64 = 300;
 const LIMITS: StreamLimits = StreamLimits {
@@ -20,8 +15,6 @@ const LIMITS: StreamLimits = StreamLimits {
     send_buffer: ByteCount::new(1000),
     send_buffer_total: ByteCount::new(2000),
 };
-/// Rounds after which every stream must have ended.
-const ROUNDS: usize = 2000;
 
 /// Content of a stream at an offset.
 fn byte(stream: StreamId, offset: u64) -> u8 {
@@ -34,7 +27,7 @@ fn content(stream: StreamId, from: u64, len: u64) -> Vec<u8> {
 
 /// A frame in flight.
 #[derive(Clone, Debug)]
-enum Content {
+pub(super) enum Content {
     Data {
         stream: StreamId,
         offset: u64,
@@ -47,12 +40,12 @@ enum Content {
 
 /// Actions of the users of one stream, and the events that they received.
 #[derive(Clone, Debug, Default)]
-struct Model {
+pub(super) struct Model {
     written: u64,
     finished: bool,
     cancelled: Option<u64>,
     stopped: Option<u64>,
-    read: u64,
+    pub(super) read: u64,
     /// End of the stream at the reader.
     end: Option<End>,
     /// The writer was informed that all is acknowledged, or that the reader stopped the stream.
@@ -68,12 +61,12 @@ enum End {
 }
 
 /// Two sides and the packets between them.
-struct Pair {
-    sides: [Streams; 2],
-    models: BTreeMap<StreamId, Model>,
+pub(super) struct Pair {
+    pub(super) sides: [Streams; 2],
+    pub(super) models: BTreeMap<StreamId, Model>,
     /// Packets towards each side: in flight, and arrived but unacknowledged.
-    flying: [Vec<Vec<Content>>; 2],
-    unacknowledged: [Vec<Vec<Content>>; 2],
+    pub(super) flying: [Vec<Vec<Content>>; 2],
+    pub(super) unacknowledged: [Vec<Vec<Content>>; 2],
 }
 
 /// Side that sends a stream.
@@ -82,7 +75,7 @@ fn owner(stream: StreamId) -> usize {
 }
 
 impl Pair {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let sides = [Role::Agent, Role::Gateway].map(|role| {
             let mut streams = Streams::new(role, LIMITS);
             streams.set_peer(WINDOW, LIMITS.max_streams);
@@ -97,7 +90,7 @@ impl Pair {
     }
 
     /// One of the streams that `side` sends or receives.
-    fn pick(&self, side: usize, sends: bool, which: Index) -> Option<StreamId> {
+    pub(super) fn pick(&self, side: usize, sends: bool, which: Index) -> Option<StreamId> {
         let own: Vec<_> = self
             .models
             .keys()
@@ -106,7 +99,7 @@ impl Pair {
         (!own.is_empty()).then(|| *own[which.index(own.len())])
     }
 
-    fn write(&mut self, side: usize, id: StreamId, len: u64) {
+    pub(super) fn write(&mut self, side: usize, id: StreamId, len: u64) {
         let model = self.models.get_mut(&id).expect("a stream of the test");
         let data = Bytes::from(content(id, model.written, len));
         match self.sides[side].write(id, data) {
@@ -125,7 +118,7 @@ impl Pair {
         }
     }
 
-    fn finish(&mut self, side: usize, id: StreamId) {
+    pub(super) fn finish(&mut self, side: usize, id: StreamId) {
         let model = self.models.get_mut(&id).expect("a stream of the test");
         if self.sides[side].finish(id).is_ok() {
             assert!(!model.finished && model.cancelled.is_none());
@@ -133,7 +126,7 @@ impl Pair {
         }
     }
 
-    fn cancel(&mut self, side: usize, id: StreamId, error: u64) {
+    pub(super) fn cancel(&mut self, side: usize, id: StreamId, error: u64) {
         let model = self.models.get_mut(&id).expect("a stream of the test");
         if !model.acknowledged && model.told_stopped.is_none() {
             model.cancelled.get_or_insert(error);
@@ -141,7 +134,7 @@ impl Pair {
         self.sides[side].cancel(id, error);
     }
 
-    fn stop(&mut self, side: usize, id: StreamId, error: u64) {
+    pub(super) fn stop(&mut self, side: usize, id: StreamId, error: u64) {
         // A user stops only a stream that it knows.
         let model = self.models.get_mut(&id).expect("a stream of the test");
         if model.end.is_none() && self.sides[side].announced_total(id).is_some() | (model.read > 0) {
@@ -151,7 +144,7 @@ impl Pair {
         }
     }
 
-    fn read(&mut self, side: usize, id: StreamId) {
+    pub(super) fn read(&mut self, side: usize, id: StreamId) {
         let model = self.models.get_mut(&id).expect("a stream of the test");
         match self.sides[side].read(id) {
             Ok(ReadOutcome::Data(bytes)) => {
@@ -187,7 +180,7 @@ impl Pair {
     }
 
     /// Puts control frames and a segment of at most `max` bytes into a packet.
-    fn send(&mut self, side: usize, max: u64) {
+    pub(super) fn send(&mut self, side: usize, max: u64) {
         let streams = &mut self.sides[side];
         let mut packet = Vec::new();
         while let Some(request) = streams.next_request() {
@@ -214,7 +207,7 @@ impl Pair {
     }
 
     /// Delivers a packet; a correct peer causes no violation.
-    fn arrive(&mut self, side: usize, packet: &[Content]) {
+    pub(super) fn arrive(&mut self, side: usize, packet: &[Content]) {
         let streams = &mut self.sides[side];
         for content in packet {
             let taken = match content {
@@ -268,7 +261,7 @@ impl Pair {
     }
 
     /// Reports a packet from `side` as arrived or lost.
-    fn report(&mut self, side: usize, packet: Vec<Content>, arrived: bool) {
+    pub(super) fn report(&mut self, side: usize, packet: Vec<Content>, arrived: bool) {
         let streams = &mut self.sides[side];
         for content in packet {
             match (content, arrived) {
@@ -296,7 +289,7 @@ impl Pair {
         self.mind_events(side);
     }
 
-    fn check_bounds(&self) {
+    pub(super) fn check_bounds(&self) {
         for streams in &self.sides {
             let (_, receiving) = streams.open_count();
             assert!(receiving <= 2 * 4, "{receiving} streams of the peer");
@@ -307,7 +300,7 @@ impl Pair {
     }
 
     /// Users end all open streams, and the network delivers everything.
-    fn come_to_an_end(&mut self) {
+    pub(super) fn come_to_an_end(&mut self) {
         for round in 0..ROUNDS {
             let ids: Vec<_> = self.models.keys().copied().collect();
             for id in ids {
@@ -332,7 +325,7 @@ impl Pair {
         }
     }
 
-    fn check_ends(&self) {
+    pub(super) fn check_ends(&self) {
         for (id, model) in &self.models {
             let end = match (model.stopped, model.cancelled) {
                 (Some(_), _) => model.end == Some(End::Stopped),
@@ -351,113 +344,9 @@ impl Pair {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Open(usize),
-    Write(usize, Index, u64),
-    Finish(usize, Index),
-    Cancel(usize, Index, u64),
-    Stop(usize, Index, u64),
-    Read(usize, Index),
-    Send(usize, u64),
-    Arrive(usize, Index),
-    Acknowledge(usize, Index),
-    Lose(usize, Index),
-    /// A packet is declared lost and arrives afterwards.
-    TakeForLost(usize, Index),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let side = 0_usize..2;
-    let any = any::<Index>;
-    prop_oneof![
-        3 => side.clone().prop_map(Step::Open),
-        6 => (side.clone(), any(), 0_u64..400).prop_map(|(side, which, len)| Step::Write(side, which, len)),
-        2 => (side.clone(), any()).prop_map(|(side, which)| Step::Finish(side, which)),
-        1 => (side.clone(), any(), 0_u64..50).prop_map(|(side, which, error)| Step::Cancel(side, which, error)),
-        1 => (side.clone(), any(), 50_u64..99).prop_map(|(side, which, error)| Step::Stop(side, which, error)),
-        6 => (side.clone(), any()).prop_map(|(side, which)| Step::Read(side, which)),
-        10 => (side.clone(), 1_u64..150).prop_map(|(side, max)| Step::Send(side, max)),
-        9 => (side.clone(), any()).prop_map(|(side, which)| Step::Arrive(side, which)),
-        7 => (side.clone(), any()).prop_map(|(side, which)| Step::Acknowledge(side, which)),
-        2 => (side.clone(), any()).prop_map(|(side, which)| Step::Lose(side, which)),
-        1 => (side, any()).prop_map(|(side, which)| Step::TakeForLost(side, which)),
-    ]
-}
-
-fn take(list: &mut Vec<Vec<Content>>, which: Index) -> Option<Vec<Content>> {
+pub(super) fn take(list: &mut Vec<Vec<Content>>, which: Index) -> Option<Vec<Content>> {
     (!list.is_empty()).then(|| list.remove(which.index(list.len())))
 }
 
-fn run(steps: Vec<Step>) {
-    let mut pair = Pair::new();
-    for step in steps {
-        match step {
-            Step::Open(side) => {
-                if let Ok(id) = pair.sides[side].open(Priority::NORMAL) {
-                    assert!(pair.models.insert(id, Model::default()).is_none());
-                }
-            }
-            Step::Write(side, which, len) => {
-                if let Some(id) = pair.pick(side, true, which) {
-                    pair.write(side, id, len);
-                }
-            }
-            Step::Finish(side, which) => {
-                if let Some(id) = pair.pick(side, true, which) {
-                    pair.finish(side, id);
-                }
-            }
-            Step::Cancel(side, which, error) => {
-                if let Some(id) = pair.pick(side, true, which) {
-                    pair.cancel(side, id, error);
-                }
-            }
-            Step::Stop(side, which, error) => {
-                if let Some(id) = pair.pick(side, false, which) {
-                    pair.stop(side, id, error);
-                }
-            }
-            Step::Read(side, which) => {
-                if let Some(id) = pair.pick(side, false, which) {
-                    pair.read(side, id);
-                }
-            }
-            Step::Send(side, max) => pair.send(side, max),
-            Step::Arrive(side, which) => {
-                if let Some(packet) = take(&mut pair.flying[side], which) {
-                    pair.arrive(side, &packet);
-                    pair.unacknowledged[side].push(packet);
-                }
-            }
-            Step::Acknowledge(side, which) => {
-                if let Some(packet) = take(&mut pair.unacknowledged[side], which) {
-                    pair.report(1 - side, packet, true);
-                }
-            }
-            Step::Lose(side, which) => {
-                if let Some(packet) = take(&mut pair.flying[side], which) {
-                    pair.report(1 - side, packet, false);
-                }
-            }
-            Step::TakeForLost(side, which) => {
-                if let Some(packet) = take(&mut pair.flying[side], which) {
-                    pair.report(1 - side, packet.clone(), false);
-                    pair.arrive(side, &packet);
-                }
-            }
-        }
-        pair.check_bounds();
-    }
-    pair.come_to_an_end();
-    pair.check_ends();
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
-
-    #[test]
-    fn streams_deliver_the_operations_of_their_users(steps in prop::collection::vec(step(), 1..250)) {
-        run(steps);
-    }
-}
+/// Rounds after which every stream must have ended.
+const ROUNDS: usize = 2000;

@@ -1,0 +1,183 @@
+//! What the gateway has announced of itself in sessions, for the time in which there is none.
+use std::sync::Arc;
+
+use longhaul_session::Announcement;
+use longhaul_types::PublicKey;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::{
+    carriers::{Certificates, KeyPin},
+    gateway_session::GatewaySession,
+    session_serial::SessionSerial,
+    state::{Enrolment, SessionSnapshot},
+};
+use crate::state_dir::StateDir;
+
+/// The newest announcement, in memory and in the state directory. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Announced {
+    known: Arc<Mutex<Option<(PublicKey, Announcement)>>>,
+    state_dir: StateDir,
+    certificates: Certificates,
+}
+
+impl Announced {
+    /// Reads what an earlier run has stored. The certificates of `gateway` are compared from now on.
+    pub(super) fn load(state_dir: StateDir, gateway: PublicKey, certificates: Certificates) -> Self {
+        let text = state_dir.announced();
+        let announced = Self {
+            known: Arc::new(Mutex::new(text.as_deref().and_then(parse))),
+            state_dir,
+            certificates,
+        };
+        announced.expect(gateway);
+        announced
+    }
+
+    /// What this gateway has announced; nothing if it is not known.
+    pub(super) fn of(&self, gateway: PublicKey) -> Announcement {
+        let known = *self.known.lock();
+        known
+            .filter(|(of, _)| *of == gateway)
+            .map_or_else(Announcement::default, |(_, announcement)| announcement)
+    }
+
+    /// Compares the certificates of this gateway's links.
+    fn expect(&self, gateway: PublicKey) {
+        self.certificates
+            .expect(self.of(gateway).certificate.map(KeyPin::new));
+    }
+
+    /// Stores the announcements of sessions until the agent stops.
+    pub(super) async fn follow(
+        self,
+        mut view: watch::Receiver<SessionSnapshot>,
+        mut enrolment: watch::Receiver<Enrolment>,
+    ) {
+        let mut heard: Option<SessionSerial> = None;
+        let mut certificates = self.certificates.watch();
+        loop {
+            let (number, session) = {
+                let view = view.borrow_and_update();
+                (view.enrolment, view.session.clone())
+            };
+            let session = session.filter(|session| heard != Some(session.serial()));
+            tokio::select! {
+                Some(announcement) = announcement_of(session.as_deref()) => {
+                    heard = session.map(|session| session.serial());
+                    let (newest, gateway) = {
+                        let enrolment = enrolment.borrow();
+                        (enrolment.number, enrolment.invite.gateway())
+                    };
+                    if newest == number {
+                        self.record(gateway, announcement).await;
+                    }
+                }
+                changed = enrolment.changed() => match changed {
+                    Ok(()) => {
+                        let gateway = enrolment.borrow_and_update().invite.gateway();
+                        self.expect(gateway);
+                    }
+                    Err(_) => return,
+                },
+                Ok(()) = certificates.changed() => if self.certificates.is_intercepted() {
+                    warn!(
+                        "TLS to the gateway is intercepted: its certificate is not the gateway's; what is intercepted is \
+                         ciphertext"
+                    );
+                },
+                changed = view.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+        }
+    }
+
+    async fn record(&self, gateway: PublicKey, announcement: Announcement) {
+        let newest = Some((gateway, announcement));
+        let before = std::mem::replace(&mut *self.known.lock(), newest);
+        if before == newest {
+            return;
+        }
+        self.expect(gateway);
+        let (state_dir, text) = (self.state_dir.clone(), to_text(gateway, &announcement));
+        let kept = tokio::task::spawn_blocking(move || state_dir.keep_announced(&text)).await;
+        if let Ok(Err(error)) = kept {
+            warn!("{error}");
+        }
+    }
+}
+
+/// Waits for the announcement of a session; never completes without a session. `None` if the session has ended.
+async fn announcement_of(session: Option<&GatewaySession>) -> Option<Announcement> {
+    let Some(session) = session else {
+        return std::future::pending().await;
+    };
+    let mut announcement = session.watch_announcement();
+    let announced = announcement.wait_for(Option::is_some).await;
+    announced.ok().and_then(|announced| *announced)
+}
+
+const NONE: &str = "-";
+
+/// The text of the file: the gateway's key, its port for questions about portals, and the pin of its certificate.
+fn to_text(gateway: PublicKey, announcement: &Announcement) -> String {
+    let port = announcement
+        .portal_port
+        .map_or_else(|| NONE.to_owned(), |port| port.to_string());
+    let certificate = announcement
+        .certificate
+        .map_or_else(|| NONE.to_owned(), |pin| KeyPin::new(pin).to_string());
+    format!("{gateway} {port} {certificate}\n")
+}
+
+fn parse(text: &str) -> Option<(PublicKey, Announcement)> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [gateway, port, certificate] = words[..] else {
+        return None;
+    };
+    let announcement = Announcement {
+        portal_port: match port {
+            NONE => None,
+            port => Some(port.parse().ok()?),
+        },
+        certificate: match certificate {
+            NONE => None,
+            hex => Some(*blake3::Hash::from_hex(hex).ok()?.as_bytes()),
+        },
+    };
+    Some((gateway.parse().ok()?, announcement))
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::SecretKey;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_for_its_gateway_only() {
+        let home = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(home.path().to_owned());
+        let [ours, other] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]).public());
+        let load = || Announced::load(state_dir.clone(), ours, Certificates::default());
+        assert_eq!(load().of(ours), Announcement::default());
+        for announcement in [
+            Announcement {
+                portal_port: Some(8080),
+                certificate: Some([7; 32]),
+            },
+            Announcement::default(),
+        ] {
+            state_dir.keep_announced(&to_text(ours, &announcement)).unwrap();
+            assert_eq!(load().of(ours), announcement);
+            assert_eq!(load().of(other), Announcement::default());
+        }
+        for damaged in ["", "x - -", "x", "- - - -"] {
+            state_dir.keep_announced(damaged).unwrap();
+            assert_eq!(load().of(ours), Announcement::default(), "{damaged}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Frames of the peer's packets (transport.md section 4).
+use longhaul_types::Timestamp;
+
+use super::Incoming;
+use crate::{
+    connection::{Connection, Lifecycle},
+    endpoint::{CloseReason, Event},
+    recovery::Arrival,
+    streams::StreamViolation,
+    wire::{Frame, FrameError},
+};
+
+/// Error codes of CLOSE (transport.md section 7.4).
+const ERROR_MALFORMED: u64 = 2;
+const ERROR_LIMIT: u64 = 3;
+
+/// A violation that ends the session.
+enum Violation {
+    Frame(FrameError),
+    Stream(StreamViolation),
+}
+
+impl From<FrameError> for Violation {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+impl From<StreamViolation> for Violation {
+    fn from(error: StreamViolation) -> Self {
+        Self::Stream(error)
+    }
+}
+
+impl Connection {
+    pub(super) fn process_frames(
+        &mut self,
+        now: Timestamp,
+        packet: Incoming,
+        arrival: Arrival,
+        mut frames: &[u8],
+    ) {
+        let mut eliciting = false;
+        while !frames.is_empty() {
+            match self.process_frame(now, packet, arrival, &mut frames) {
+                Ok(asks) => eliciting |= asks,
+                Err(violation) => {
+                    self.close_for_violation(now, &violation);
+                    return;
+                }
+            }
+            if !matches!(self.lifecycle, Lifecycle::Open) {
+                return;
+            }
+        }
+        self.declare_gaps(now);
+        if arrival == Arrival::Refused {
+            // Counts as lost: the packet will be missing, reported and retransmitted.
+            self.pending_ack.now = true;
+            return;
+        }
+        let newest = self.gaps.largest() == Some(packet.number);
+        let activity = newest.then_some(packet.activity);
+        if eliciting {
+            self.record_eliciting(now, packet, activity);
+        } else if let Some(activity) = activity {
+            self.controller.on_activity(now, activity);
+        }
+    }
+
+    /// Processes one frame; returns true if it is eliciting.
+    fn process_frame(
+        &mut self,
+        now: Timestamp,
+        packet: Incoming,
+        arrival: Arrival,
+        frames: &mut &[u8],
+    ) -> Result<bool, Violation> {
+        let frame = Frame::decode(frames)?;
+        let refused = arrival == Arrival::Refused;
+        match frame {
+            Frame::Pad => return Ok(false),
+            Frame::Feedback(feedback) => {
+                self.process_feedback(now, packet, &feedback);
+                return Ok(false);
+            }
+            Frame::Forward { distance } => {
+                if let Some(floor) = packet.number.checked_sub(distance) {
+                    self.gaps.forward(floor);
+                }
+                return Ok(false);
+            }
+            Frame::Close { error, reason } => {
+                let reason = reason.to_owned();
+                self.closed_by_peer(now, CloseReason::PeerClosed { error, reason });
+                return Ok(false);
+            }
+            Frame::Ping => {
+                self.question = Some(packet.number);
+                self.schedule_feedback(packet);
+            }
+            _ if refused => {}
+            Frame::Cancel {
+                stream,
+                error,
+                final_offset,
+            } => self.streams.on_cancel(stream, error, final_offset)?,
+            Frame::Stop { stream, error } => self.streams.on_stop(stream, error)?,
+            Frame::StreamLimit { stream, limit } => self.streams.on_stream_limit(stream, limit)?,
+            Frame::Streams { count } => self.streams.on_streams(count),
+            Frame::Token(token) => self.notify(Event::Token(token)),
+            Frame::PathChallenge(data) => self.response_due = Some(data),
+            Frame::PathResponse(data) => self.path.on_response(data),
+            Frame::Train { packets } => {
+                self.on_train(packets, packet.early);
+                self.schedule_feedback(packet);
+            }
+            Frame::Data(data) => {
+                let before = self.streams.recv_buffered();
+                self.streams.on_data(
+                    data.stream,
+                    data.offset,
+                    data.total,
+                    data.fin,
+                    data.bytes,
+                    packet.early,
+                )?;
+                if self.streams.recv_buffered() > before && self.question != Some(packet.number) {
+                    self.last_news_at = now;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn close_for_violation(&mut self, now: Timestamp, violation: &Violation) {
+        let (error, reason) = match violation {
+            Violation::Frame(error) => (ERROR_MALFORMED, error.to_string()),
+            Violation::Stream(error @ StreamViolation::Limit) => (ERROR_LIMIT, error.to_string()),
+            Violation::Stream(error) => (ERROR_MALFORMED, error.to_string()),
+        };
+        let event = CloseReason::PeerViolation {
+            error,
+            reason: reason.clone(),
+        };
+        self.close_with(now, error, reason, event);
+    }
+}
