@@ -336,8 +336,8 @@ pub const CARRIER_PIN: Setting<PinPolicy> = Setting::new(
 )
 .flag("--carrier-pin", "WHAT")
 .meaning(
-    "what happens if the certificate of the carrier `tls` has another key than the gateway's, because somebody on the way \
-         ends TLS",
+    "what happens if the certificate of the carriers `tls` and `quic` has another key than the gateway's, because somebody \
+         on the way ends TLS",
 )
 .reason(
     "`note`: the status shows it, and the session goes on: what is intercepted is the ciphertext of the session, whose \

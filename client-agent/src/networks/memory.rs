@@ -79,7 +79,7 @@ pub(crate) struct Recalled {
     pub(crate) is_udp_doubtful: bool,
     /// QUIC is expected to work where UDP does not.
     pub(crate) is_quic_expected: bool,
-    /// Time for which UDP is avoided, because it carried less than TLS.
+    /// Time for which UDP is avoided, because it carried less than another carrier.
     pub(crate) avoids_udp_for: Option<Duration>,
 }
 

@@ -159,6 +159,20 @@ async fn quic_follows_at_once_where_udp_is_silent_and_tls_is_refused() {
 }
 
 #[tokio::test]
+async fn a_session_that_avoids_udp_uses_quic_where_tls_is_refused() {
+    let mut rig = Rig::start().await;
+    let closed = TcpListener::bind(here()).await.unwrap().local_addr().unwrap();
+    let carriers = LinkCarriers::new(tls(closed)).then(quic(rig.quic));
+    let times = ReturnTimes {
+        avoided: Some(Duration::from_secs(24 * 3600)),
+        ..ReturnTimes::default()
+    };
+    let (agent, gateway) = rig.pair(CarrierPlan::LinksThenUdp(carriers, times)).await;
+    transfer(&gateway, &agent).await;
+    assert_eq!(carrier(&agent), "quic");
+}
+
+#[tokio::test]
 async fn a_session_over_tls_goes_on_over_quic_where_udp_stays_silent() {
     let mut rig = Rig::start().await;
     let carriers = LinkCarriers::new(tls(rig.tls)).then(quic(rig.quic));
