@@ -1,6 +1,7 @@
 //! Longhaul's own programs, started as a user would and stopped for certain.
 use std::{
     ffi::OsStr,
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -15,7 +16,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
     process::{Child, Command},
     sync::watch,
-    time::timeout,
+    time::{interval, timeout},
 };
 
 /// How long a program may take to say that it is ready. The machine may be busy building.
@@ -276,6 +277,22 @@ impl Running {
         Ok(())
     }
 
+    /// Stops it (SIGSTOP) and waits until each of its threads stands still: on a busy machine, one of them may answer a
+    /// request after the signal was sent.
+    ///
+    /// # Errors
+    /// The signal cannot be sent, or a thread goes on for longer than `limit`.
+    pub async fn stop(&self, limit: Duration) -> Result<()> {
+        self.signal("STOP").await?;
+        let mut looks = interval(Duration::from_millis(5));
+        let stopped = timeout(limit, async {
+            while !stands_still(self.pid()) {
+                looks.tick().await;
+            }
+        });
+        stopped.await.context("a thread does not stop")
+    }
+
     /// Asks it to end with a signal (`TERM`, `INT`) and waits for it.
     ///
     /// # Errors
@@ -349,4 +366,18 @@ pub fn corpus() -> Option<PathBuf> {
         PathBuf::from,
     );
     folder.is_dir().then_some(folder)
+}
+
+/// Returns true if each thread of the process is stopped: state T, behind the name in parentheses.
+fn stands_still(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    let states = threads
+        .flatten()
+        .map(|thread| fs::read_to_string(thread.path().join("stat")));
+    states.flatten().all(|text| {
+        text.rsplit_once(") ")
+            .is_some_and(|(_, state)| state.starts_with('T'))
+    })
 }

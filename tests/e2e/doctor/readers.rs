@@ -48,7 +48,7 @@ async fn all_commands_agree_whether_an_agent_runs() -> Result<()> {
     assert_eq!(device.answers().await?, [Answer::Runs, Answer::Runs]);
 
     // It hangs: its ports accept connections, which nobody serves.
-    agent.signal("STOP").await?;
+    agent.stop(COMMAND_LIMIT).await?;
     assert_eq!(device.answers().await?, [Answer::Silent, Answer::Silent]);
     let report = device.report(&[]).await?;
     let what = report["findings"][0]["what"].as_str().context("text")?;
