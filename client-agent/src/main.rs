@@ -112,6 +112,7 @@ async fn check_gateway(flags: &CheckGatewayArgs, environment: &Environment) -> R
     match checked.map_err(|trouble| anyhow::anyhow!("{trouble}"))? {
         AnsweredOver::Udp => say("the gateway answers\n"),
         AnsweredOver::Tls => say("the gateway answers over TLS\n"),
+        AnsweredOver::Quic => say("the gateway answers over QUIC\n"),
     }
 }
 

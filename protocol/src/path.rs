@@ -4,9 +4,38 @@
 //! connection; keys, packet numbers and streams stay.
 use std::{fmt, net::SocketAddr};
 
-/// Number of a link, given by the driver. An endpoint never sees a number twice.
+/// A link: its number, given by the driver, and its class. An endpoint never sees a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u64);
+pub struct LinkId {
+    number: u64,
+    class: PathClass,
+}
+
+impl LinkId {
+    /// A link of this class.
+    pub const fn new(number: u64, class: PathClass) -> Self {
+        Self { number, class }
+    }
+
+    /// A link of an ordered carrier.
+    pub const fn ordered(number: u64) -> Self {
+        Self::new(number, PathClass::Ordered)
+    }
+
+    /// A link of a carrier that brings datagrams.
+    pub const fn datagram(number: u64) -> Self {
+        Self::new(number, PathClass::Datagram)
+    }
+
+    /// Class of the link.
+    pub const fn class(self) -> PathClass {
+        self.class
+    }
+}
+
+/// Least packet in bytes that every link of the class [`PathClass::Datagram`] takes: a QUIC packet has at least 1,200
+/// bytes, and at most 50 of them around a packet (transport.md section 8.5).
+pub const LEAST_LINK_PAYLOAD: usize = 1_150;
 
 /// A way to bring packets to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +47,7 @@ pub enum Path {
 }
 
 /// Properties of a path on which loss recovery depends (transport.md section 8.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathClass {
     /// Packets can be lost and reordered, and their size is limited by the path MTU.
     Datagram,
@@ -31,7 +60,7 @@ impl Path {
     pub const fn class(self) -> PathClass {
         match self {
             Self::Udp(_) => PathClass::Datagram,
-            Self::Link(_) => PathClass::Ordered,
+            Self::Link(link) => link.class,
         }
     }
 
@@ -76,7 +105,7 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Udp(address) => write!(f, "udp {address}"),
-            Self::Link(LinkId(number)) => write!(f, "link {number}"),
+            Self::Link(LinkId { number, .. }) => write!(f, "link {number}"),
         }
     }
 }
@@ -88,7 +117,7 @@ mod tests {
     #[test]
     fn only_another_port_of_the_same_address_is_the_same_network() {
         let udp = |text: &str| Path::Udp(text.parse().unwrap());
-        let link = |number| Path::Link(LinkId(number));
+        let link = |number| Path::Link(LinkId::ordered(number));
         assert!(udp("192.0.2.1:1").is_same_network(udp("192.0.2.1:2")));
         assert!(!udp("192.0.2.1:1").is_same_network(udp("192.0.2.2:1")));
         assert!(!udp("192.0.2.1:1").is_same_network(link(1)));

@@ -46,6 +46,24 @@ pub enum Passage {
     Open,
     /// They are lost.
     Blocked,
+    /// Those that look like QUIC pass (RFC 9000 section 17), and all others are lost.
+    OnlyQuic,
+}
+
+impl Passage {
+    fn permits(self, datagram: &[u8]) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Blocked => false,
+            Self::OnlyQuic => match datagram {
+                [first, version @ ..] if first & 0xc0 == 0xc0 => {
+                    version.starts_with(&[0, 0, 0, 1]) || version.starts_with(&[0, 0, 0, 0])
+                }
+                [first, ..] => first & 0xc0 == 0x40,
+                [] => false,
+            },
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -197,13 +215,13 @@ impl Lane {
 
     /// Puts a datagram into the queue. A full one loses it, as a link's does.
     fn enqueue(&self, datagram: Datagram) {
-        if *self.passage.lock() == Passage::Open {
+        if self.passage.lock().permits(&datagram.bytes) {
             let _full = self.queue.try_send(datagram);
         }
     }
 
     async fn send(&self, datagram: Datagram) {
-        if *self.passage.lock() == Passage::Blocked {
+        if !self.passage.lock().permits(&datagram.bytes) {
             return;
         }
         // Errors are those of an ICMP answer to an earlier datagram: the receiver is gone for now.

@@ -27,6 +27,7 @@ const KNOW_PATHS: &[&str] = &[
 const CARRIERS: &[&str] = &[
     "longhaul_carriers",
     "CarrierPlan",
+    "LinkCarriers",
     "CarrierSettings",
     "CarriersConfig",
     "TlsCarrier",
@@ -42,7 +43,7 @@ const CHOOSE_CARRIERS: &[&str] = &[
     "client-agent/src/config/",
     "client-agent/src/gateway/carriers.rs",
     "client-agent/src/gateway/check/",
-    "client-agent/src/gateway/dialer.rs",
+    "client-agent/src/gateway/dialer",
     "client-agent/src/gateway/gateway_session.rs",
     "client-agent/src/gateway/mod.rs",
     "client-agent/src/gateway/observation.rs",

@@ -20,7 +20,7 @@ use longhaul_session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
 use crate::{
-    gateway::{CarrierSettings, Carriers, PortalCheck, PortalSettings},
+    gateway::{CarrierSettings, PortalCheck, PortalSettings},
     https::HttpsSettings,
     listener::Access,
     networks::Metered,
@@ -230,15 +230,15 @@ impl fmt::Display for Config {
             Metered::Yes => writeln!(f, "          metered: measured by one packet")?,
             Metered::Auto => writeln!(f, "          metered as NetworkManager says")?,
         }
-        match self.carrier.carriers {
-            Carriers::Udp => writeln!(f, "carrier   udp")?,
-            carriers @ (Carriers::Auto | Carriers::Tls) => writeln!(
-                f,
-                "carrier   {}, TLS on TCP port {}",
-                carriers.name(),
-                self.carrier.tls_port
-            )?,
+        let carriers = self.carrier.carriers;
+        write!(f, "carrier   {}", carriers.names())?;
+        if carriers.tls {
+            write!(f, ", TLS on TCP port {}", self.carrier.tls_port)?;
         }
+        if carriers.quic {
+            write!(f, ", QUIC on UDP port {}", self.carrier.quic_port)?;
+        }
+        writeln!(f)?;
         if let Some(proxy) = &self.carrier.proxy {
             let login = if proxy.url().credentials().is_some() {
                 ", with a password"

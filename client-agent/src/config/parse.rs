@@ -51,17 +51,20 @@ pub(super) fn carriers(value: &Value, _: &Form) -> Result<Carriers, Wrong> {
     let has = |name: &str| names.iter().any(|one| one == name);
     if let Some(unknown) = names
         .iter()
-        .find(|name| !["auto", "udp", "tls"].contains(&name.as_str()))
+        .find(|name| !["auto", "udp", "tls", "quic"].contains(&name.as_str()))
     {
-        return Err(Wrong::new(format!("`{unknown}` is no carrier")).instead("write `auto`, `udp` or `tls`"));
+        return Err(
+            Wrong::new(format!("`{unknown}` is no carrier")).instead("write `auto`, `udp`, `tls` or `quic`")
+        );
     }
-    match (has("auto"), has("udp"), has("tls")) {
-        (true, ..) | (false, true, true) => Ok(Carriers::Auto),
-        (false, true, false) => Ok(Carriers::Udp),
-        (false, false, true) => Ok(Carriers::Tls),
-        (false, false, false) => {
-            Err(Wrong::new("no carrier could reach the gateway").instead("write `auto`"))
-        }
+    if has("auto") {
+        return Ok(Carriers::AUTO);
+    }
+    let (udp, tls, quic) = (has("udp"), has("tls"), has("quic"));
+    if udp || tls || quic {
+        Ok(Carriers { udp, tls, quic })
+    } else {
+        Err(Wrong::new("no carrier could reach the gateway").instead("write `auto`"))
     }
 }
 

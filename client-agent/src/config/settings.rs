@@ -46,6 +46,7 @@ impl Configured for Agent {
             &LINK_METERED,
             &CARRIER,
             &CARRIER_TLS_PORT,
+            &CARRIER_QUIC_PORT,
             &CARRIER_PROXY,
             &CARRIER_PROXY_PASSWORD_FILE,
             &CARRIER_PIN,
@@ -251,18 +252,19 @@ pub const LINK_METERED: Setting<Metered> = Setting::new(
 /// `carrier`
 pub const CARRIER: Setting<Carriers> = Setting::new(
     "carrier",
-    Form::Text("`auto`, or carriers separated by commas or as a list: `udp`, `tls`"),
-    |_| Carriers::Auto,
+    Form::Text("`auto`, or carriers separated by commas or as a list: `udp`, `tls`, `quic`"),
+    |_| Carriers::AUTO,
     parse::carriers,
-    |carriers| Some(quoted(carriers.name())),
+    |carriers| Some(quoted(&carriers.names())),
 )
 .or_key("carrier.use")
 .flag("--carrier", "CARRIERS")
 .meaning("protocols that may carry the session to the gateway")
 .reason(
     "`udp` is the fastest and has the least overhead. `tls` is a WebSocket over TLS, for networks \
-         that block UDP; the gateway needs `carriers.tls`. `auto`, or both names, uses UDP where the \
-         gateway answers over UDP, else TLS",
+         that block UDP; the gateway needs `carriers.tls`. `quic` is for networks that pass no other UDP; \
+         the gateway needs `carriers.quic`. `auto`, or all names, uses UDP where the gateway answers over \
+         UDP, else TLS, and QUIC where TLS fails or QUIC works and UDP stays silent",
 );
 
 /// `carrier.tls-port`
@@ -272,6 +274,14 @@ pub const CARRIER_TLS_PORT: Setting<usize> = Setting::count("carrier.tls-port", 
 .flag("--carrier-tls-port", "PORT")
 .meaning("TCP port of the gateway for the carrier `tls`")
 .reason("Networks that block UDP pass the port of HTTPS");
+
+/// `carrier.quic-port`
+pub const CARRIER_QUIC_PORT: Setting<usize> = Setting::count("carrier.quic-port", 65_535, |_| {
+    usize::from(longhaul_carriers::DEFAULT_PORT)
+})
+.flag("--carrier-quic-port", "PORT")
+.meaning("UDP port of the gateway for the carrier `quic`")
+.reason("Networks that pass only QUIC pass the port of HTTPS");
 
 /// `carrier.proxy`
 pub const CARRIER_PROXY: Setting<ProxySetting> = Setting::new(
@@ -326,8 +336,8 @@ pub const CARRIER_PIN: Setting<PinPolicy> = Setting::new(
 )
 .flag("--carrier-pin", "WHAT")
 .meaning(
-    "what happens if the certificate of the carrier `tls` has another key than the gateway's, because somebody on the way \
-         ends TLS",
+    "what happens if the certificate of the carriers `tls` and `quic` has another key than the gateway's, because somebody \
+         on the way ends TLS",
 )
 .reason(
     "`note`: the status shows it, and the session goes on: what is intercepted is the ciphertext of the session, whose \

@@ -184,12 +184,15 @@ pub struct TroubleStatus {
     pub since_s: f64,
     /// Description for people, with what to do.
     pub detail: String,
-    /// `udp`, `tls` or `auto` if the kind is `silent` or `port_closed`: the carriers over which the gateway was tried.
+    /// `udp`, `tls`, `quic` or `auto` if the kind is `silent` or `port_closed`: the carriers over which the gateway was tried.
     #[serde(default)]
     pub over: Option<String>,
     /// TCP port of TLS, if it was tried.
     #[serde(default)]
     pub tls_port: Option<u16>,
+    /// UDP port of QUIC, if it was tried.
+    #[serde(default)]
+    pub quic_port: Option<u16>,
     /// Address of the network's login page, if the kind is `captive_portal`.
     #[serde(default)]
     pub login_page: Option<String>,
@@ -243,10 +246,10 @@ pub struct SessionStatus {
     pub min_rtt_ms: Option<f64>,
     /// Estimated rate of the link towards this computer, bit/s; `null` until it is measured.
     pub rate_bps: Option<u64>,
-    /// Carrier of the session: `udp` or `tls`.
+    /// Carrier of the session: `udp`, `tls` or `quic`.
     #[serde(default)]
     pub carrier: String,
-    /// True if the carrier is `tls` and somebody on the way ends TLS; what is intercepted is ciphertext.
+    /// True if the carrier is not `udp` and somebody on the way ends TLS; what is intercepted is ciphertext.
     #[serde(default)]
     pub intercepted: bool,
     /// Packets sent.
@@ -415,7 +418,8 @@ impl TroubleStatus {
             since_s: since.as_secs_f64(),
             detail: trouble.to_string(),
             over: trouble.tried().map(|tried| tried.name().to_owned()),
-            tls_port: trouble.tried().and_then(Tried::tls_port),
+            tls_port: trouble.tried().and_then(|tried: Tried| tried.tls),
+            quic_port: trouble.tried().and_then(|tried| tried.quic),
             login_page: trouble.login_page().map(LoginPage::address),
         }
     }
@@ -428,8 +432,13 @@ impl SessionStatus {
             rtt_ms: stats.measured_srtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             rate_bps: stats.measured_receive_rate.map(|rate| rate.as_bps()),
-            // Only a path over UDP has an address.
-            carrier: if stats.remote.is_some() { "udp" } else { "tls" }.to_owned(),
+            // Only a path over UDP has an address, and of the others only TLS keeps the order.
+            carrier: match (stats.remote, stats.is_ordered) {
+                (Some(_), _) => "udp",
+                (None, true) => "tls",
+                (None, false) => "quic",
+            }
+            .to_owned(),
             intercepted: is_intercepted && stats.remote.is_none(),
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,

@@ -210,6 +210,12 @@ fn link_rows(status: &Status) -> Vec<Row> {
             || "not measured yet".to_owned(),
             |rtt| format!("{rtt:.0} ms{best}"),
         );
+        if session.carrier == "quic" {
+            rows.push((
+                "Carrier",
+                "QUIC, because UDP does not answer or is not permitted".to_owned(),
+            ));
+        }
         if session.carrier == "tls" {
             let through = status.http_proxy.as_ref().map_or_else(String::new, |proxy| {
                 format!(", through the HTTP proxy {proxy} where it is used")

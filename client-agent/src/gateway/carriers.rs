@@ -3,30 +3,34 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 pub(super) use longhaul_carriers::KeyPin;
-use longhaul_carriers::{CarrierError, LinkAttempt, TlsCarrier};
+use longhaul_carriers::{CarrierError, LinkAttempt, QuicCarrier, TlsCarrier};
 pub use longhaul_carriers::{Certificates, PinPolicy};
-use longhaul_driver::{Carrier, CarrierPlan, ReturnTimes};
+use longhaul_driver::{Carrier, CarrierPlan, LinkCarriers, ReturnTimes};
 use longhaul_proxy::HttpProxy;
 use longhaul_types::Invite;
 use tokio::sync::watch;
+use tracing::info;
 
-use super::{gateway_session::GatewaySession, link_tracker::UdpBefore};
+use super::gateway_session::GatewaySession;
 use crate::trouble::{Tried, Trouble};
 
 /// Protocols that carry the session to the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CarrierSettings {
-    /// `carrier`: carriers that the agent may use. Default [`Carriers::Auto`].
+    /// `carrier`: carriers that the agent may use. Default [`Carriers::AUTO`].
     pub carriers: Carriers,
     /// `carrier.tls-port`: TCP port of the gateway. Default [`longhaul_carriers::DEFAULT_PORT`].
     pub tls_port: u16,
+    /// `carrier.quic-port`: UDP port of the gateway for QUIC. Default [`longhaul_carriers::DEFAULT_PORT`].
+    pub quic_port: u16,
     /// `carrier.proxy`: HTTP proxy for TLS, and for requests that are sent without the gateway. Default: that of the
     /// environment.
     pub proxy: Option<HttpProxy>,
-    /// `carrier.pin`: the certificates of TLS, and what happens if one is not the gateway's. Default
+    /// `carrier.pin`: the certificates of TLS and QUIC, and what happens if one is not the gateway's. Default
     /// [`PinPolicy::Note`].
     pub certificates: Certificates,
 }
@@ -45,10 +49,11 @@ impl CarrierSettings {
 
     /// The carriers over which the gateway is tried.
     pub(crate) const fn tried(&self) -> Tried {
-        match self.carriers {
-            Carriers::Auto => Tried::Both { port: self.tls_port },
-            Carriers::Udp => Tried::Udp,
-            Carriers::Tls => Tried::Tls { port: self.tls_port },
+        let Carriers { udp, tls, quic } = self.carriers;
+        Tried {
+            udp,
+            tls: if tls { Some(self.tls_port) } else { None },
+            quic: if quic { Some(self.quic_port) } else { None },
         }
     }
 
@@ -58,7 +63,7 @@ impl CarrierSettings {
         self.proxy.as_ref().filter(is_covered)
     }
 
-    /// True if the session runs over TLS that somebody on the way ends, and the settings do not permit that.
+    /// True if the session runs over TLS or QUIC that somebody on the way ends, and the settings do not permit that.
     pub(super) fn refuses(&self, session: &GatewaySession) -> bool {
         let is_required = self.certificates.policy() == PinPolicy::Require;
         is_required && session.stats().remote.is_none() && self.certificates.is_intercepted()
@@ -72,6 +77,14 @@ impl CarrierSettings {
         let carrier = carrier.comparing(self.certificates.clone());
         Ok(carrier.through(self.proxy_to(invite).cloned()))
     }
+
+    /// The carrier `quic` to the gateway of `invite`, which is at the address `ip`.
+    pub(super) fn quic(&self, invite: &Invite, ip: IpAddr) -> Result<QuicCarrier, Trouble> {
+        let address = SocketAddr::new(ip, self.quic_port);
+        let carrier = QuicCarrier::new(address, host(invite.address()));
+        let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        Ok(carrier.comparing(self.certificates.clone()))
+    }
 }
 
 /// The trouble that a failed attempt of the carrier `tls` shows; `None` if it shows nothing but silence.
@@ -79,7 +92,7 @@ pub(super) fn trouble_of(error: &CarrierError, tls_port: u16) -> Option<Trouble>
     match error {
         CarrierError::Proxy(error) => Some(Trouble::Proxy(error.clone())),
         CarrierError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            Some(Trouble::PortClosed(Tried::Tls { port: tls_port }))
+            Some(Trouble::PortClosed(Tried::tls(tls_port)))
         }
         CarrierError::Intercepted => Some(Trouble::Intercepted),
         CarrierError::Io(_) | CarrierError::Response(_) | CarrierError::TooSlow | CarrierError::Pump(_) => {
@@ -93,6 +106,7 @@ impl Default for CarrierSettings {
         Self {
             carriers: Carriers::default(),
             tls_port: longhaul_carriers::DEFAULT_PORT,
+            quic_port: longhaul_carriers::DEFAULT_PORT,
             proxy: None,
             certificates: Certificates::default(),
         }
@@ -100,56 +114,146 @@ impl Default for CarrierSettings {
 }
 
 /// A choice of carriers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Carriers {
-    /// UDP, and TLS where UDP does not answer.
-    #[default]
-    Auto,
-    /// Only UDP.
-    Udp,
-    /// Only TLS.
-    Tls,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carriers {
+    /// UDP.
+    pub udp: bool,
+    /// A WebSocket over TLS.
+    pub tls: bool,
+    /// QUIC.
+    pub quic: bool,
 }
 
 impl Carriers {
-    /// Name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Udp => "udp",
-            Self::Tls => "tls",
+    /// UDP, and the others where UDP does not answer.
+    pub const AUTO: Self = Self {
+        udp: true,
+        tls: true,
+        quic: true,
+    };
+    /// Only UDP.
+    pub const UDP: Self = Self {
+        udp: true,
+        tls: false,
+        quic: false,
+    };
+    /// Only TLS.
+    pub const TLS: Self = Self {
+        udp: false,
+        tls: true,
+        quic: false,
+    };
+
+    /// Names in the configuration.
+    pub fn names(self) -> String {
+        if self == Self::AUTO {
+            return "auto".to_owned();
+        }
+        let names = [(self.udp, "udp"), (self.tls, "tls"), (self.quic, "quic")];
+        let names: Vec<_> = names
+            .into_iter()
+            .filter_map(|(has, name)| has.then_some(name))
+            .collect();
+        names.join(",")
+    }
+
+    /// True if UDP is one of several.
+    pub(super) const fn has_udp_beside_others(self) -> bool {
+        self.udp && (self.tls || self.quic)
+    }
+}
+
+impl Default for Carriers {
+    fn default() -> Self {
+        Self::AUTO
+    }
+}
+
+/// What is known about a network that decides about the order of the carriers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// What earlier sessions have found out about UDP.
+    pub(super) udp: UdpBefore,
+    /// QUIC carried a session where UDP did not answer: it is tried before TLS.
+    pub(super) has_used_quic: bool,
+    /// The uplink is so slow that the acknowledgements of QUIC would take much of it.
+    pub(super) is_uplink_slow: bool,
+}
+
+impl Known {
+    /// Logs what it means for a session that may use UDP and these others.
+    pub(super) fn explain(self, over: Carriers) {
+        if !over.has_udp_beside_others() {
+            return;
+        }
+        let first = if over.quic && (self.has_used_quic || !over.tls) {
+            "QUIC"
+        } else {
+            "TLS"
+        };
+        match self.udp {
+            UdpBefore::Good => {}
+            UdpBefore::Doubtful => {
+                info!("UDP did not answer in this network before: {first} starts together with UDP");
+            }
+            UdpBefore::Worse(_) => {
+                info!("UDP carried less than {first} in this network before: {first} starts before UDP");
+            }
         }
     }
 }
 
+/// What earlier sessions have found out about UDP in a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum UdpBefore {
+    /// It works, or nothing is known.
+    #[default]
+    Good,
+    /// It did not answer: the other carriers start together with it.
+    Doubtful,
+    /// It carried less than another carrier, and is avoided for this time.
+    Worse(Duration),
+}
+
 /// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`, and what becomes of the
-/// attempts of TLS, which uses the same IP address. TLS starts together with UDP where UDP is doubtful,
-/// and before it where UDP carried less.
+/// attempts of the first of the others, which use the same IP address. They start together with UDP where UDP is
+/// doubtful, and before it where UDP carried less.
 pub(super) fn plan(
     settings: &CarrierSettings,
     carriers: Carriers,
     invite: &Invite,
     remote: SocketAddr,
-    before: UdpBefore,
+    known: Known,
 ) -> Result<(CarrierPlan, watch::Receiver<LinkAttempt>), Trouble> {
-    let tls = settings.tls(invite, remote.ip())?;
-    let attempts = tls.attempts();
-    let tls: Arc<dyn Carrier> = Arc::new(tls);
-    let plan = match carriers {
-        Carriers::Auto => match before {
-            UdpBefore::Good => CarrierPlan::UdpThen(tls, ReturnTimes::default()),
-            UdpBefore::Doubtful => CarrierPlan::UdpAnd(tls, ReturnTimes::default()),
-            UdpBefore::Worse(time) => {
-                let avoided = Some(time);
-                let times = ReturnTimes {
-                    avoided,
-                    ..ReturnTimes::default()
-                };
-                CarrierPlan::LinkThenUdp(tls, times)
-            }
-        },
-        Carriers::Udp => CarrierPlan::Udp,
-        Carriers::Tls => CarrierPlan::Link(tls),
+    let mut links: Vec<(Arc<dyn Carrier>, watch::Receiver<LinkAttempt>)> = Vec::new();
+    if carriers.tls {
+        let tls = settings.tls(invite, remote.ip())?;
+        let attempts = tls.attempts();
+        links.push((Arc::new(tls), attempts));
+    }
+    let is_alone = !carriers.udp && !carriers.tls;
+    if carriers.quic && (is_alone || !known.is_uplink_slow) {
+        let quic = settings.quic(invite, remote.ip())?;
+        let attempts = quic.attempts();
+        links.push((Arc::new(quic), attempts));
+    }
+    if known.has_used_quic {
+        links.reverse();
+    }
+    let mut links = links.into_iter();
+    let Some((first, attempts)) = links.next() else {
+        return Ok((CarrierPlan::Udp, watch::channel(LinkAttempt::Pending).1));
+    };
+    let links = links.fold(LinkCarriers::new(first), |links, (next, _)| links.then(next));
+    let times = ReturnTimes::default();
+    let plan = match (carriers.udp, known.udp) {
+        (true, UdpBefore::Good) => CarrierPlan::UdpThen(links, times),
+        (true, UdpBefore::Doubtful) => CarrierPlan::UdpAnd(links, times),
+        (true, UdpBefore::Worse(time)) => {
+            let avoided = Some(time);
+            CarrierPlan::LinksThenUdp(links, ReturnTimes { avoided, ..times })
+        }
+        (false, _) => CarrierPlan::Links(links, times),
     };
     Ok((plan, attempts))
 }
@@ -163,6 +267,16 @@ pub(super) fn host(address: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn choices_of_carriers_have_names() {
+        let quic = Carriers {
+            tls: false,
+            ..Carriers::AUTO
+        };
+        let names = [Carriers::AUTO, Carriers::UDP, Carriers::TLS, quic].map(Carriers::names);
+        assert_eq!(names, ["auto", "udp", "tls", "udp,quic"]);
+    }
 
     #[test]
     fn the_host_is_what_precedes_the_port() {

@@ -1,34 +1,33 @@
 //! The task that keeps the session open: dials at the start and after a loss, and publishes the state.
-use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+mod attempt;
+mod credentials;
+mod pauses;
+
+use std::{sync::Arc, time::Duration};
 
 use longhaul_carriers::LinkAttempt;
 use longhaul_driver::{CloseReason, LinkState};
-use longhaul_protocol::connection::RateProbing;
-use longhaul_proxy::{HttpProxy, ProxyError};
-use longhaul_session::{Message, NewKey, Preferences};
+use longhaul_session::{Message, Preferences};
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep},
+    time::Instant,
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::{
-    carriers::{self, CarrierSettings, Carriers},
+    carriers::{CarrierSettings, Carriers},
     demand::WaitingRequests,
     device_identity::DeviceIdentity,
-    gateway_session::{Credentials, GatewaySession, SessionStart},
-    link_tracker::{LinkTracker, Start},
+    gateway_session::GatewaySession,
+    link_tracker::LinkTracker,
     new_start::network_opened,
     observation::{Look, looked, until},
     page_streams::PageStreams,
     portal::PortalSettings,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
-    state::{Enrolment, GatewayState, LinkKnowledge, SessionSnapshot},
-    takeovers::{IDLE_PAUSE, Takeovers},
+    state::{Enrolment, GatewayState, SessionSnapshot},
+    takeovers::Takeovers,
     traffic::TrafficTotals,
 };
 use crate::{
@@ -66,20 +65,6 @@ pub struct GatewayConfig {
     pub page_streams: Arc<dyn PageStreams>,
 }
 
-/// First pause between attempts; it doubles after each attempt.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Maximum pause while requests wait.
-const PAUSE_WANTED: Duration = Duration::from_secs(3);
-/// Maximum pause while no request waits: short enough to reconnect soon, long enough to cost little.
-const PAUSE_IDLE: Duration = Duration::from_secs(15);
-/// Maximum pause without a route: an attempt costs nothing then.
-const PAUSE_OFFLINE: Duration = Duration::from_secs(3);
-/// Maximum pause after a refusal, which only the operator can resolve.
-const PAUSE_REFUSED: Duration = Duration::from_secs(30);
-/// Timeout of the lookup of the gateway's name. Resolvers repeat a query after 5 s.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Handshake timeout: a queue of 10 s in the link is not rare on GPRS.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Minimum duration of a useful session: one that ends sooner counts as a failed attempt.
 const MIN_USEFUL_SESSION: Duration = Duration::from_secs(5);
 /// Minimum duration of a session that ends with RESET. A RESET means that the gateway restarted, so the next
@@ -255,113 +240,10 @@ impl Dialer {
             .send_replace(SessionSnapshot::starting(number, self.link.knowledge));
     }
 
-    /// Looks up the gateway's name and tries its addresses.
-    async fn try_addresses(&mut self) -> AttemptOutcome {
-        let carriers = self.config.carrier.carriers;
-        let proxy = self.config.carrier.proxy_to(&self.config.invite);
-        let proxy = proxy.filter(|_| carriers != Carriers::Udp).cloned();
-        if let (Carriers::Tls, Some(proxy)) = (carriers, &proxy) {
-            return self.try_proxy(proxy).await;
-        }
-        let name = self.config.invite.address().to_owned();
-        let trouble = match reachability::look_up(&name, LOOKUP_TIMEOUT).await {
-            Ok(mut addresses) => {
-                let missing = reachability::drop_unreachable(&mut addresses).await;
-                if let Some(way) = self.link.begin(&addresses).await {
-                    return self.run_attempt(way, carriers).await;
-                }
-                missing.unwrap_or(Trouble::NameNotFound(name))
-            }
-            Err(trouble) => trouble,
-        };
-        match &proxy {
-            // A network whose only way out is a proxy may have no name servers and no routes for anything else.
-            Some(proxy) => self.try_proxy(proxy).await,
-            None => AttemptOutcome::Failed(trouble),
-        }
-    }
-
-    /// Tries TLS through the proxy alone. The way to the proxy is then the link.
-    async fn try_proxy(&mut self, proxy: &HttpProxy) -> AttemptOutcome {
-        let addresses = match proxy.addresses().await {
-            Ok(addresses) => addresses,
-            Err(error) => return AttemptOutcome::Failed(Trouble::Proxy(error)),
-        };
-        match self.link.begin(&addresses).await {
-            Some(way) => self.run_attempt(way, Carriers::Tls).await,
-            None => {
-                let error = ProxyError::NotReached("its name has no address".to_owned());
-                AttemptOutcome::Failed(Trouble::Proxy(error))
-            }
-        }
-    }
-
-    /// Runs one session, from the first datagram to its end.
-    async fn run_attempt(&mut self, way: Start, over: Carriers) -> AttemptOutcome {
-        self.diagnosis.expect_answer(Instant::now());
-        let first = way.address;
-        let credentials = Credentials {
-            token: self.token,
-            last_stamp: self.stamp,
-        };
-        let pages = SessionStart {
-            streams: Arc::clone(&self.config.page_streams),
-            cache_state: self.config.store.state_id(),
-            preferences: *self.config.preferences.borrow_and_update(),
-            accelerated: self.config.https.accelerated_hosts(),
-            probing: if way.is_metered {
-                RateProbing::Pair
-            } else {
-                RateProbing::Full
-            },
-            verify_profile: self.link.knowledge == LinkKnowledge::Remembered,
-        };
-        let before = way.udp;
-        if over == Carriers::Auto {
-            before.explain();
-        }
-        let planned = carriers::plan(&self.config.carrier, over, self.identity.invite(), first, before);
-        let (carriers, attempts) = match planned {
-            Ok(planned) => planned,
-            Err(trouble) => return AttemptOutcome::Failed(trouble),
-        };
-        self.over = over;
-        self.attempts = attempts;
-        self.link_trouble = None;
-        let dialled = GatewaySession::dial(self.identity.invite(), way, carriers, credentials, pages);
-        let session = match dialled {
-            Ok(session) => session,
-            Err(error) => return AttemptOutcome::Failed(Trouble::LocalError(error.to_string())),
-        };
-        // Before the first await: `move_to` ends the session that is published.
-        self.view.send_modify(|view| {
-            view.session = Some(Arc::clone(&session));
-            view.link = self.link.knowledge;
-        });
-        self.store_stamp().await;
-        // The look for the cause is made by UDP.
-        let looked_at = (over != Carriers::Tls).then_some(first);
-        let outcome = match self.wait_for_answer(&session, looked_at, HANDSHAKE_TIMEOUT).await {
-            None => {
-                session.close("no answer");
-                AttemptOutcome::Failed(self.silence())
-            }
-            Some(LinkState::Closed(reason)) => {
-                AttemptOutcome::Failed(Trouble::of_close(reason, self.config.carrier.tried()))
-            }
-            Some(LinkState::Connecting | LinkState::Open | LinkState::Stalled) => {
-                self.run_session(&session).await
-            }
-        };
-        self.link.record(&session.stats()).await;
-        self.traffic_totals.add_closed(&session);
-        outcome
-    }
-
     /// Serves an open session until its end.
     async fn run_session(&mut self, session: &Arc<GatewaySession>) -> AttemptOutcome {
         self.traffic_totals.count_opened();
-        let is_udp_expected = self.over == Carriers::Auto;
+        let is_udp_expected = self.over.has_udp_beside_others();
         self.link.opened(session, is_udp_expected).await;
         let mut state = session.transport().state();
         let mut tokens = session.transport().tokens();
@@ -440,47 +322,6 @@ impl Dialer {
         }
     }
 
-    /// Makes a key of the device's own, if it has none, and sends its public half. The gateway then closes the
-    /// session, and the next one uses the new key.
-    async fn replace_key(&mut self, session: &GatewaySession) {
-        match self.identity.make_own_key(&self.config.state_dir).await {
-            Ok(key) => {
-                info!("the invite is for one device: this device replaces the invite's key by its own");
-                session.send_control(Message::NewKey(NewKey { key: *key.as_bytes() }));
-            }
-            Err(error) => warn!("the key of the one-time invite cannot be replaced: {error}"),
-        }
-    }
-
-    /// Stores the newest token, and compares the clocks by it. The caller publishes the result.
-    async fn store_token(&mut self, token: Option<[u8; 32]>) {
-        let Some(token) = token else {
-            return;
-        };
-        self.token = token;
-        self.compare_clocks(&token);
-        let (state_dir, invite) = (self.config.state_dir.clone(), self.identity.invite().clone());
-        let kept = tokio::task::spawn_blocking(move || state_dir.keep_token(&invite, &token)).await;
-        if let Ok(Err(error)) = kept {
-            // Without the stored token the next start takes one more round trip, nothing else.
-            warn!("{error}");
-        }
-    }
-
-    /// Stores the time of a dial, so that later dials have greater stamps even if the wall clock is set back.
-    async fn store_stamp(&mut self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let stamp = self
-            .stamp
-            .map_or_else(|| UnixTime::new(now), |last| last.max(UnixTime::new(now)));
-        self.stamp = Some(stamp + Duration::from_millis(1));
-        let state_dir = self.config.state_dir.clone();
-        let kept = tokio::task::spawn_blocking(move || state_dir.keep_stamp(stamp)).await;
-        if let Ok(Err(error)) = kept {
-            warn!("{error}");
-        }
-    }
-
     fn publish_open(&mut self, session: &Arc<GatewaySession>) {
         self.identity.note_open();
         self.diagnosis.answered();
@@ -526,47 +367,6 @@ impl Dialer {
             view.silent_since.get_or_insert_with(Instant::now);
             view.trouble = self.diagnosis.current().cloned();
         });
-    }
-
-    /// Waits until a request arrives, but at least the time that keeps two agents with one key from ending
-    /// each other's sessions all the time.
-    async fn pause_after_takeover(&self) {
-        let arrived = self.demand.arrived.notified();
-        sleep(self.takeovers.pause()).await;
-        if self.demand.waiting.load(Relaxed) > 0 {
-            return;
-        }
-        tokio::select! {
-            () = sleep(IDLE_PAUSE) => {}
-            () = arrived => {}
-        }
-    }
-
-    /// Waits before the next attempt; the pause is shorter if requests wait or arrive, or if the network changes.
-    async fn pause(&mut self) {
-        let grown = FIRST_PAUSE * 2u32.saturating_pow(self.failures.min(10));
-        let (refused, offline) = {
-            let view = self.view.borrow();
-            let offline = matches!(view.trouble(), Some(Trouble::Offline(_)));
-            (view.is_refused(), offline)
-        };
-        let short = grown.min(PAUSE_WANTED);
-        let long = grown.min(match (refused, offline) {
-            (true, _) => PAUSE_REFUSED,
-            (false, true) => PAUSE_OFFLINE,
-            (false, false) => PAUSE_IDLE,
-        });
-        let arrived = self.demand.arrived.notified();
-        let started = Instant::now();
-        sleep(short).await;
-        if self.demand.waiting.load(Relaxed) > 0 && !refused {
-            return;
-        }
-        tokio::select! {
-            () = sleep(long.saturating_sub(started.elapsed())) => {}
-            () = arrived => {}
-            () = self.link.watch.notified() => {}
-        }
     }
 }
 

@@ -324,7 +324,7 @@ impl GatewaySession {
         self.key_wanted.clone()
     }
 
-    /// Number of returns to UDP that were undone because UDP carried less than TLS.
+    /// Number of returns to UDP that were undone because UDP carried less than the carrier before.
     pub(super) fn worse_returns(&self) -> u64 {
         self.transport.worse_returns()
     }

@@ -5,11 +5,15 @@ use std::{
 };
 
 use longhaul_driver::{Alternatives, ConnectionStats, NetworkChange};
-use longhaul_types::{ByteCount, LinkProfile};
+use longhaul_types::{BitRate, ByteCount, LinkProfile};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::{gateway_session::GatewaySession, state::LinkKnowledge};
+use super::{
+    carriers::{Known, UdpBefore},
+    gateway_session::GatewaySession,
+    state::LinkKnowledge,
+};
 use crate::networks::{
     Attachment, Family, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
 };
@@ -24,6 +28,8 @@ const INIT_SIZE: ByteCount = ByteCount::new(1_000);
 /// accept.
 const LEAST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(3);
+/// Rate of an uplink for which QUIC, with its acknowledgements and longer headers, is no choice beside others.
+const SLOW_UPLINK: BitRate = BitRate::kbps(64);
 /// Packets since the last look that an idle session exchanges: a keepalive, its answer and feedback.
 const IDLE_PACKETS: u64 = 4;
 
@@ -43,8 +49,8 @@ pub(super) struct LinkTracker {
     recorded_at: Instant,
     /// Packets of the session at the last look.
     packets: u64,
-    /// The session uses UDP, if it may use UDP and TLS and is open.
-    uses_udp: Option<bool>,
+    /// The carrier of the session, if it may use UDP and others and is open.
+    uses: Option<Uses>,
     /// Address through whose route a session without UDP runs: the gateway's, or that of an HTTP proxy.
     towards: Option<SocketAddr>,
     /// The attempt in progress avoids UDP.
@@ -53,17 +59,20 @@ pub(super) struct LinkTracker {
     worse_returns: u64,
 }
 
-impl UdpBefore {
-    /// Logs what it means for a session that may use UDP and TLS.
-    pub(super) fn explain(self) {
-        match self {
-            Self::Good => {}
-            Self::Doubtful => {
-                info!("UDP did not answer in this network before: TLS starts together with UDP")
-            }
-            Self::Worse(_) => {
-                info!("UDP carried less than TLS in this network before: TLS starts before UDP")
-            }
+/// Carrier of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uses {
+    Udp,
+    Tls,
+    Quic,
+}
+
+impl Uses {
+    const fn of(stats: &ConnectionStats) -> Self {
+        match (stats.remote, stats.is_ordered) {
+            (Some(_), _) => Self::Udp,
+            (None, true) => Self::Tls,
+            (None, false) => Self::Quic,
         }
     }
 }
@@ -78,19 +87,8 @@ pub(super) struct Start {
     pub(super) profile: Option<LinkProfile>,
     /// The link is measured by as few bytes as possible.
     pub(super) is_metered: bool,
-    /// What earlier sessions have found out about UDP in this network.
-    pub(super) udp: UdpBefore,
-}
-
-/// What earlier sessions have found out about UDP in a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UdpBefore {
-    /// It works, or nothing is known.
-    Good,
-    /// It failed.
-    Doubtful,
-    /// It carried less than TLS, and is avoided for this time.
-    Worse(Duration),
+    /// What is known about the carriers in this network.
+    pub(super) known: Known,
 }
 
 impl LinkTracker {
@@ -107,7 +105,7 @@ impl LinkTracker {
             recorded: Recorded::default(),
             recorded_at: Instant::now(),
             packets: 0,
-            uses_udp: None,
+            uses: None,
             towards: None,
             avoids_udp: false,
             worse_returns: 0,
@@ -133,7 +131,11 @@ impl LinkTracker {
                 delay: delay(profile),
             },
             profile,
-            udp: self.udp_before(&recalled),
+            known: Known {
+                udp: self.udp_before(&recalled),
+                has_used_quic: recalled.is_quic_expected,
+                is_uplink_slow: profile.is_some_and(|profile| profile.up < SLOW_UPLINK),
+            },
         })
     }
 
@@ -152,15 +154,17 @@ impl LinkTracker {
     }
 
     /// Notes which of the addresses has answered: the way to it may be another one. `is_udp_expected`: the session may
-    /// use TLS only where UDP fails.
+    /// use the other carriers only where UDP fails.
     pub(super) async fn opened(&mut self, session: &GatewaySession, is_udp_expected: bool) {
-        let uses_udp = session.stats().remote.is_some();
+        let uses = Uses::of(&session.stats());
         let was_avoided = std::mem::take(&mut self.avoids_udp);
         self.worse_returns = 0;
-        self.uses_udp = is_udp_expected.then_some(uses_udp);
-        // Where UDP was avoided, its silence says nothing.
-        if is_udp_expected && (uses_udp || !was_avoided) {
-            self.record_udp(uses_udp).await;
+        self.uses = is_udp_expected.then_some(uses);
+        if is_udp_expected && uses != Uses::Udp && was_avoided {
+            // Where UDP was avoided, its silence says nothing.
+            self.record_link(uses).await;
+        } else if is_udp_expected {
+            self.record_carrier(uses).await;
         }
         let Some(remote) = session.stats().remote else {
             return;
@@ -172,22 +176,52 @@ impl LinkTracker {
         self.source = source;
     }
 
-    /// Records if UDP works in the current network.
-    async fn record_udp(&self, works: bool) {
+    /// Records which carrier works in the current network.
+    async fn record_carrier(&self, uses: Uses) {
+        let Some(network) = self.network.clone() else {
+            return;
+        };
+        let memory = self.memory.clone();
+        let record = move || {
+            memory.record_udp(&network, uses == Uses::Udp);
+            if uses != Uses::Udp {
+                memory.record_quic(&network, uses == Uses::Quic);
+            }
+        };
+        // It cannot be cancelled, and a panic in it is reported by the runtime.
+        let _written = tokio::task::spawn_blocking(record).await;
+    }
+
+    /// Records the carrier if the session has changed to another one than UDP.
+    async fn note_carrier(&mut self, now: Uses) {
+        let Some(before) = self.uses.replace(now) else {
+            self.uses = None;
+            return;
+        };
+        if before == Uses::Udp && now != Uses::Udp {
+            self.record_carrier(now).await;
+        } else if before != now && now != Uses::Udp {
+            self.record_link(now).await;
+        }
+    }
+
+    /// Records which carrier works in the current network beside UDP, of which nothing is known.
+    async fn record_link(&self, uses: Uses) {
         let Some(network) = self.network.clone() else {
             return;
         };
         let memory = self.memory.clone();
         // It cannot be cancelled, and a panic in it is reported by the runtime.
-        let _written = tokio::task::spawn_blocking(move || memory.record_udp(&network, works)).await;
+        let record = move || memory.record_quic(&network, uses == Uses::Quic);
+        let _written = tokio::task::spawn_blocking(record).await;
     }
 
-    /// Records that UDP carried less than TLS in the current network.
+    /// Records that UDP carried less than another carrier in the current network.
     async fn record_worse_udp(&self) {
         let Some(network) = self.network.clone() else {
             return;
         };
-        info!("UDP carries less than TLS in this network: it is avoided for 24 h");
+        info!("UDP carries less than the carrier before in this network: it is avoided for 24 h");
         let memory = self.memory.clone();
         // It cannot be cancelled, and a panic in it is reported by the runtime.
         let _written = tokio::task::spawn_blocking(move || memory.record_worse_udp(&network)).await;
@@ -219,11 +253,7 @@ impl LinkTracker {
         if std::mem::replace(&mut self.worse_returns, worse_returns) < worse_returns {
             self.record_worse_udp().await;
         }
-        let now_udp = stats.remote.is_some();
-        if self.uses_udp == Some(true) && !now_udp {
-            self.record_udp(false).await;
-        }
-        self.uses_udp = self.uses_udp.map(|_| now_udp);
+        self.note_carrier(Uses::of(&stats)).await;
         let Some(remote) = stats.remote.or(self.towards) else {
             return;
         };

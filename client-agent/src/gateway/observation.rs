@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
 use super::{
-    carriers::{self, Carriers},
+    carriers,
     dialer::Dialer,
     gateway_session::GatewaySession,
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
@@ -89,8 +89,8 @@ impl Dialer {
             LinkAttempt::Open => None,
             LinkAttempt::Failed(error) => carriers::trouble_of(error, settings.tls_port),
         };
-        let is_alone = self.over == Carriers::Tls;
-        // Beside UDP, a closed TCP port only means that the gateway has no TLS.
+        let is_alone = !self.over.udp;
+        // Beside other carriers, a closed TCP port only means that the gateway has no TLS.
         let says_more = |trouble: &Trouble| matches!(trouble, Trouble::Proxy(_) | Trouble::Intercepted);
         self.link_trouble = found.filter(|trouble| is_alone || says_more(trouble));
         let is_open = self.view.borrow().state == GatewayState::Open;

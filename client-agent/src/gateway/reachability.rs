@@ -113,7 +113,7 @@ fn conclude(error: &io::Error) -> Option<Trouble> {
         kind,
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
     ) {
-        return Some(Trouble::PortClosed(Tried::Udp));
+        return Some(Trouble::PortClosed(Tried::UDP));
     }
     let is_offline = matches!(
         kind,
@@ -139,7 +139,7 @@ mod tests {
         drop(silent);
         assert_eq!(
             look(address, Duration::ZERO).await,
-            Some(Trouble::PortClosed(Tried::Udp))
+            Some(Trouble::PortClosed(Tried::UDP))
         );
     }
 

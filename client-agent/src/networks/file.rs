@@ -5,10 +5,12 @@
 //! network ID LAST-SEEN FAMILY
 //! udp FAILED...
 //! worse FOUND
+//! quic WORKED
 //! session DOWN-LOW DOWN-HIGH UP-LOW UP-HIGH RTT LOSS
 //! ```
-//! A line `network` is followed by the times at which UDP failed, if there are any, by the time at which UDP carried less
-//! than TLS, if it did, and by its sessions, the oldest first. Times are seconds since 1970, rates bit/s,
+//! A line `network` is followed by the times at which UDP failed, the time at which UDP carried less than another carrier
+//! and the time at which QUIC worked in its place, if there are any, and by its sessions, the oldest first. Times are
+//! seconds since 1970, rates bit/s,
 //! round-trip times microseconds, losses parts per million; the family is 4 or 6; `-` stands for an unknown value.
 use std::{fmt::Write as _, str::SplitAsciiWhitespace, time::Duration};
 
@@ -59,6 +61,9 @@ impl Networks {
             }
             if let Some(at) = record.udp_worse {
                 let _infallible = writeln!(text, "worse {at}");
+            }
+            if let Some(at) = record.quic_worked {
+                let _infallible = writeln!(text, "quic {at}");
             }
             for session in record.sessions() {
                 let SessionRecord {
@@ -113,11 +118,13 @@ impl Networks {
                 }
                 Some("worse") => {
                     let (_, record) = networks.last_mut().ok_or_else(malformed)?;
-                    let at = words.next().and_then(|at| at.parse().ok());
-                    if at.is_none() || record.udp_worse.is_some() || !record.sessions.is_empty() {
-                        return Err(malformed());
-                    }
-                    record.udp_worse = at;
+                    let is_first = record.udp_worse.is_none() && record.sessions.is_empty();
+                    record.udp_worse = Some(time(&mut words).filter(|_| is_first).ok_or_else(malformed)?);
+                }
+                Some("quic") => {
+                    let (_, record) = networks.last_mut().ok_or_else(malformed)?;
+                    let is_first = record.quic_worked.is_none() && record.sessions.is_empty();
+                    record.quic_worked = Some(time(&mut words).filter(|_| is_first).ok_or_else(malformed)?);
                 }
                 Some(_) | None => return Err(malformed()),
             }
@@ -160,6 +167,10 @@ fn udp_failures(words: &mut SplitAsciiWhitespace<'_>, record: &mut NetworkRecord
         }
     }
     (!record.udp_failures.is_empty()).then_some(())
+}
+
+fn time(words: &mut SplitAsciiWhitespace<'_>) -> Option<u64> {
+    words.next()?.parse().ok()
 }
 
 fn session(words: &mut SplitAsciiWhitespace<'_>) -> Option<SessionRecord> {
@@ -214,12 +225,16 @@ mod tests {
         let family = prop_oneof![Just(None), Just(Some(Family::V4)), Just(Some(Family::V6))];
         let sessions = proptest::collection::vec(sessions(), 0..=MAX_SESSIONS);
         let failures = proptest::collection::vec(any::<u64>(), 0..=FAILURES);
-        let worse = proptest::option::of(any::<u64>());
-        let parts = (any::<u64>(), family, sessions, failures, worse);
-        parts.prop_map(|(last_seen, family, sessions, failures, worse)| {
+        let times = (
+            proptest::option::of(any::<u64>()),
+            proptest::option::of(any::<u64>()),
+        );
+        let parts = (any::<u64>(), family, sessions, failures, times);
+        parts.prop_map(|(last_seen, family, sessions, failures, (worse, quic))| {
             let mut record = NetworkRecord::new(last_seen, family, sessions);
             failures.into_iter().for_each(|at| record.push_udp_failure(at));
             record.udp_worse = worse;
+            record.quic_worked = quic;
             record
         })
     }
@@ -263,6 +278,10 @@ mod tests {
             format!("network {id} 5 4 x\n"),
             format!("{network}{network}"),
             "udp 5\n".to_owned(),
+            "quic 5\n".to_owned(),
+            format!("{network}quic\n"),
+            format!("{network}quic 1 2\n"),
+            format!("{network}quic 1\nquic 2\n"),
             format!("{network}udp\n"),
             format!("{network}udp 1 2 3\n"),
             format!("{network}udp 1\nudp 2\n"),

@@ -77,7 +77,9 @@ pub(crate) struct Recalled {
     pub(crate) family: Option<Family>,
     /// UDP is expected to fail.
     pub(crate) is_udp_doubtful: bool,
-    /// Time for which UDP is avoided, because it carried less than TLS.
+    /// QUIC is expected to work where UDP does not.
+    pub(crate) is_quic_expected: bool,
+    /// Time for which UDP is avoided, because it carried less than another carrier.
     pub(crate) avoids_udp_for: Option<Duration>,
 }
 
@@ -153,6 +155,7 @@ impl NetworkMemory {
                 profile: record.profile(now).filter(|_| state.doubted != Some(id)),
                 family: record.family,
                 is_udp_doubtful: record.is_udp_doubtful(now),
+                is_quic_expected: record.is_quic_expected(now),
                 avoids_udp_for: record.avoids_udp_for(now),
             })
     }
@@ -213,8 +216,27 @@ impl NetworkMemory {
         }
     }
 
-    /// Records that a session in this network left UDP because UDP carried less than TLS. The caller must permit blocking
-    /// operations.
+    /// Records that a session uses QUIC because UDP does not answer, or that it uses neither. The caller must permit
+    /// blocking operations.
+    pub(crate) fn record_quic(&self, network: &Attachment, works: bool) {
+        let Some(inner) = &self.0 else { return };
+        let mut state = inner.state.lock();
+        let Some(id) = inner.id(&mut state, network) else {
+            return;
+        };
+        let now = now();
+        let known = state.networks.0.get(&id);
+        if !works && known.is_none_or(|record| record.quic_worked.is_none()) {
+            return;
+        }
+        state.networks.seen(id, now).quic_worked = works.then(|| now.since_epoch().as_secs());
+        if let Err(error) = inner.state_dir.keep_networks(&state.networks.encode()) {
+            warn!("{error}");
+        }
+    }
+
+    /// Records that a session in this network left UDP because UDP carried less than another carrier. The caller must
+    /// permit blocking operations.
     pub(crate) fn record_worse_udp(&self, network: &Attachment) {
         let Some(inner) = &self.0 else { return };
         let mut state = inner.state.lock();
@@ -369,6 +391,20 @@ mod tests {
             record.push_udp_failure(hours * 3600);
         }
         assert!(record.is_udp_doubtful(at(33)) && !record.is_udp_doubtful(at(34)));
+    }
+
+    #[test]
+    fn quic_is_expected_after_it_worked_until_it_fails() {
+        let (home, state_dir, memory) = memory();
+        let (here, there) = (network(1), network(2));
+        memory.record_quic(&here, false);
+        assert!(!home.path().join("networks").exists(), "nothing to remember");
+        memory.record_quic(&here, true);
+        assert!(memory.recall(&here).is_quic_expected && !memory.recall(&there).is_quic_expected);
+        let restarted = NetworkMemory::open(state_dir);
+        assert!(restarted.recall(&here).is_quic_expected);
+        restarted.record_quic(&here, false);
+        assert!(!restarted.recall(&here).is_quic_expected);
     }
 
     #[test]

@@ -31,7 +31,9 @@ const LEAST_PROFILE_RTT: Duration = Duration::from_millis(1);
 
 /// Time for which a failure of UDP counts.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// Time for which UDP that carried less than TLS is avoided.
+/// Time for which it counts that QUIC worked.
+const QUIC_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Time for which UDP that carried less than another carrier is avoided.
 const AVOIDANCE: Duration = Duration::from_secs(24 * 3600);
 /// Number of failures within that time after which UDP is expected to fail.
 pub(super) const FAILURES: usize = 2;
@@ -180,8 +182,10 @@ pub struct NetworkRecord {
     /// Times at which a session used TLS because UDP did not answer, in seconds since 1970, the oldest first: the newest
     /// ones since UDP last worked.
     pub(super) udp_failures: VecDeque<u64>,
-    /// Time at which a session left UDP because UDP carried less than TLS, in seconds since 1970.
+    /// Time at which a session left UDP because UDP carried less than another carrier, in seconds since 1970.
     pub(super) udp_worse: Option<u64>,
+    /// Time at which a session used QUIC because UDP did not answer, in seconds since 1970, unless QUIC failed later.
+    pub(super) quic_worked: Option<u64>,
 }
 
 impl NetworkRecord {
@@ -197,6 +201,7 @@ impl NetworkRecord {
             sessions: VecDeque::new(),
             udp_failures: VecDeque::new(),
             udp_worse: None,
+            quic_worked: None,
         };
         sessions.into_iter().for_each(|session| record.push(session));
         record
@@ -222,7 +227,14 @@ impl NetworkRecord {
         self.udp_failures.len() == FAILURES && self.udp_failures.iter().all(is_recent)
     }
 
-    /// Time for which UDP is still avoided, because it carried less than TLS.
+    /// True if QUIC is expected to work where UDP does not answer.
+    pub(super) fn is_quic_expected(&self, now: UnixTime) -> bool {
+        let now = now.since_epoch().as_secs();
+        self.quic_worked
+            .is_some_and(|at| now.saturating_sub(at) < QUIC_LIFETIME.as_secs())
+    }
+
+    /// Time for which UDP is still avoided, because it carried less than another carrier.
     pub(super) fn avoids_udp_for(&self, now: UnixTime) -> Option<Duration> {
         let since = now.since_epoch().as_secs().saturating_sub(self.udp_worse?);
         let rest = AVOIDANCE.checked_sub(Duration::from_secs(since))?;

@@ -63,7 +63,7 @@ fn words(trouble: Option<&Trouble>) -> Words {
     const TIMEOUT: StatusCode = StatusCode::GATEWAY_TIMEOUT;
     const BAD_GATEWAY: StatusCode = StatusCode::BAD_GATEWAY;
     let Some(trouble) = trouble else {
-        return silent(Tried::Udp);
+        return silent(Tried::UDP);
     };
     match trouble {
         Trouble::CaptivePortal(_) => Words {
@@ -164,9 +164,9 @@ fn words(trouble: Option<&Trouble>) -> Words {
         Trouble::SessionEnded(_) => Words {
             title: "The connection to the gateway ended",
             what: "The session with the gateway ended, and no new one could be opened.",
-            ..silent(Tried::Udp)
+            ..silent(Tried::UDP)
         },
-        Trouble::ClockOff(_) => silent(Tried::Udp),
+        Trouble::ClockOff(_) => silent(Tried::UDP),
         Trouble::Silent(tried) => silent(*tried),
     }
 }
@@ -200,14 +200,14 @@ const fn silent(tried: Tried) -> Words {
         whose: LINK,
         title: "The gateway does not answer",
         what: "The agent on this computer cannot reach its gateway.",
-        advice: match tried {
-            Tried::Udp => {
+        advice: match (tried.tls, tried.quic) {
+            (None, None) => {
                 "Check that this computer is online and reload. If other programs can reach the Internet, the network may \
                  block UDP, or the gateway is down: tell its operator. `longhaul doctor` looks for the cause."
             }
-            Tried::Tls { .. } | Tried::Both { .. } => {
+            (Some(_), _) | (None, Some(_)) => {
                 "Check that this computer is online and reload. If other programs can reach the Internet, the gateway is \
-                 down, or this network lets neither UDP nor the gateway's TLS port through: tell its operator. \
+                 down, or this network lets neither UDP nor the gateway's TLS and QUIC ports through: tell its operator. \
                  `longhaul doctor` looks for the cause."
             }
         },
@@ -224,9 +224,9 @@ mod tests {
     fn each_page_names_the_party_at_fault() {
         for (trouble, status, title, whose) in [
             (Trouble::Offline("x".to_owned()), 504, "offline", "This computer"),
-            (Trouble::Silent(Tried::Udp), 504, "does not answer", "link"),
+            (Trouble::Silent(Tried::UDP), 504, "does not answer", "link"),
             (
-                Trouble::PortClosed(Tried::Udp),
+                Trouble::PortClosed(Tried::UDP),
                 502,
                 "does not run",
                 "The gateway",
@@ -267,7 +267,7 @@ mod tests {
             assert_eq!(direct_page(&error, None), None);
         }
         assert_eq!(
-            direct_page(&FetchError::Refused, Some(&Trouble::Silent(Tried::Udp))),
+            direct_page(&FetchError::Refused, Some(&Trouble::Silent(Tried::UDP))),
             None
         );
     }

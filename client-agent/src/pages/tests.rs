@@ -56,7 +56,7 @@ fn each_failure_has_its_status_and_says_whose_fault_it_is() {
         (
             Failure::Direct {
                 error: longhaul_origin::FetchError::Refused,
-                trouble: Some(Trouble::Silent(Tried::Udp)),
+                trouble: Some(Trouble::Silent(Tried::UDP)),
             },
             502,
         ),

@@ -19,36 +19,85 @@ pub use login_page::LoginPage;
 
 /// Carriers over which the gateway was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tried {
-    /// UDP.
-    Udp,
-    /// TLS, on this TCP port.
-    Tls {
-        /// The port.
-        port: u16,
-    },
-    /// UDP, and TLS on this TCP port.
-    Both {
-        /// The port.
-        port: u16,
-    },
+pub struct Tried {
+    /// UDP was tried.
+    pub udp: bool,
+    /// TCP port of TLS, if it was tried.
+    pub tls: Option<u16>,
+    /// UDP port of QUIC, if it was tried.
+    pub quic: Option<u16>,
 }
 
 impl Tried {
-    /// Name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tls { .. } => "tls",
-            Self::Both { .. } => "auto",
+    /// Only UDP.
+    pub const UDP: Self = Self {
+        udp: true,
+        tls: None,
+        quic: None,
+    };
+
+    /// Only TLS, on this TCP port.
+    pub const fn tls(port: u16) -> Self {
+        Self {
+            udp: false,
+            tls: Some(port),
+            quic: None,
         }
     }
 
-    /// TCP port of TLS.
-    pub const fn tls_port(self) -> Option<u16> {
-        match self {
-            Self::Udp => None,
-            Self::Tls { port } | Self::Both { port } => Some(port),
+    /// Only QUIC, on this UDP port.
+    pub const fn quic(port: u16) -> Self {
+        Self {
+            udp: false,
+            tls: None,
+            quic: Some(port),
+        }
+    }
+
+    /// Name in the configuration; `auto` for several.
+    pub const fn name(self) -> &'static str {
+        match (self.udp, self.tls, self.quic) {
+            (true, None, None) => "udp",
+            (false, Some(_), None) => "tls",
+            (false, None, Some(_)) => "quic",
+            _ => "auto",
+        }
+    }
+
+    /// The carriers beside UDP, with their ports.
+    fn links(self) -> String {
+        let tls = self.tls.map(|port| format!("over TLS on TCP port {port}"));
+        let quic = self.quic.map(|port| format!("over QUIC on UDP port {port}"));
+        match (tls, quic) {
+            (Some(tls), Some(quic)) => format!("{tls} or {quic}"),
+            (tls, quic) => tls.or(quic).unwrap_or_default(),
+        }
+    }
+
+    /// Writes that nothing answers.
+    fn write_silence(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let links = self.links();
+        match (self.udp, self.tls, self.quic) {
+            (true, None, None) => f.write_str(
+                "no answer: the gateway is down, UDP is blocked on the way, or the invite's key is not this gateway's",
+            ),
+            (true, ..) => write!(
+                f,
+                "no answer: the gateway is down, or the invite's key is not this gateway's, or UDP is blocked on the way and the \
+                 gateway does not answer {links}, either"
+            ),
+            (false, tls, quic) => {
+                let setting = match (tls, quic) {
+                    (Some(_), None) => "no `carriers.tls`",
+                    (None, _) => "no `carriers.quic`",
+                    (Some(_), Some(_)) => "neither `carriers.tls` nor `carriers.quic`",
+                };
+                write!(
+                    f,
+                    "no answer: no gateway with the invite's key answers {links}: the gateway is down or has {setting} on this \
+                     port, another server uses the port, or the network blocks it"
+                )
+            }
         }
     }
 }
@@ -269,33 +318,25 @@ impl fmt::Display for Trouble {
                 f,
                 "this computer is offline: it has no route to the gateway ({detail})"
             ),
-            Self::PortClosed(Tried::Udp | Tried::Both { .. }) => f.write_str(
-                "the gateway's computer answers that its port is closed: the gateway program does not run there, or it \
-                 listens on another port",
-            ),
-            Self::PortClosed(Tried::Tls { port }) => write!(
+            Self::PortClosed(Tried {
+                udp: false,
+                tls: Some(port),
+                ..
+            }) => write!(
                 f,
                 "the gateway's computer answers that its TCP port {port} is closed: the gateway program does not run there, \
                  it has no `carriers.tls`, or `carrier.tls-port` is another port"
+            ),
+            Self::PortClosed(_) => f.write_str(
+                "the gateway's computer answers that its port is closed: the gateway program does not run there, or it \
+                 listens on another port",
             ),
             Self::Proxy(error) => write!(f, "{error}"),
             Self::Revoked => f.write_str(
                 "refused by the gateway: its operator revoked this device; ask the operator for a new invite",
             ),
             Self::SessionEnded(reason) => write!(f, "the session ended: {reason}"),
-            Self::Silent(Tried::Udp) => f.write_str(
-                "no answer: the gateway is down, UDP is blocked on the way, or the invite's key is not this gateway's",
-            ),
-            Self::Silent(Tried::Tls { port }) => write!(
-                f,
-                "no answer: no gateway with the invite's key answers over TLS on TCP port {port}: the gateway is down or has no \
-                 `carriers.tls` on this port, another server uses the port, or the network blocks it"
-            ),
-            Self::Silent(Tried::Both { port }) => write!(
-                f,
-                "no answer: the gateway is down, or the invite's key is not this gateway's, or UDP is blocked on the way and the \
-                 gateway does not answer over TLS on TCP port {port}, either"
-            ),
+            Self::Silent(tried) => tried.write_silence(f),
             Self::TakenOver => f.write_str(
                 "another agent uses this device's key and has taken over the session: the same invite is in use on another \
                  machine, or twice on this one; ask the gateway's operator for an invite for each machine, then run \

@@ -19,17 +19,17 @@ fn silence_is_reported_once_after_three_seconds() {
     diagnosis.expect_answer(start);
     assert_eq!(diagnosis.poll_timeout(), Some(start + 3 * SECOND));
     assert_eq!(
-        diagnosis.handle_timeout(start + 2 * SECOND, Trouble::Silent(Tried::Udp)),
+        diagnosis.handle_timeout(start + 2 * SECOND, Trouble::Silent(Tried::UDP)),
         None
     );
     assert_eq!(diagnosis.current(), None);
-    let news = diagnosis.handle_timeout(start + 3 * SECOND, Trouble::Silent(Tried::Udp));
-    assert_eq!(news, Some(Trouble::Silent(Tried::Udp)));
+    let news = diagnosis.handle_timeout(start + 3 * SECOND, Trouble::Silent(Tried::UDP));
+    assert_eq!(news, Some(Trouble::Silent(Tried::UDP)));
     assert_eq!(diagnosis.poll_timeout(), None);
     // The next attempts find the same: no more reports, and the beginning stays.
     diagnosis.expect_answer(start + 16 * SECOND);
     assert_eq!(
-        diagnosis.found(start + 31 * SECOND, Trouble::Silent(Tried::Udp)),
+        diagnosis.found(start + 31 * SECOND, Trouble::Silent(Tried::UDP)),
         None
     );
     assert_eq!(diagnosis.current().unwrap().since, start);
@@ -37,8 +37,8 @@ fn silence_is_reported_once_after_three_seconds() {
     assert_eq!((diagnosis.current(), diagnosis.poll_timeout()), (None, None));
     diagnosis.expect_answer(start + 60 * SECOND);
     assert_eq!(
-        diagnosis.handle_timeout(start + 64 * SECOND, Trouble::Silent(Tried::Udp)),
-        Some(Trouble::Silent(Tried::Udp))
+        diagnosis.handle_timeout(start + 64 * SECOND, Trouble::Silent(Tried::UDP)),
+        Some(Trouble::Silent(Tried::UDP))
     );
 }
 
@@ -48,31 +48,31 @@ fn evidence_of_a_wait_outweighs_its_silence_and_ends_with_it() {
     let mut diagnosis = Diagnosis::default();
     diagnosis.expect_answer(start);
     assert_eq!(
-        diagnosis.found(start + SECOND, Trouble::PortClosed(Tried::Udp)),
-        Some(Trouble::PortClosed(Tried::Udp))
+        diagnosis.found(start + SECOND, Trouble::PortClosed(Tried::UDP)),
+        Some(Trouble::PortClosed(Tried::UDP))
     );
     assert_eq!(diagnosis.poll_timeout(), None, "a known cause needs no timer");
     assert_eq!(
-        diagnosis.found(start + 15 * SECOND, Trouble::Silent(Tried::Udp)),
+        diagnosis.found(start + 15 * SECOND, Trouble::Silent(Tried::UDP)),
         None
     );
     assert_eq!(current(&diagnosis), Some("port_closed"));
     // In the next wait nothing answers any more.
     diagnosis.expect_answer(start + 16 * SECOND);
     assert_eq!(
-        diagnosis.handle_timeout(start + 19 * SECOND, Trouble::Silent(Tried::Udp)),
-        Some(Trouble::Silent(Tried::Udp))
+        diagnosis.handle_timeout(start + 19 * SECOND, Trouble::Silent(Tried::UDP)),
+        Some(Trouble::Silent(Tried::UDP))
     );
     assert_eq!(diagnosis.current().unwrap().since, start + 16 * SECOND);
     // It changes back: both were reported.
     assert_eq!(
-        diagnosis.found(start + 20 * SECOND, Trouble::PortClosed(Tried::Udp)),
+        diagnosis.found(start + 20 * SECOND, Trouble::PortClosed(Tried::UDP)),
         None
     );
     assert_eq!(current(&diagnosis), Some("port_closed"));
     diagnosis.found_nothing();
     assert_eq!(
-        diagnosis.handle_timeout(start + 30 * SECOND, Trouble::Silent(Tried::Udp)),
+        diagnosis.handle_timeout(start + 30 * SECOND, Trouble::Silent(Tried::UDP)),
         None,
         "reported before"
     );
@@ -106,7 +106,7 @@ fn a_wrong_clock_is_shown_while_the_hop_works() {
 
 #[test]
 fn refusals_are_told_apart() {
-    let of = |reason| Trouble::of_close(reason, Tried::Udp);
+    let of = |reason| Trouble::of_close(reason, Tried::UDP);
     let peer = |error| CloseReason::PeerClosed {
         error,
         reason: String::new(),

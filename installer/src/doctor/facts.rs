@@ -67,13 +67,23 @@ pub enum Hop {
         kind: String,
         /// Description.
         detail: String,
-        /// TCP port of TLS, if the gateway was tried over TLS alone.
-        tls_port: Option<u16>,
+        /// Port of TLS or QUIC, as `tcp port N`, if the gateway was tried over one of them alone.
+        port: Option<String>,
         /// The network's login page, if the agent has recognised one.
         login_page: Option<String>,
     },
     /// It was not possible to find out; contains the reason.
     Unknown(String),
+}
+
+/// The port of the only carrier that was tried, if it is not that of UDP.
+fn port_alone(trouble: &Value) -> Option<String> {
+    let (protocol, member) = match trouble["over"].as_str()? {
+        "tls" => ("tcp", "tls_port"),
+        "quic" => ("udp", "quic_port"),
+        _ => return None,
+    };
+    Some(format!("{protocol} port {}", trouble[member].as_u64()?))
 }
 
 impl Hop {
@@ -83,10 +93,7 @@ impl Hop {
             (Some(kind), Some(detail)) => Self::Trouble {
                 kind: kind.to_owned(),
                 detail: detail.to_owned(),
-                tls_port: trouble["tls_port"]
-                    .as_u64()
-                    .and_then(|port| port.try_into().ok())
-                    .filter(|_| trouble["over"] == "tls"),
+                port: port_alone(trouble),
                 login_page: trouble["login_page"].as_str().map(str::to_owned),
             },
             _ => Self::Works,

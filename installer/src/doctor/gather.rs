@@ -32,8 +32,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(4);
 const ADMISSION_TIME: Duration = Duration::from_secs(3);
 /// Interval between two looks at the agent's status meanwhile.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Time for `longhaul-agent check-gateway`, which takes 6 s over UDP and 10 s over TLS at most.
-const CHECK_TIME: Duration = Duration::from_secs(17);
+/// Time for `longhaul-agent check-gateway`, which takes 6 s over UDP and 10 s each over TLS and QUIC at most.
+const CHECK_TIME: Duration = Duration::from_secs(27);
 /// Difference between the clock and the newest session's stamp that is tolerated.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 /// Size of the file that is written to find out whether the state directory takes data: the agent's files have

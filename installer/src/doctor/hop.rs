@@ -18,15 +18,12 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         }
         Hop::Unknown(why) => Verdict::Skipped(why.clone()),
         Hop::Trouble {
-            kind,
-            detail,
-            tls_port,
-            ..
-        } => vec![finding(facts, kind, detail, *tls_port)].into(),
+            kind, detail, port, ..
+        } => vec![finding(facts, kind, detail, port.as_deref())].into(),
     }
 }
 
-fn finding(facts: &Facts, kind: &str, detail: &str, tls_port: Option<u16>) -> Finding {
+fn finding(facts: &Facts, kind: &str, detail: &str, alone: Option<&str>) -> Finding {
     let flag = &facts.state_flag;
     let (host, port) = gateway(facts);
     let here = |mend: String| Finding::here(kind, detail.to_owned(), mend);
@@ -39,8 +36,8 @@ fn finding(facts: &Facts, kind: &str, detail: &str, tls_port: Option<u16>) -> Fi
         }
         "port_closed" => at_gateway("sudo systemctl start longhaul-gateway".to_owned()),
         // The first thing that tells the three causes apart: whether the datagrams arrive.
-        "silent" => at_gateway(match tls_port {
-            Some(tcp) => format!("sudo tcpdump -ni any tcp port {tcp}"),
+        "silent" => at_gateway(match alone {
+            Some(alone) => format!("sudo tcpdump -ni any {alone}"),
             None => format!("sudo tcpdump -ni any udp port {port}"),
         }),
         // The settings decide whether such a network is used.

@@ -12,12 +12,20 @@ use tokio_tungstenite::{
 use crate::{
     framing,
     pump::{self, PumpError},
+    quic::BareQuic,
 };
 
-/// An open link. Dropping it ends the connection.
-pub struct BareLink {
+/// An open link. Dropping it ends the connection; [`BareLink::close`] sends what waits.
+pub struct BareLink(Kind);
+
+enum Kind {
+    Tls(Box<BareTls>),
+    Quic(BareQuic),
+}
+
+/// A WebSocket, and packets that arrived in one message.
+struct BareTls {
     socket: WebSocketStream<TlsStream<TcpStream>>,
-    /// Packets that arrived in one message.
     arrived: VecDeque<Vec<u8>>,
 }
 
@@ -31,10 +39,15 @@ impl BareLink {
     /// A link over an open WebSocket; `rest` follows the response to the upgrade.
     pub(crate) async fn open(stream: TlsStream<TcpStream>, rest: Vec<u8>) -> Self {
         let limits = Some(pump::limits());
-        Self {
+        Self(Kind::Tls(Box::new(BareTls {
             socket: WebSocketStream::from_partially_read(stream, rest, Role::Client, limits).await,
             arrived: VecDeque::new(),
-        }
+        })))
+    }
+
+    /// A link over an open QUIC connection.
+    pub(crate) const fn of_quic(link: BareQuic) -> Self {
+        Self(Kind::Quic(link))
     }
 
     /// Returns the next packet; `None` at the end of the link.
@@ -42,6 +55,35 @@ impl BareLink {
     /// # Errors
     /// The connection failed, or the peer violates the protocol.
     pub async fn receive(&mut self) -> Result<Option<Vec<u8>>, PumpError> {
+        match &mut self.0 {
+            Kind::Tls(link) => link.receive().await,
+            Kind::Quic(link) => link.receive().await,
+        }
+    }
+
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub async fn send(&mut self, packet: &[u8]) -> Result<(), PumpError> {
+        match &mut self.0 {
+            Kind::Tls(link) => link.send(packet).await,
+            Kind::Quic(link) => link.send(packet).await,
+        }
+    }
+
+    /// Sends what waits and ends the link.
+    pub async fn close(self) {
+        match self.0 {
+            // What was sent is with the operating system.
+            Kind::Tls(_) => {}
+            Kind::Quic(link) => link.close().await,
+        }
+    }
+}
+
+impl BareTls {
+    async fn receive(&mut self) -> Result<Option<Vec<u8>>, PumpError> {
         loop {
             if let Some(packet) = self.arrived.pop_front() {
                 return Ok(Some(packet));
@@ -58,11 +100,7 @@ impl BareLink {
         }
     }
 
-    /// Sends a packet.
-    ///
-    /// # Errors
-    /// The connection failed.
-    pub async fn send(&mut self, packet: &[u8]) -> Result<(), PumpError> {
+    async fn send(&mut self, packet: &[u8]) -> Result<(), PumpError> {
         let mut message = Vec::with_capacity(packet.len() + 2);
         framing::append(&mut message, packet);
         Ok(self.socket.send(Message::Binary(message.into())).await?)

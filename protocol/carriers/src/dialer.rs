@@ -2,6 +2,7 @@
 use std::{fmt, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use longhaul_driver::{Carrier, LinkEnd};
+use longhaul_protocol::path::PathClass;
 use longhaul_proxy::{HttpProxy, ProxyError};
 use longhaul_types::PublicKey;
 use rustls::{
@@ -79,13 +80,7 @@ impl TlsCarrier {
     /// # Errors
     /// The TLS library refuses its own defaults, which does not happen.
     pub fn new(address: SocketAddr, host: &str, gateway: PublicKey) -> Result<Self, rustls::Error> {
-        let provider = Arc::new(ring::default_provider());
-        let verifier = Arc::new(AnyCertificate(Arc::clone(&provider)));
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
+        let mut config = any_certificate()?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let name = ServerName::try_from(host.to_owned()).unwrap_or_else(|_| address.ip().into());
         Ok(Self {
@@ -187,6 +182,10 @@ impl TlsCarrier {
 }
 
 impl Carrier for TlsCarrier {
+    fn class(&self) -> PathClass {
+        PathClass::Ordered
+    }
+
     fn run(&self, end: LinkEnd) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let carrier = self.clone();
         Box::pin(async move {
@@ -197,6 +196,17 @@ impl Carrier for TlsCarrier {
             }
         })
     }
+}
+
+/// TLS 1.3 that accepts each certificate.
+pub(crate) fn any_certificate() -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Arc::new(AnyCertificate(Arc::clone(&provider)));
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth())
 }
 
 /// An open WebSocket, the bytes after the response, and the options of its socket.

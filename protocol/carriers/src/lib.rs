@@ -1,8 +1,8 @@
 //! Carriers of Longhaul packets for networks that block UDP (docs/protocol/transport.md section 8).
 //!
-//! The one carrier is `tls`: a WebSocket over TLS on a TCP port. [`TlsCarrier`] opens links for an agent,
-//! [`TlsListener`] accepts them at a gateway; both pass the packets to the driver of the session
-//! (`longhaul_driver`), which treats a link as another path to the peer.
+//! `tls` is a WebSocket over TLS on a TCP port, `quic` a QUIC connection of datagrams. [`TlsCarrier`] and
+//! [`QuicCarrier`] open links for an agent, [`TlsListener`] and [`QuicListener`] accept them at a gateway; all pass the
+//! packets to the driver of the session (`longhaul_driver`), which treats a link as another path to the peer.
 //!
 //! TLS proves nothing here: the agent accepts each certificate, because the handshake of the packets inside
 //! authenticates the gateway. A network that intercepts TLS sees the ciphertext of these packets; [`Certificates`] tells
@@ -18,6 +18,7 @@ mod limits;
 mod listener;
 mod pin;
 mod pump;
+mod quic;
 #[cfg(target_os = "linux")]
 mod tcp_linux;
 #[cfg(not(target_os = "linux"))]
@@ -35,6 +36,7 @@ pub use identity::{Identity, IdentityError, PemIdentity};
 pub use listener::{BindError, TlsListener};
 pub use pin::{Certificates, KeyPin, PinPolicy};
 pub use pump::PumpError;
+pub use quic::{QuicCarrier, QuicListener};
 
-/// TCP port of the carrier, unless another one is configured.
+/// TCP port of `tls` and UDP port of `quic`, unless another one is configured.
 pub const DEFAULT_PORT: u16 = 443;

@@ -8,6 +8,10 @@ use tokio::time::Instant;
 const PER_NETWORK: usize = 32;
 /// Connections in the handshake from all addresses; each has up to 32 KiB of buffers.
 const IN_ALL: usize = 1024;
+/// Connections in the handshake, from one network and from all, from which on an address has to be proved first, where
+/// the carrier does not do so by itself.
+const PROVED_PER_NETWORK: usize = 8;
+const PROVED_IN_ALL: usize = 128;
 /// TLS handshakes a second: about half of one core.
 const HANDSHAKES: u32 = 500;
 /// Handshakes at once after a pause.
@@ -61,6 +65,14 @@ impl HandshakeLimits {
         })))
     }
 
+    /// Returns true if so many connections are in the handshake that senders should prove their addresses first: a
+    /// forged address would use up the share of its network.
+    pub(crate) fn is_loaded(&self, address: IpAddr) -> bool {
+        let counts = self.0.lock();
+        let of_network = counts.by_network.get(&Network::of(address));
+        counts.in_all >= PROVED_IN_ALL || of_network.is_some_and(|of| *of >= PROVED_PER_NETWORK)
+    }
+
     /// Admits a connection from `address`, or refuses it.
     pub(crate) fn admit(&self, now: Instant, address: IpAddr) -> Option<Handshake> {
         let network = Network::of(address);
@@ -111,6 +123,7 @@ mod tests {
         assert!(limits.admit(now, "::ffff:192.0.2.9".parse().unwrap()).is_none());
         let in_56: IpAddr = "2001:db8:0:1::1".parse().unwrap();
         assert!(limits.admit(now, in_56).is_some());
+        assert!(limits.is_loaded(from(7)) && !limits.is_loaded(in_56));
         open.pop();
         assert!(limits.admit(now, from(200)).is_some());
     }

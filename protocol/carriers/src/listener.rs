@@ -2,6 +2,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use longhaul_driver::LinkAcceptor;
+use longhaul_protocol::path::PathClass;
 use longhaul_types::PublicKey;
 use rustls::{ServerConfig, crypto::ring, version::TLS13};
 use tokio::{
@@ -36,6 +37,14 @@ pub enum BindError {
     /// The port cannot be used.
     #[error("TCP address {address} cannot be used: {source}")]
     Socket {
+        /// The configured address.
+        address: SocketAddr,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// The UDP port of QUIC cannot be used.
+    #[error("UDP address {address} cannot be used: {source}")]
+    Udp {
         /// The configured address.
         address: SocketAddr,
         /// Error of the operating system.
@@ -203,7 +212,9 @@ async fn serve(
     options: TcpOptions,
 ) {
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-    let Ok(end) = links.open(peer) else { return };
+    let Ok(end) = links.open(peer, PathClass::Ordered) else {
+        return;
+    };
     if let Some(first) = first
         && end.input.deliver(first).await.is_err()
     {

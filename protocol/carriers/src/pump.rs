@@ -24,6 +24,12 @@ pub enum PumpError {
     /// The peer violates section 8.2.
     #[error(transparent)]
     Framing(#[from] FramingError),
+    /// The QUIC connection failed.
+    #[error(transparent)]
+    Quic(#[from] quinn::ConnectionError),
+    /// The peer of the QUIC connection takes no datagrams.
+    #[error("the peer takes no QUIC datagrams")]
+    NoDatagrams,
     /// The driver has ended.
     #[error(transparent)]
     Unused(#[from] LinkUnused),

@@ -102,7 +102,7 @@ pub fn parse_request(gateway: &PublicKey, bytes: &[u8]) -> RequestHead {
 }
 
 /// Returns true for a packet of a session and for an INIT with a correct mac1.
-fn is_plausible(gateway: &PublicKey, packet: &[u8]) -> bool {
+pub(crate) fn is_plausible(gateway: &PublicKey, packet: &[u8]) -> bool {
     match PacketKind::classify(packet) {
         Some(PacketKind::Short) => true,
         Some(PacketKind::Init) => InitOutline::parse(packet)

@@ -1,7 +1,10 @@
 //! The agent's choice of the carrier of its session (docs/protocol/transport.md section 8.3).
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use longhaul_protocol::{endpoint::ConnectionHandle, path::LinkId};
+use longhaul_protocol::{
+    endpoint::ConnectionHandle,
+    path::{LinkId, Path, PathClass},
+};
 use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 use tokio::time::Instant;
 
@@ -16,8 +19,66 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Bounds of the delay of the second carrier. RFC 8305 section 8 recommends 250 ms between attempts.
 const LEAST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(3);
+/// Time for the handshake of a carrier if there is another one; it grows with each round. The handshake of TLS takes
+/// three round trips.
+const HANDSHAKE: Duration = Duration::from_secs(6);
+/// Silence of an ordered link after which another one is opened. TCP repeats at growing intervals after an outage, and
+/// never reaches the gateway from a new address of this machine.
+const ORDERED_PATIENCE: Duration = Duration::from_secs(8);
+/// Silence of another link, which works again as soon as packets pass, after which another carrier is opened.
+const DATAGRAM_PATIENCE: Duration = Duration::from_secs(3);
 /// Round-trip time without a profile.
 const UNKNOWN_RTT: Duration = Duration::from_millis(200);
+
+/// Carriers beside UDP, in the order in which they are tried: each one if the one before fails.
+#[derive(Clone, Debug)]
+pub struct LinkCarriers {
+    first: Arc<dyn Carrier>,
+    others: Vec<Arc<dyn Carrier>>,
+}
+
+impl LinkCarriers {
+    /// One carrier.
+    pub fn new(first: Arc<dyn Carrier>) -> Self {
+        Self {
+            first,
+            others: Vec::new(),
+        }
+    }
+
+    /// The same carriers, and this one after them.
+    #[must_use]
+    pub fn then(mut self, other: Arc<dyn Carrier>) -> Self {
+        self.others.push(other);
+        self
+    }
+
+    pub(crate) const fn first(&self) -> &Arc<dyn Carrier> {
+        &self.first
+    }
+
+    /// The carrier of an attempt; the attempts go round.
+    fn at(&self, attempt: usize) -> &Arc<dyn Carrier> {
+        match (attempt % self.len()).checked_sub(1) {
+            Some(other) => self.others.get(other).unwrap_or(&self.first),
+            None => &self.first,
+        }
+    }
+
+    fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Place of the first carrier whose links are datagram paths.
+    fn datagrams(&self) -> Option<usize> {
+        (0..self.len()).find(|place| self.at(*place).class() == PathClass::Datagram)
+    }
+
+    /// True if one of the carriers takes only small packets: the INIT then has to fit it.
+    pub(crate) fn has_datagrams(&self) -> bool {
+        self.datagrams().is_some()
+    }
+}
 
 /// Carriers of a session that is opened.
 #[derive(Clone, Debug, Default)]
@@ -25,14 +86,14 @@ pub enum CarrierPlan {
     /// Only UDP.
     #[default]
     Udp,
-    /// Only this carrier.
-    Link(Arc<dyn Carrier>),
-    /// UDP, and this carrier where UDP does not answer.
-    UdpThen(Arc<dyn Carrier>, ReturnTimes),
-    /// This carrier, and UDP where it does not answer: UDP carried less in this network before.
-    LinkThenUdp(Arc<dyn Carrier>, ReturnTimes),
-    /// UDP, and this carrier at the same time: UDP did not answer in this network before.
-    UdpAnd(Arc<dyn Carrier>, ReturnTimes),
+    /// Only these carriers.
+    Links(LinkCarriers, ReturnTimes),
+    /// UDP, and these carriers where UDP does not answer.
+    UdpThen(LinkCarriers, ReturnTimes),
+    /// These carriers, and UDP where they do not answer: UDP carried less in this network before.
+    LinksThenUdp(LinkCarriers, ReturnTimes),
+    /// UDP, and these carriers at the same time: UDP did not answer in this network before.
+    UdpAnd(LinkCarriers, ReturnTimes),
 }
 
 /// Delay after which a carrier starts beside UDP: the gateway's answer over UDP would have come by then.
@@ -60,13 +121,21 @@ pub(crate) struct CarrierChoice {
     pub(crate) udp: Option<SocketAddr>,
     /// Address for the books of the link: the carrier may connect to another one.
     pub(crate) remote: SocketAddr,
-    pub(crate) carrier: Arc<dyn Carrier>,
+    carriers: LinkCarriers,
+    /// Number of the next attempt, or of the one whose link exists.
+    attempt: usize,
     /// The link, connected or not.
     pub(crate) link: Option<LinkId>,
+    /// A second link, by which the session may return from an ordered link to datagrams.
+    pub(crate) second: Option<LinkId>,
+    /// Path by which it may return, while it is probed and after the return.
+    pub(crate) way: Option<Path>,
     /// Start of the last attempt.
     pub(crate) started: Timestamp,
     /// Time of the next attempt, if there is no link.
     pub(crate) due: Option<Instant>,
+    /// Time at which the handshake of a link has taken too long.
+    pub(crate) gives_up: Option<Instant>,
     failures: u32,
     /// No attempt was due yet: the INIT may not have been built.
     is_new: bool,
@@ -79,8 +148,7 @@ impl CarrierChoice {
         session: ConnectionHandle,
         udp: Option<SocketAddr>,
         remote: SocketAddr,
-        carrier: Arc<dyn Carrier>,
-        link: Option<LinkId>,
+        carriers: LinkCarriers,
         due: Option<Instant>,
         times: ReturnTimes,
     ) -> Self {
@@ -88,10 +156,14 @@ impl CarrierChoice {
             session,
             udp,
             remote,
-            carrier,
-            link,
+            carriers,
+            attempt: 0,
+            link: None,
+            second: None,
+            way: None,
             started: Timestamp::ZERO,
             due,
+            gives_up: None,
             failures: 0,
             is_new: true,
             udp_return: UdpReturn::new(times),
@@ -111,35 +183,200 @@ impl CarrierChoice {
         std::mem::replace(&mut self.is_new, false)
     }
 
+    /// The carrier of the next attempt.
+    pub(crate) fn next_carrier(&self) -> Arc<dyn Carrier> {
+        Arc::clone(self.carriers.at(self.attempt))
+    }
+
+    /// Records that the link of an attempt is being opened.
+    pub(crate) fn began(&mut self, now: Instant, at: Timestamp, link: LinkId) {
+        self.link = Some(link);
+        self.due = None;
+        self.started = at;
+        self.gives_up = (self.carriers.len() > 1).then(|| now + HANDSHAKE * (self.rounds() + 1));
+    }
+
+    /// Rounds of attempts that failed in a row.
+    fn rounds(&self) -> u32 {
+        let carriers = u32::try_from(self.carriers.len()).unwrap_or(u32::MAX);
+        self.failures / carriers
+    }
+
     /// Records that the link works.
     pub(crate) const fn succeeded(&mut self) {
         self.failures = 0;
+        self.gives_up = None;
     }
 
-    /// Records the end of the link; the next attempt waits longer after each failure in a row.
+    /// Records the end of the link. After a failure the next carrier follows at once; after each round of failures the
+    /// pause is longer.
     pub(crate) fn ended(&mut self, now: Instant, was_connected: bool) {
         self.link = None;
-        let pause = if was_connected {
-            Duration::ZERO
-        } else {
-            let pause = FIRST_PAUSE * 2_u32.saturating_pow(self.failures.min(10));
+        self.gives_up = None;
+        let mut pause = Duration::ZERO;
+        if !was_connected {
+            let before = self.rounds();
             self.failures = self.failures.saturating_add(1);
-            pause.min(LONGEST_PAUSE)
-        };
+            self.attempt = self.attempt.wrapping_add(1);
+            if self.rounds() > before {
+                pause = (FIRST_PAUSE * 2_u32.saturating_pow(before.min(10))).min(LONGEST_PAUSE);
+            }
+        }
         self.due = Some(now + pause);
+    }
+
+    /// Silence of the session's link after which the next carrier is tried; `None` if waiting for this link is best.
+    pub(crate) fn patience(&self, link: LinkId) -> Option<Duration> {
+        match link.class() {
+            PathClass::Ordered => Some(ORDERED_PATIENCE),
+            PathClass::Datagram if self.udp.is_some() || self.carriers.len() > 1 => Some(DATAGRAM_PATIENCE),
+            PathClass::Datagram => None,
+        }
+    }
+
+    /// Gives the silent link up: the next carrier is tried now.
+    pub(crate) fn replace(&mut self, now: Instant) {
+        self.link = None;
+        self.attempt = self.attempt.wrapping_add(1);
+        self.due = Some(now);
+    }
+
+    /// The session uses its link: it returns to datagrams later, if there is a way.
+    pub(crate) fn on_link(&mut self, now: Instant) {
+        let has_way = self.udp.is_some() || self.datagram_carrier().is_some();
+        if has_way {
+            self.udp_return.on_link(now);
+        }
+    }
+
+    /// The carrier by which a session on an ordered link may return to datagrams where UDP stays silent.
+    pub(crate) fn datagram_carrier(&self) -> Option<Arc<dyn Carrier>> {
+        let is_ordered = self.link.is_some_and(|link| link.class() == PathClass::Ordered);
+        let place = self.carriers.datagrams().filter(|_| is_ordered)?;
+        Some(Arc::clone(self.carriers.at(place)))
+    }
+
+    /// The session keeps the second link and no other: returns the one that is not needed any more.
+    pub(crate) fn adopt_second(&mut self) -> Option<LinkId> {
+        let second = self.second.take()?;
+        self.attempt = self.carriers.datagrams().unwrap_or(self.attempt);
+        self.gives_up = None;
+        self.link.replace(second)
     }
 
     /// Stops the attempts: UDP works.
     pub(crate) const fn rest(&mut self) {
         self.link = None;
         self.due = None;
+        self.gives_up = None;
         self.failures = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
+    use longhaul_protocol::{
+        connection::TransportConfig,
+        endpoint::{AgentEndpointConfig, ConnectTo, Endpoint},
+    };
+    use longhaul_types::{SecretKey, UnixTime};
+
     use super::*;
+    use crate::link::LinkEnd;
+
+    /// A carrier that never connects.
+    #[derive(Debug)]
+    struct Silent(PathClass);
+
+    impl Carrier for Silent {
+        fn class(&self) -> PathClass {
+            self.0
+        }
+
+        fn run(&self, _end: LinkEnd) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn choice(udp: Option<SocketAddr>, classes: &[PathClass]) -> CarrierChoice {
+        let mut carriers = classes.iter().map(|class| Arc::new(Silent(*class)));
+        let first = LinkCarriers::new(carriers.next().unwrap());
+        let carriers = carriers.fold(first, |carriers, next| carriers.then(next));
+        let config = AgentEndpointConfig {
+            secret: SecretKey::from_bytes([1; 32]),
+            transport: TransportConfig::default(),
+        };
+        let remote = SocketAddr::from(([192, 0, 2, 1], 4433));
+        let to = ConnectTo {
+            gateway: SecretKey::from_bytes([2; 32]).public(),
+            remote: remote.into(),
+            token: None,
+            profile: None,
+            last_stamp: None,
+        };
+        let mut endpoint = Endpoint::agent(config, UnixTime::default(), [3; 32]);
+        let session = endpoint.connect(Timestamp::ZERO, to).unwrap();
+        CarrierChoice::new(session, udp, remote, carriers, None, ReturnTimes::default())
+    }
+
+    #[test]
+    fn a_failure_leads_to_the_next_carrier_at_once_and_a_round_of_failures_to_a_pause() {
+        use PathClass::{Datagram, Ordered};
+        let mut choice = choice(None, &[Ordered, Datagram]);
+        let now = Instant::now();
+        let mut tried = Vec::new();
+        for number in 0..6 {
+            tried.push(choice.next_carrier().class());
+            choice.began(now, Timestamp::ZERO, LinkId::ordered(number));
+            assert!(choice.gives_up.is_some_and(|at| at > now));
+            choice.ended(now, false);
+            let pause = choice.due.unwrap() - now;
+            let expected = [0, 250, 0, 500, 0, 1000][usize::try_from(number).unwrap()];
+            assert_eq!(pause, Duration::from_millis(expected), "attempt {number}");
+        }
+        assert_eq!(tried, [Ordered, Datagram, Ordered, Datagram, Ordered, Datagram]);
+        choice.began(now, Timestamp::ZERO, LinkId::ordered(6));
+        choice.succeeded();
+        choice.ended(now, true);
+        assert_eq!(choice.due, Some(now), "an open link is replaced at once");
+        assert_eq!(
+            choice.next_carrier().class(),
+            Ordered,
+            "by the carrier that worked"
+        );
+    }
+
+    #[test]
+    fn a_silent_link_of_datagrams_is_kept_if_there_is_nothing_else() {
+        use PathClass::{Datagram, Ordered};
+        let udp = Some(SocketAddr::from(([192, 0, 2, 1], 4433)));
+        let datagrams = LinkId::datagram(1);
+        assert_eq!(choice(None, &[Datagram]).patience(datagrams), None);
+        assert_eq!(
+            choice(udp, &[Datagram]).patience(datagrams),
+            Some(DATAGRAM_PATIENCE)
+        );
+        let both = choice(None, &[Ordered, Datagram]);
+        assert_eq!(both.patience(datagrams), Some(DATAGRAM_PATIENCE));
+        assert_eq!(both.patience(LinkId::ordered(1)), Some(ORDERED_PATIENCE));
+    }
+
+    #[test]
+    fn only_a_session_on_an_ordered_link_goes_over_to_the_carrier_of_datagrams() {
+        use PathClass::{Datagram, Ordered};
+        let mut choice = choice(None, &[Ordered, Datagram]);
+        let (first, second) = (LinkId::ordered(1), LinkId::datagram(2));
+        assert!(choice.datagram_carrier().is_none());
+        choice.began(Instant::now(), Timestamp::ZERO, first);
+        assert!(choice.datagram_carrier().is_some());
+        choice.second = Some(second);
+        assert_eq!(choice.adopt_second(), Some(first));
+        assert_eq!((choice.link, choice.second), (Some(second), None));
+        assert!(choice.datagram_carrier().is_none());
+        assert_eq!(choice.next_carrier().class(), Datagram, "if the link ends");
+    }
 
     #[test]
     fn the_second_carrier_waits_for_the_answer_of_the_first_but_not_long() {

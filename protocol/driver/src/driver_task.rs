@@ -1,5 +1,7 @@
 //! The task that owns socket, links, clock and endpoint.
 mod carriers;
+mod events;
+mod transmit;
 mod udp_return;
 
 use std::{
@@ -10,12 +12,10 @@ use std::{
 };
 
 use longhaul_protocol::{
-    endpoint::{ConnectionHandle, DeviceStatus, Endpoint, EndpointCounters, Event},
-    path::Path,
-    streams::StreamEvent,
+    endpoint::{ConnectionHandle, DeviceStatus, Endpoint, EndpointCounters},
     wire::Refusal,
 };
-use longhaul_types::{LinkProfile, PublicKey, Timestamp};
+use longhaul_types::{PublicKey, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, trace, warn};
 
@@ -34,9 +34,6 @@ use crate::{
 
 /// Maximum number of commands in one turn, so that users do not starve the socket.
 const COMMANDS_A_TURN: usize = 128;
-/// Maximum number of datagrams sent in one turn, so that a fast sender does not starve arriving feedback: 128
-/// datagrams take 1.3 ms at 1 Gbit/s.
-const DATAGRAMS_A_TURN: usize = 128;
 /// Time for which an ending task continues, so that its CLOSE packets are sent.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -335,169 +332,6 @@ impl DriverTask {
                 if self.ends == Ends::OnControl {
                     self.handle_control(Some(Control::Shutdown(0)));
                 }
-            }
-        }
-    }
-
-    fn handle_events(&mut self) {
-        while let Some((handle, event)) = self.endpoint.poll_event() {
-            self.touched.insert(handle);
-            self.handle_event(handle, event);
-        }
-        while let Some(refusal) = self.endpoint.poll_refusal() {
-            if let Some(refusals) = &self.refusals {
-                let _full = refusals.try_send(refusal);
-            }
-        }
-    }
-
-    fn handle_event(&mut self, handle: ConnectionHandle, event: Event) {
-        if let Event::Accepted { device, profile } = event {
-            self.accept_session(handle, device, profile);
-            return;
-        }
-        let now = self.clock.now();
-        let Some(channels) = self.channels.get_mut(&handle) else {
-            return;
-        };
-        match event {
-            Event::Accepted { .. } | Event::Moved => {}
-            Event::PathProbed { rtt, .. } => self.on_path_probed(rtt),
-            Event::Connected { early } => {
-                debug!(?early, "session open");
-                // A user that sees the open session may read its exporter secret at once.
-                if let Some(connection) = self.endpoint.connection(handle) {
-                    channels.publish(connection);
-                }
-                channels.set_state(LinkState::Open);
-                self.on_connected(handle);
-            }
-            Event::Stalled => channels.set_state(LinkState::Stalled),
-            Event::Resumed => channels.set_state(LinkState::Open),
-            Event::Token(token) => channels.set_token(token),
-            Event::Closed(reason) => {
-                if let Some(connection) = self.endpoint.connection(handle) {
-                    channels.publish(connection);
-                }
-                channels.close(&reason);
-                self.channels.remove(&handle);
-                debug!(%reason, "session ended");
-            }
-            Event::Stream(event) => {
-                if let Some(connection) = self.endpoint.connection(handle) {
-                    match event {
-                        StreamEvent::Opened => channels.accept(now, connection),
-                        StreamEvent::Readable(id) | StreamEvent::Cancelled(id, _) => {
-                            channels.read(now, connection, id)
-                        }
-                        StreamEvent::Writable(id) => channels.write_waiting(now, connection, id),
-                        StreamEvent::Finished(id) => channels.sent(id),
-                        StreamEvent::Stopped(id, error) => channels.stopped(id, error),
-                        StreamEvent::Available => channels.open_waiting(now, connection),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Passes a session that a device opened to the gateway; the session is closed if the queue is full or
-    /// nobody accepts sessions.
-    fn accept_session(&mut self, handle: ConnectionHandle, device: PublicKey, profile: Option<LinkProfile>) {
-        let session = self.add_connection(handle, LinkState::Open);
-        let now = self.clock.now();
-        if let (Some(channels), Some(connection)) =
-            (self.channels.get_mut(&handle), self.endpoint.connection(handle))
-        {
-            channels.publish(connection);
-            channels.accept(now, connection);
-        }
-        let taken = self.incoming.as_ref().is_some_and(|incoming| {
-            incoming
-                .try_send(Incoming {
-                    session,
-                    device,
-                    profile,
-                })
-                .is_ok()
-        });
-        if !taken {
-            debug!("the session is dropped: the gateway does not accept sessions");
-        }
-    }
-
-    /// Sends the datagrams that the core can send now. Returns true if more datagrams can be sent at once.
-    fn transmit(&mut self) -> bool {
-        let now = self.clock.now();
-        if !self.send() {
-            return false;
-        }
-        let mut left = DATAGRAMS_A_TURN;
-        while left > 0 {
-            let datagrams = self.fill_batch(now, left);
-            if datagrams == 0 || !self.send() {
-                return false;
-            }
-            left = left.saturating_sub(datagrams);
-        }
-        true
-    }
-
-    /// Fills the batch with at most `most` datagrams that the core can send now, in order and to one peer.
-    /// The pacer has permitted each datagram, so that a batch never contains more than separate calls would
-    /// send.
-    fn fill_batch(&mut self, now: Timestamp, most: usize) -> usize {
-        let most = most.min(self.socket.max_segments());
-        let session = match self.deferred.take() {
-            Some(remote) => {
-                self.batch.restart(remote, &self.datagram);
-                None
-            }
-            None => {
-                let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.datagram) else {
-                    return 0;
-                };
-                // The session's counters and estimates have changed without a read or write.
-                self.touched.extend(transmit.session);
-                match transmit.remote {
-                    Path::Udp(remote) => self.batch.restart(remote, &self.datagram),
-                    Path::Link(link) => {
-                        self.send_on_link(link, transmit.session);
-                        return 1;
-                    }
-                }
-                transmit.session
-            }
-        };
-        let Some(session) = session else { return 1 };
-        while self.batch.has_room(most) {
-            let Some(transmit) = self.endpoint.poll_transmit_of(now, session, &mut self.datagram) else {
-                break;
-            };
-            match transmit.remote {
-                Path::Udp(remote) if self.batch.takes(remote, transmit.len) => {
-                    self.batch.push(&self.datagram);
-                }
-                Path::Udp(remote) => {
-                    self.deferred = Some(remote);
-                    break;
-                }
-                Path::Link(link) => self.send_on_link(link, transmit.session),
-            }
-        }
-        self.batch.segments()
-    }
-
-    /// Sends the batch, or keeps the rest that the socket does not accept. Returns true if the socket accepts
-    /// more.
-    fn send(&mut self) -> bool {
-        match self.socket.send(&mut self.batch) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
-            Err(error) => {
-                // No route or no permission: for the transport this is a lost packet, which is retransmitted.
-                debug!(%error, "send");
-                self.on_udp_refused();
-                true
             }
         }
     }

@@ -22,7 +22,7 @@ mod socket;
 mod stream;
 mod udp_return;
 
-pub use carrier_choice::CarrierPlan;
+pub use carrier_choice::{CarrierPlan, LinkCarriers};
 pub use dial::{Alternatives, DialConfig, DialError, FirstStream, dial, dial_over, dial_with};
 pub use incoming::Incoming;
 pub use link::{Carrier, LinkAcceptor, LinkEnd, LinkInput, LinkOutput, LinkUnused};

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use longhaul_protocol::path::LinkId;
+use longhaul_protocol::path::{LinkId, PathClass};
 use tokio::sync::{Semaphore, mpsc};
 
 /// Maximum number of received packets of one link that wait for the driver task. The carrier then reads no
@@ -22,6 +22,9 @@ const RECEIVED: usize = 128;
 
 /// The carrier of a link: opens a link to the gateway and runs it (agent).
 pub trait Carrier: fmt::Debug + Send + Sync {
+    /// Class of the carrier's links.
+    fn class(&self) -> PathClass;
+
     /// Connects to the gateway and carries packets until the link ends. The first packet may wait in
     /// [`LinkEnd::output`] already, so that it travels with the carrier's handshake. The future is dropped
     /// when the session needs the link no longer.
@@ -35,6 +38,8 @@ pub(crate) enum LinkEvent {
     Accepted { peer: SocketAddr, driver_end: DriverEnd },
     /// The carrier is connected to `peer` (agent).
     Connected(SocketAddr),
+    /// The link takes packets up to this size.
+    Payload(usize),
     /// A packet arrived.
     Packet(Vec<u8>),
     /// Bytes were sent after the driver had found the link full.
@@ -160,6 +165,14 @@ impl LinkInput {
             .send((self.shared.id, LinkEvent::Connected(peer)));
     }
 
+    /// Reports the largest packet that the link takes at present, for links of the class [`PathClass::Datagram`].
+    pub fn set_payload(&self, payload: usize) {
+        let _ended = self
+            .shared
+            .events
+            .send((self.shared.id, LinkEvent::Payload(payload)));
+    }
+
     /// Delivers a packet; waits while the driver is busy with earlier ones.
     ///
     /// # Errors
@@ -187,12 +200,12 @@ pub struct LinkAcceptor {
 }
 
 impl LinkAcceptor {
-    /// Opens a link for a peer that connected from `peer` and has completed the carrier's handshake.
+    /// Opens a link of this class for a peer that connected from `peer` and has completed the carrier's handshake.
     ///
     /// # Errors
     /// The listener has ended.
-    pub fn open(&self, peer: SocketAddr) -> Result<LinkEnd, LinkUnused> {
-        let (id, driver_end, end) = self.links.make();
+    pub fn open(&self, peer: SocketAddr, class: PathClass) -> Result<LinkEnd, LinkUnused> {
+        let (id, driver_end, end) = self.links.make(class);
         let event = LinkEvent::Accepted { peer, driver_end };
         self.links.events.send((id, event)).map_err(|_| LinkUnused)?;
         Ok(end)
@@ -218,8 +231,8 @@ impl LinkSource {
     }
 
     /// Makes the two ends of a link.
-    pub(crate) fn make(&self) -> (LinkId, DriverEnd, LinkEnd) {
-        let id = LinkId(self.next.fetch_add(1, Ordering::Relaxed));
+    pub(crate) fn make(&self, class: PathClass) -> (LinkId, DriverEnd, LinkEnd) {
+        let id = LinkId::new(self.next.fetch_add(1, Ordering::Relaxed), class);
         let (packets, outgoing) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             id,
@@ -251,7 +264,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_link_reports_when_it_has_drained() {
         let (source, mut events) = LinkSource::new();
-        let (id, driver, mut end) = source.make();
+        let (id, driver, mut end) = source.make(PathClass::Ordered);
         assert!(driver.has_room(10));
         assert!(driver.send(&[1; 12]));
         assert!(!driver.has_room(10));
@@ -267,7 +280,7 @@ mod tests {
     #[tokio::test]
     async fn a_carrier_waits_for_a_busy_driver() {
         let (source, mut events) = LinkSource::new();
-        let (_, driver, end) = source.make();
+        let (_, driver, end) = source.make(PathClass::Ordered);
         for _ in 0..RECEIVED {
             end.input.deliver(vec![0]).await.unwrap();
         }

@@ -82,7 +82,7 @@ impl Links {
 
     /// Opens a link of a carrier.
     pub(crate) fn dial(&mut self, carrier: &Arc<dyn Carrier>) -> LinkId {
-        let (id, end, carrier_end) = self.source.make();
+        let (id, end, carrier_end) = self.source.make(carrier.class());
         let task = tokio::spawn(carrier.run(carrier_end));
         let link = OpenLink {
             end,

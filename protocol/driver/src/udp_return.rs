@@ -1,4 +1,4 @@
-//! Return of an agent's session from a link to UDP (docs/protocol/transport.md section 8.3).
+//! Return of an agent's session from a link to UDP, or to a link of datagrams (docs/protocol/transport.md section 8.3).
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -145,6 +145,14 @@ impl UdpReturn {
             self.lengthen();
             Progress::Waiting(now + self.pause)
         };
+    }
+
+    /// The path by which the session was to return has ended.
+    pub(crate) fn on_way_lost(&mut self, now: Instant) {
+        if matches!(self.progress, Progress::Probing | Progress::Answered(_)) {
+            self.progress = Progress::Probing;
+            self.on_probed(now, false);
+        }
     }
 
     /// The next step, if it is due.
@@ -352,6 +360,21 @@ mod tests {
                 assert!(!steps.contains(&Step::Undo), "{rate} {lost}: {steps:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_way_that_ends_before_the_return_counts_as_a_failed_probe() {
+        let (mut state, now) = probing();
+        state.on_probed(now, true);
+        state.on_way_lost(now);
+        assert_eq!(state.due(), Some(now + Duration::from_secs(120)));
+        assert_eq!(state.poll(now, ON_LINK), None);
+        // A session that has returned over it keeps its link.
+        let (mut state, now) = probing();
+        state.on_probed(now, true);
+        assert_eq!(state.poll(now, ON_LINK), Some(Step::Return));
+        state.on_way_lost(now);
+        assert!(state.keeps_link());
     }
 
     #[test]

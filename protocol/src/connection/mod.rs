@@ -356,6 +356,12 @@ impl Connection {
         }
     }
 
+    /// Sets the largest packet that the link of the path takes at present, as its carrier has found out. Packets in
+    /// flight that are larger are lost, and their contents are cut anew.
+    pub(crate) fn set_link_payload(&mut self, payload: usize) {
+        self.mtu.set_link_payload(payload);
+    }
+
     /// Next event for the user.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         match self.streams.poll_event() {

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-use crate::{path::Path, recovery::Report, wire::MAX_UDP_PAYLOAD};
+use crate::{
+    path::{LEAST_LINK_PAYLOAD, Path, PathClass},
+    recovery::Report,
+    wire::MAX_UDP_PAYLOAD,
+};
 
 /// MTUs of paths, largest first: Ethernet, PPPoE, GTP with IPsec, WireGuard, PPTP and L2TP, nested tunnels.
 const MTUS: [usize; 6] = [1500, 1492, 1440, 1420, 1380, 1340];
@@ -64,6 +68,20 @@ impl PathMtu {
             pause: FIRST_PAUSE,
             lost: 0,
         }
+    }
+
+    /// Creates the state of a link, whose carrier knows that it takes packets of `payload` bytes.
+    pub(super) const fn of_link(payload: usize, limit: usize) -> Self {
+        Self {
+            next: MTUS.len(),
+            ..Self::new(payload, limit, 0)
+        }
+    }
+
+    /// Sets the largest packet of a link.
+    pub(super) fn set_link_payload(&mut self, payload: usize) {
+        self.base = payload.min(self.limit);
+        self.current = self.base;
     }
 
     /// Largest UDP payload that the path is known to take.
@@ -160,7 +178,13 @@ pub(super) fn path_mtu(limit: usize, remote: Path) -> PathMtu {
     let family = match remote {
         Path::Udp(address) if address.is_ipv4() => 0,
         Path::Udp(_) => IPV6_EXTRA,
-        Path::Link(_) => return PathMtu::new(limit, limit, 0),
+        Path::Link(link) => {
+            let known = match link.class() {
+                PathClass::Ordered => limit,
+                PathClass::Datagram => limit.min(LEAST_LINK_PAYLOAD),
+            };
+            return PathMtu::of_link(known, limit);
+        }
     };
     let base = limit.min(MAX_UDP_PAYLOAD - family);
     PathMtu::new(base, limit, UDP_IPV4 + family)
@@ -238,6 +262,19 @@ mod tests {
         assert_eq!(narrow.payload(), 1392);
         assert_eq!(self::path(1252).candidate(Timestamp::ZERO), None);
         assert_eq!(self::path(300).candidate(Timestamp::ZERO), None);
+    }
+
+    #[test]
+    fn a_link_is_not_searched_and_follows_its_carrier() {
+        let mut link = PathMtu::of_link(1150, 1400);
+        let later = Timestamp::ZERO + Duration::from_secs(1 << 20);
+        for (told, payload) in [(1194, 1194), (1414, 1400), (1150, 1150)] {
+            link.set_link_payload(told);
+            assert_eq!(link.payload(), payload);
+            link.on_report(later, Timestamp::ZERO, &report(None, &[1500; 9]), HEADERS);
+            assert_eq!((link.payload(), link.candidate(later)), (payload, None));
+        }
+        assert_eq!(link.limit(), 1400);
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-use crate::path::{Path, PathClass};
+use crate::path::Path;
 
 /// Amplification limit of an unvalidated address (transport.md section 7.2).
 const AMPLIFICATION: u64 = 3;
@@ -54,7 +54,7 @@ impl PeerPath {
     /// New path to the peer. An address is challenged with `data`; a link has proved by its handshake that the
     /// peer receives.
     pub(super) const fn moved(remote: Path, data: [u8; 8], now: Timestamp) -> Self {
-        if matches!(remote.class(), PathClass::Ordered) {
+        if matches!(remote, Path::Link(_)) {
             return Self::new(remote, Validation::Validated);
         }
         Self {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_link_needs_no_challenge() {
-        let path = PeerPath::moved(Path::Link(LinkId(1)), [7; 8], Timestamp::ZERO);
+        let path = PeerPath::moved(Path::Link(LinkId::datagram(1)), [7; 8], Timestamp::ZERO);
         assert_eq!((path.budget(), path.challenge_at()), (u64::MAX, None));
     }
 

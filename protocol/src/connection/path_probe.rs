@@ -6,7 +6,7 @@ use longhaul_types::Timestamp;
 use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle, STAMP_LEN};
 use crate::{
     endpoint::Event,
-    path::Path,
+    path::{LEAST_LINK_PAYLOAD, Path, PathClass},
     wire::{Activity, Frame, Stamp, TAG_LEN},
 };
 
@@ -62,7 +62,19 @@ impl PathProbes {
         }
         let probe = self.current.as_mut().filter(|probe| probe.sent_at.is_none())?;
         probe.sent_at = Some(now);
-        Some((probe.remote, Frame::PathChallenge(probe.data), PROBING_PAYLOAD))
+        Some((
+            probe.remote,
+            Frame::PathChallenge(probe.data),
+            probing_payload(probe.remote),
+        ))
+    }
+}
+
+/// Size of probing packets on this path.
+const fn probing_payload(path: Path) -> usize {
+    match (path, path.class()) {
+        (Path::Link(_), PathClass::Datagram) => LEAST_LINK_PAYLOAD,
+        (Path::Udp(_), _) | (Path::Link(_), PathClass::Ordered) => PROBING_PAYLOAD,
     }
 }
 

@@ -87,6 +87,8 @@ pub struct ConnectionStats {
     pub bookkeeping: (usize, usize),
     /// Address of the peer; until the RESP arrives, the first of the gateway's addresses.
     pub remote: Option<SocketAddr>,
+    /// True if the path is an ordered link.
+    pub is_ordered: bool,
     /// What the session has found out about the link (agent).
     pub link: LinkSummary,
 }
@@ -120,6 +122,7 @@ impl Connection {
             },
             bookkeeping: (self.sent_packets.len(), self.gaps.count()),
             remote: self.path.remote.udp(),
+            is_ordered: self.is_ordered(),
             link: self
                 .link_meter
                 .as_ref()

@@ -137,7 +137,7 @@ impl Connection {
         self.rtt = crate::recovery::RttEstimator::new(self.profile.map(|profile| profile.rtt));
         self.ping_due = true;
         // Only an address has to be validated by the peer, for which it needs bytes.
-        self.pad_due = !self.is_gateway() && !self.is_ordered();
+        self.pad_due = !self.is_gateway() && self.path.remote.udp().is_some();
         self.pending_ack.now = self.pending_ack.echo.is_some();
         self.prober.due = true;
         self.prober.hurry(now);
@@ -167,7 +167,7 @@ impl Connection {
     /// computer: asks the peer for feedback at once. The measurements stay.
     pub fn path_refreshed(&mut self, now: Timestamp) {
         self.ping_due = true;
-        self.pad_due = !self.is_gateway() && !self.is_ordered();
+        self.pad_due = !self.is_gateway() && self.path.remote.udp().is_some();
         self.pending_ack.now = self.pending_ack.echo.is_some();
         self.prober.due = true;
         self.prober.hurry(now);

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     connection::{Connection, Validation},
     crypto::{EarlyKey, Responder, SessionKeys, noise::Opening, token::ValidToken},
-    path::{Path, PathClass},
+    path::Path,
     wire::{
         Acceptance, EarlyOutcome, Init, InitPayload, Parameters, Refusal, Resp, RespPayload, VERSION,
         init::InitOutline,
@@ -218,11 +218,11 @@ impl Endpoint {
         gateway.answered.insert(knock.hash, resp.clone(), now);
         let early = Some(early).filter(|_| outcome == EarlyOutcome::Accepted);
         let early_index = early.as_ref().map(|early| early.index);
-        let validation = match (own_token, remote.class()) {
+        let validation = match (own_token, remote) {
             // The handshake of a link proves that its peer receives.
-            (Some(_), _) | (None, PathClass::Ordered) => Validation::Validated,
+            (Some(_), _) | (None, Path::Link(_)) => Validation::Validated,
             // Bytes received and sent so far count for the limit of section 7.2.
-            (None, PathClass::Datagram) => Validation::Unvalidated {
+            (None, Path::Udp(_)) => Validation::Unvalidated {
                 received: knock.datagram_len as u64,
                 sent: resp.len() as u64,
             },

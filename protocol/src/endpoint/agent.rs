@@ -13,7 +13,7 @@ use super::{
 use crate::{
     connection::{Connection, State, TransportConfig},
     crypto::{Initiator, Mac1Key, reset},
-    path::Path,
+    path::{LEAST_LINK_PAYLOAD, Path, PathClass},
     wire::{
         Init, InitPayload, KeySpace, MAX_UDP_PAYLOAD, Parameters, ReceiverIndex, Reset, Resp, RespPayload,
         ShortHeader, Stamp, VERSION, Versions, resp::RespError,
@@ -70,6 +70,7 @@ impl Endpoint {
             started: false,
             others: Vec::new(),
             delay: Duration::ZERO,
+            fits_links: false,
         });
         let early = created.early_key(&self.secret);
         let connection = Connection::agent(&self.transport, early, remote, profile, now);
@@ -92,6 +93,18 @@ impl Endpoint {
         {
             created.others = others.iter().copied().take(MAX_ADDRESSES).collect();
             created.delay = delay;
+        }
+    }
+
+    /// Lets the INIT of a session that has not started fit every link (agent): a link that takes only small packets may
+    /// get it later ([`Endpoint::add_path`]), and all paths get the same bytes.
+    pub fn fit_init_to_links(&mut self, handle: ConnectionHandle) {
+        if let Some(Session {
+            phase: Phase::Created(created),
+            ..
+        }) = self.sessions.get_mut(&handle).map(Box::as_mut)
+        {
+            created.fits_links = true;
         }
     }
 
@@ -176,7 +189,10 @@ impl Endpoint {
             let others = created.others.iter().map(|other| Path::Udp(*other));
             let remotes = others.chain([created.to.remote]);
             let max_len = remotes.map(|remote| max_datagram(&self.transport, remote)).min();
-            let max_len = max_len.unwrap_or(MAX_UDP_PAYLOAD);
+            let mut max_len = max_len.unwrap_or(MAX_UDP_PAYLOAD);
+            if created.fits_links {
+                max_len = max_len.min(LEAST_LINK_PAYLOAD);
+            }
             let own = self.transport.parameters();
             let parameters = Parameters {
                 profile: created.to.profile,
@@ -394,10 +410,11 @@ fn first_interval(profile: Option<LinkProfile>, len: usize) -> Duration {
     rtt.saturating_add(sending).min(Duration::from_secs(60)) * 3 / 2
 }
 
-/// Maximum UDP payload to `remote`: 1,280 bytes with the IP and UDP headers.
+/// Maximum UDP payload to `remote`: 1,280 bytes with the IP and UDP headers, less on a link whose carrier has headers.
 fn max_datagram(config: &TransportConfig, remote: Path) -> usize {
     let by_family = match remote {
         Path::Udp(address) if address.is_ipv6() => MAX_UDP_PAYLOAD - 20,
+        Path::Link(link) if link.class() == PathClass::Datagram => LEAST_LINK_PAYLOAD,
         Path::Udp(_) | Path::Link(_) => MAX_UDP_PAYLOAD,
     };
     by_family.min(usize::from(config.max_udp_payload))

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{ConnectionHandle, Endpoint};
-use crate::path::{LinkId, Path};
+use crate::path::{LEAST_LINK_PAYLOAD, LinkId, Path, PathClass};
 
 /// Maximum number of sessions that are woken when their link accepts packets. A link carries one session, and
 /// two for a moment when an agent opens a new one; more come from a peer that opens many on one link.
@@ -16,6 +16,8 @@ struct LinkState {
     /// Address of the peer, to which the rate limits apply.
     peer: SocketAddr,
     writable: bool,
+    /// Largest packet that the link takes at present, if its carrier has told it.
+    payload: Option<usize>,
     /// Sessions that have used the link, at most [`MAX_SESSIONS`].
     sessions: BTreeSet<ConnectionHandle>,
 }
@@ -38,6 +40,14 @@ impl Links {
         match path {
             Path::Udp(_) => false,
             Path::Link(link) => self.0.get(&link).is_none_or(|link| !link.writable),
+        }
+    }
+
+    /// Returns the largest packet that a link takes, if its carrier has told it.
+    pub(super) fn payload(&self, path: Path) -> Option<usize> {
+        match path {
+            Path::Udp(_) => None,
+            Path::Link(link) => self.0.get(&link)?.payload,
         }
     }
 
@@ -65,6 +75,7 @@ impl Endpoint {
         let state = LinkState {
             peer,
             writable,
+            payload: None,
             sessions: BTreeSet::new(),
         };
         self.links.0.entry(link).or_insert(state);
@@ -95,6 +106,16 @@ impl Endpoint {
         let sessions: Vec<ConnectionHandle> = state.sessions.iter().copied().collect();
         for handle in sessions {
             self.touch(handle);
+        }
+    }
+
+    /// Sets the largest packet that a link of the class [`PathClass::Datagram`] takes at present; until then,
+    /// [`LEAST_LINK_PAYLOAD`] counts.
+    pub fn set_link_payload(&mut self, link: LinkId, payload: usize) {
+        if let Some(state) = self.links.0.get_mut(&link)
+            && link.class() == PathClass::Datagram
+        {
+            state.payload = Some(payload.max(LEAST_LINK_PAYLOAD));
         }
     }
 

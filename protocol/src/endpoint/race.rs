@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_link_gets_the_init_at_once_and_repeats_it_after_the_longest_interval() {
         let mut race = race(&[]);
-        let link = Path::Link(LinkId(1));
+        let link = Path::Link(LinkId::ordered(1));
         assert!(race.add(at(250), link) && !race.add(at(251), link));
         let sent = run(&mut race, 3_300);
         let times: Vec<u64> = sent

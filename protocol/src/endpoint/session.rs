@@ -38,6 +38,8 @@ pub(super) struct Created {
     /// Further addresses of the gateway, and the time between their first INITs.
     pub(super) others: Vec<SocketAddr>,
     pub(super) delay: Duration,
+    /// The INIT fits every link.
+    pub(super) fits_links: bool,
 }
 
 pub(super) struct Waiting {

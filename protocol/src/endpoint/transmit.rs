@@ -79,8 +79,12 @@ impl Endpoint {
         if !session.is_started() {
             return None;
         }
-        let blocked = self.links.is_blocked(session.connection.path());
+        let path = session.connection.path();
+        let blocked = self.links.is_blocked(path);
         session.connection.set_blocked(blocked);
+        if let Some(payload) = self.links.payload(path) {
+            session.connection.set_link_payload(payload);
+        }
         if blocked {
             return session.connection.transmit_probing(now, buf);
         }

@@ -48,6 +48,9 @@ pub(super) async fn run(
     if let Some(address) = server.metrics_addr() {
         tracing::info!(%address, "metrics are served");
     }
+    if let Some(address) = server.quic_addr() {
+        tracing::info!(%address, "agents may also connect by QUIC");
+    }
     if let Some(address) = server.tls_addr() {
         tracing::info!(%address, "agents may also connect by TLS");
     }

@@ -142,6 +142,8 @@ pub struct MetricsConfig {
 pub struct CarriersConfig {
     /// `tls`: TCP address of the carrier; `None` if it is off.
     pub tls: Option<SocketAddr>,
+    /// `quic`: UDP address of the carrier; `None` if it is off.
+    pub quic: Option<SocketAddr>,
     /// `cert`: certificate chain; `None` for the one in the state directory.
     pub cert: Option<PathBuf>,
     /// `key`: its private key; `None` for the one in the state directory.

@@ -70,6 +70,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         },
         carriers: CarriersConfig {
             tls: layers.get(&settings::CARRIERS_TLS),
+            quic: layers.get(&settings::CARRIERS_QUIC),
             cert: layers.get(&settings::CARRIERS_CERT),
             key: layers.get(&settings::CARRIERS_KEY),
         },

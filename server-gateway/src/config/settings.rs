@@ -45,6 +45,7 @@ impl Configured for Gateway {
             &TUNNEL_IDLE_TIMEOUT,
             &METRICS_LISTEN,
             &CARRIERS_TLS,
+            &CARRIERS_QUIC,
             &CARRIERS_CERT,
             &CARRIERS_KEY,
             &PORTAL_LISTEN,
@@ -392,6 +393,25 @@ pub const CARRIERS_TLS: Setting<Option<SocketAddr>> = Setting::new(
          gets the status 404",
 );
 
+/// `carriers.quic`
+pub const CARRIERS_QUIC: Setting<Option<SocketAddr>> = Setting::new(
+    "carriers.quic",
+    Form::Text("`off`, `on` for `[::]:443`, or an address and port, such as `0.0.0.0:443`"),
+    |_| None,
+    parse::carrier_address,
+    |address| {
+        Some(quoted(
+            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
+        ))
+    },
+)
+.flag("--carrier-quic", "ADDR:PORT")
+.meaning("UDP address on which agents reach this gateway by QUIC, from networks that pass no other UDP")
+.reason(
+    "Off, because another server may use the port, which is not that of `listen`. Agents expect port 443 of the \
+         gateway's address (`carrier.quic-port`). Certificate and key are those of `carriers.tls`",
+);
+
 /// `carriers.cert`
 pub const CARRIERS_CERT: Setting<Option<PathBuf>> = Setting::new(
     "carriers.cert",
@@ -401,7 +421,7 @@ pub const CARRIERS_CERT: Setting<Option<PathBuf>> = Setting::new(
     |path| Some(quoted(&path.as_ref()?.display().to_string())),
 )
 .default_text("`carrier.pem` in the state directory, made at the first start")
-.meaning("certificate chain of `carriers.tls`")
+.meaning("certificate chain of `carriers.tls` and `carriers.quic`")
 .reason(
     "Agents accept each certificate, because the session inside authenticates the gateway. A \
          certificate of a public authority makes the gateway look like any other server",

@@ -1,11 +1,14 @@
-//! The gateway's carriers beside UDP: the port, the certificate and its key.
+//! The gateway's carriers beside UDP: their ports, the certificate and its key.
 use std::{
     fs, io,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
-use longhaul_carriers::{BindError, Identity, IdentityError, KeyPin, PemIdentity, TlsListener};
+use longhaul_carriers::{BindError, Identity, IdentityError, KeyPin, PemIdentity, QuicListener, TlsListener};
+use longhaul_driver::Listener;
 use longhaul_types::PublicKey;
+use tokio::task::JoinSet;
 
 use crate::{
     admission::state::{StateDir, StateError},
@@ -20,9 +23,14 @@ const KEY: &str = "carrier.key";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CarrierError {
-    /// The port cannot be used.
-    #[error("[carriers] tls: {0}; choose another one, or \"off\"")]
-    Bind(#[from] BindError),
+    /// A port cannot be used.
+    #[error("[carriers] {carrier}: {source}; choose another one, or \"off\"")]
+    Bind {
+        /// The carrier.
+        carrier: &'static str,
+        /// The error.
+        source: BindError,
+    },
     /// A file cannot be read.
     #[error("[carriers]: {path} cannot be read: {source}", path = path.display())]
     File {
@@ -47,22 +55,65 @@ pub enum CarrierError {
     State(#[from] StateError),
 }
 
-/// Opens the port of the carrier; `None` if it is off. Reads the certificate, or makes one at the first start.
-pub(super) async fn bind(
-    config: &Config,
-    state: &StateDir,
-    gateway: PublicKey,
-) -> Result<Option<TlsListener>, CarrierError> {
-    let Some(address) = config.carriers.tls else {
-        return Ok(None);
-    };
-    let identity = identity(config, state)?;
-    Ok(Some(TlsListener::bind(address, identity, gateway).await?))
+/// Ports of the carriers that are on.
+pub(super) struct Carriers {
+    tls: Option<TlsListener>,
+    quic: Option<QuicListener>,
 }
 
-/// Hash of the public key of the carrier's certificate, by which agents recognise an interception.
-pub(super) fn announced_certificate(tls: Option<&TlsListener>) -> Option<[u8; 32]> {
-    tls.and_then(TlsListener::certificate).map(KeyPin::into_bytes)
+impl Carriers {
+    /// Opens the ports. Reads the certificate, or makes one at the first start.
+    pub(super) async fn bind(
+        config: &Config,
+        state: &StateDir,
+        gateway: PublicKey,
+    ) -> Result<Self, CarrierError> {
+        let failed = |carrier| move |source| CarrierError::Bind { carrier, source };
+        let tls = match config.carriers.tls {
+            Some(address) => {
+                let bound = TlsListener::bind(address, identity(config, state)?, gateway).await;
+                Some(bound.map_err(failed("tls"))?)
+            }
+            None => None,
+        };
+        let quic = match config.carriers.quic {
+            Some(address) => {
+                let bound = QuicListener::bind(address, identity(config, state)?, gateway);
+                Some(bound.map_err(failed("quic"))?)
+            }
+            None => None,
+        };
+        Ok(Self { tls, quic })
+    }
+
+    /// TCP address of the carrier `tls`, if it is on.
+    pub(super) fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls.as_ref().map(TlsListener::local_addr)
+    }
+
+    /// UDP address of the carrier `quic`, if it is on.
+    pub(super) fn quic_addr(&self) -> Option<SocketAddr> {
+        self.quic.as_ref().map(QuicListener::local_addr)
+    }
+
+    /// The pin of the certificate, for agents to compare; the carriers have the same.
+    pub(super) fn certificate(&self) -> Option<[u8; 32]> {
+        let tls = self.tls.as_ref().and_then(TlsListener::certificate);
+        let pin = tls.or_else(|| self.quic.as_ref().and_then(QuicListener::certificate));
+        pin.map(KeyPin::into_bytes)
+    }
+
+    /// Opens links of the listener's sessions until the tasks are dropped.
+    pub(super) fn run(&mut self, listener: &Listener) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        if let Some(tls) = self.tls.take() {
+            tasks.spawn(tls.run(listener.links()));
+        }
+        if let Some(quic) = self.quic.take() {
+            tasks.spawn(quic.run(listener.links()));
+        }
+        tasks
+    }
 }
 
 fn identity(config: &Config, state: &StateDir) -> Result<Identity, CarrierError> {

@@ -1,7 +1,7 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, answers the operator's
 //! commands, serves metrics, shuts down.
 //!
-//! `start` reads the state and opens ports and the cache, `carriers` opens the TCP port of the carrier, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
+//! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
 //! data, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
 mod carriers;
 mod control;
@@ -16,7 +16,6 @@ mod streams;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use longhaul_carriers::TlsListener;
 use longhaul_driver::{Listener, Session};
 use longhaul_service::{LivenessProbe, Probed, liveness_probe};
 use tokio::{
@@ -26,6 +25,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
+use self::carriers::Carriers;
 use crate::{
     admin::metrics_server,
     admission::{
@@ -52,8 +52,8 @@ pub struct Server {
     listener: Listener,
     /// Port for questions about captive portals, if it is on.
     portal: Option<PortalListener>,
-    /// Port of the carrier `tls`, if it is on.
-    tls: Option<TlsListener>,
+    /// Ports of the carriers beside UDP.
+    carriers: Carriers,
     gateway: Arc<Gateway>,
     devices: Arc<DeviceRegister>,
     metrics: Option<TcpListener>,
@@ -72,7 +72,12 @@ impl Server {
 
     /// TCP address of the carrier `tls`, if it is on.
     pub fn tls_addr(&self) -> Option<SocketAddr> {
-        self.tls.as_ref().map(TlsListener::local_addr)
+        self.carriers.tls_addr()
+    }
+
+    /// UDP address of the carrier `quic`, if it is on.
+    pub fn quic_addr(&self) -> Option<SocketAddr> {
+        self.carriers.quic_addr()
     }
 
     /// TCP address for questions about captive portals, if it is on.
@@ -114,10 +119,7 @@ impl Server {
                 }
             })
         });
-        let carrier = self
-            .tls
-            .take()
-            .map(|tls| tokio::spawn(tls.run(self.listener.links())));
+        let mut carriers = self.carriers.run(&self.listener);
         let portal = self.portal.take().map(|portal| tokio::spawn(portal.run()));
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
@@ -154,9 +156,10 @@ impl Server {
         self.listener.shutdown().await;
         sessions.shutdown().await;
         self.gateway.store.close().await;
-        // After the sessions, which send their last packets over the carrier.
-        for task in [carrier, metrics].into_iter().flatten() {
-            task.abort();
+        // After the sessions, which send their last packets over the carriers.
+        carriers.shutdown().await;
+        if let Some(metrics) = metrics {
+            metrics.abort();
         }
     }
 

@@ -22,7 +22,9 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use tracing::warn;
 
 use super::{
-    Server, carriers, open_files,
+    Server,
+    carriers::{self, Carriers},
+    open_files,
     portal::{self, PortalListener},
 };
 use crate::{
@@ -110,11 +112,11 @@ impl Server {
         if admitted.is_empty() {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
-        let tls = carriers::bind(config, &state, keys.secret.public()).await?;
+        let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
         let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
         let announcement = Announcement {
             portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
-            certificate: carriers::announced_certificate(tls.as_ref()),
+            certificate: carriers.certificate(),
         };
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
@@ -144,7 +146,7 @@ impl Server {
         Ok(Self {
             listener,
             portal,
-            tls,
+            carriers,
             gateway: Arc::new(gateway),
             devices: Arc::new(register),
             metrics,

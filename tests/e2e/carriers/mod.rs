@@ -1,6 +1,7 @@
-//! Networks that block UDP: the session uses the carrier `tls`.
+//! Networks that block UDP: the session uses the carriers `tls` and `quic`.
 mod interception;
 mod proxies;
+mod quic;
 mod squid;
 
 use std::net::{Ipv4Addr, SocketAddr};

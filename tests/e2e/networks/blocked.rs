@@ -10,6 +10,7 @@ use super::harness::{Net, Plug, Programs};
 use crate::{content::ok, pair::LIMIT};
 
 const TLS: &str = "[carriers]\ntls = \"10.91.0.1:443\"\n";
+const QUIC: &str = "[carriers]\nquic = \"10.91.0.1:443\"\n";
 const AT_ONCE: &str = "TLS starts together with UDP";
 
 async fn origin() -> Result<Origin> {
@@ -68,5 +69,25 @@ async fn a_network_that_blocks_udp_is_remembered_until_udp_works() -> Result<()>
     programs.status_until(over("udp")).await?;
     programs.end_agent().await?;
     assert_eq!(failures(), 0);
+    Ok(())
+}
+
+/// UDP passes only to port 443, where the gateway has QUIC; it has no TLS.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_in_which_only_quic_works_is_remembered() -> Result<()> {
+    let Some(net) = Net::build()? else { return Ok(()) };
+    net.plug(Plug::new(1))?;
+    net.block_udp_to(1, 4433)?;
+    let over_quic =
+        |status: &serde_json::Value| status["state"] == "open" && status["session"]["carrier"] == "quic";
+    let mut programs = Programs::start_with(&net, origin, QUIC).await?;
+    for _ in 0..2 {
+        programs.status_until(over_quic).await?;
+        programs.end_agent().await?;
+        programs.start_agent(&[]).await?;
+    }
+    programs.status_until(over_quic).await?;
+    let log = programs.agent().log();
+    log.contains("QUIC starts together with UDP", LIMIT).await?;
     Ok(())
 }

@@ -102,6 +102,17 @@ impl Net {
         })
     }
 
+    /// Drops the datagrams of UDP that come from a network to this port.
+    pub(crate) fn block_udp_to(&self, number: u8, port: u16) -> Result<()> {
+        self.far.run_blocking(move || {
+            ip("rule add pref 100 lookup local")?;
+            ip(&format!(
+                "rule add pref 50 iif r{number} ipproto udp dport {port} blackhole"
+            ))?;
+            ip("rule del pref 0")
+        })
+    }
+
     /// Unplugs the computer from a network: interface, address and routes are gone.
     pub(crate) fn unplug(&self, number: u8) -> Result<()> {
         self.computer

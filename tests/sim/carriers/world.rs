@@ -1,4 +1,4 @@
-//! Agent and gateway with two paths, UDP and an ordered link.
+//! Agent and gateway with two paths, UDP and a link, which is ordered or carries datagrams.
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
@@ -14,7 +14,7 @@ use longhaul_protocol::{
         AgentEndpointConfig, ConnectTo, ConnectionHandle, DeviceStatus, Endpoint, Event,
         GatewayEndpointConfig,
     },
-    path::{LinkId, Path},
+    path::{LEAST_LINK_PAYLOAD, LinkId, Path},
     streams::{Priority, ReadOutcome, StreamEvent, WriteError},
 };
 use longhaul_types::{BitRate, ByteCount, LinkProfile, SecretKey, StreamId, Timestamp, UnixTime};
@@ -150,10 +150,12 @@ impl Lane {
     }
 }
 
-/// A link, ordered in both directions.
+/// A link.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) id: LinkId,
+    /// Size in bytes of the largest packet.
+    pub(super) payload: usize,
     pub(super) up: Lane,
     pub(super) down: Lane,
 }
@@ -277,13 +279,52 @@ impl World {
 
     /// Opens a link with these directions.
     pub(super) fn open_link_over(&mut self, up: Lane, down: Lane) -> LinkId {
-        self.close_link();
         self.links += 1;
-        let id = LinkId(self.links);
+        self.replace_link(Link {
+            id: LinkId::ordered(self.links),
+            payload: usize::MAX,
+            up,
+            down,
+        })
+    }
+
+    /// Opens a link that loses and reorders packets, and takes smaller ones than UDP.
+    pub(super) fn open_datagram_link(&mut self, payload: usize) -> LinkId {
+        let mut lane = || {
+            let mut lane = Lane::new(&mut self.random);
+            lane.loss = 30 + self.random.below(100);
+            lane.reordering = 20;
+            lane
+        };
+        let (up, down) = (lane(), lane());
+        self.links += 1;
+        let id = self.replace_link(Link {
+            id: LinkId::datagram(self.links),
+            payload: LEAST_LINK_PAYLOAD,
+            up,
+            down,
+        });
+        self.set_link_payload(payload);
+        id
+    }
+
+    fn replace_link(&mut self, link: Link) -> LinkId {
+        self.close_link();
+        let id = link.id;
         self.sides[AGENT].open_link(id, gateway_address(), true);
         self.sides[GATEWAY].open_link(id, agent_address(), true);
-        self.link = Some(Link { id, up, down });
+        self.link = Some(link);
         id
+    }
+
+    /// The carrier of the link has found out that the link takes packets of this size.
+    pub(super) fn set_link_payload(&mut self, payload: usize) {
+        if let Some(link) = &mut self.link {
+            link.payload = payload;
+            for side in &mut self.sides {
+                side.set_link_payload(link.id, payload);
+            }
+        }
     }
 
     pub(super) fn close_link(&mut self) {
@@ -421,6 +462,7 @@ impl World {
                     Path::Link(id) => {
                         let link = self.link.as_mut().filter(|link| link.id == id);
                         let link = link.expect("nothing is sent over a link that has ended");
+                        assert!(buffer.len() <= link.payload, "{} bytes do not fit", buffer.len());
                         if side == AGENT {
                             &mut link.up
                         } else {
@@ -518,7 +560,12 @@ impl World {
     pub(super) fn disturb(&mut self) {
         match self.random.below(9) {
             0 | 1 => {
-                let id = self.open_link();
+                let id = if self.random.one_in(2) {
+                    self.open_link()
+                } else {
+                    let more = usize::try_from(self.random.below(300)).unwrap_or(0);
+                    self.open_datagram_link(LEAST_LINK_PAYLOAD + more)
+                };
                 self.change_path(id.into());
             }
             2 => self.change_path(gateway_address().into()),

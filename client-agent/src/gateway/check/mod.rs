@@ -4,7 +4,7 @@
 //! first packet under the full keys arrives, unless that packet is a CLOSE (docs/protocol/transport.md section
 //! 3.2). So the check ends no session of an agent with the same key, on this machine or on another one. If the
 //! CLOSE is lost, the gateway forgets the half-open session after three minutes.
-mod over_tls;
+mod over_link;
 mod over_udp;
 
 use std::{
@@ -16,7 +16,7 @@ use std::{
 use longhaul_driver::{TransportConfig, minted_hour};
 use longhaul_protocol::{
     endpoint::{AgentEndpointConfig, ConnectTo, ConnectionHandle, Endpoint, Event},
-    path::{LinkId, Path},
+    path::Path,
 };
 use longhaul_types::{Invite, Timestamp, UnixTime};
 use tokio::time::Instant;
@@ -37,8 +37,6 @@ use crate::{
 const CHECK_TIME: Duration = Duration::from_secs(6);
 /// Part of it for the lookup of the gateway's name.
 const LOOKUP_TIME: Duration = Duration::from_secs(3);
-/// The link of a check over TLS: the only one of its endpoint.
-const LINK: LinkId = LinkId(0);
 
 /// Carrier over which the gateway answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +45,17 @@ pub enum AnsweredOver {
     Udp,
     /// TLS: the network blocks UDP, or the settings do not permit it.
     Tls,
+    /// QUIC: the network passes neither UDP nor TLS, or the settings do not permit them.
+    Quic,
 }
 
 impl AnsweredOver {
     /// Name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Udp => Carriers::Udp.name(),
-            Self::Tls => Carriers::Tls.name(),
+            Self::Udp => "udp",
+            Self::Tls => "tls",
+            Self::Quic => "quic",
         }
     }
 }
@@ -89,47 +90,63 @@ async fn check(
     let deadline = Instant::now() + CHECK_TIME;
     // A certificate is compared with what earlier sessions have announced.
     Announced::load(state_dir.clone(), invite.gateway(), carrier.certificates.clone());
-    let tls_only = Tried::Tls {
-        port: carrier.tls_port,
-    };
-    let has_proxy = carrier.carriers != Carriers::Udp && carrier.proxy_to(invite).is_some();
+    let Carriers { udp, tls, quic } = carrier.carriers;
+    let has_proxy = tls && carrier.proxy_to(invite).is_some();
     // A proxy looks the name up itself.
-    let found = match carrier.carriers {
-        Carriers::Tls if has_proxy => Ok(Vec::new()),
-        Carriers::Auto | Carriers::Udp | Carriers::Tls => {
-            reachability::look_up(invite.address(), LOOKUP_TIME).await
-        }
+    let found = if has_proxy && !udp && !quic {
+        Ok(Vec::new())
+    } else {
+        reachability::look_up(invite.address(), LOOKUP_TIME).await
     };
-    let over_udp = match (&found, carrier.carriers) {
-        (Err(trouble), _) => Err(trouble.clone()),
-        (Ok(_), Carriers::Tls) => Err(Trouble::Silent(tls_only)),
-        (Ok(addresses), Carriers::Auto | Carriers::Udp) => {
-            check_addresses(invite, state_dir, addresses, deadline).await
-        }
+    let over_udp = match &found {
+        Err(trouble) => Err(trouble.clone()),
+        Ok(_) if !udp => Err(Trouble::Silent(carrier.tried())),
+        Ok(addresses) => check_addresses(invite, state_dir, addresses, deadline).await,
     };
-    // An answer, also a refusal, ends the check. Only a gateway that does not answer over UDP is asked over TLS.
-    let is_silent = matches!(over_udp, Err(Trouble::Silent(_) | Trouble::PortClosed(_)));
-    let is_asked = is_silent || has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network);
+    // An answer, also a refusal, ends the check. Only a gateway that does not answer over UDP is asked over the others.
+    let is_asked = is_silent(&over_udp) || has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network);
     let ip = found.ok().and_then(|addresses| Some(addresses.first()?.ip()));
-    let ip = ip.or_else(|| has_proxy.then_some(Ipv4Addr::UNSPECIFIED.into()));
-    let (Some(ip), true) = (ip, is_asked && carrier.carriers != Carriers::Udp) else {
+    if !is_asked || !tls && !quic {
         return over_udp.map(|()| AnsweredOver::Udp);
-    };
-    let over_tls = over_tls::check_address(invite, state_dir, carrier, ip).await;
-    match (over_tls, over_udp) {
-        // Neither carrier brought an answer. The closed UDP port says more than silence, and more than a closed TCP port,
-        // which a gateway without `carriers.tls` has.
-        (Err(Trouble::Silent(_) | Trouble::PortClosed(_)), Err(of_udp))
-            if carrier.carriers == Carriers::Auto =>
-        {
-            let is_silent = matches!(of_udp, Trouble::Silent(_));
-            Err(if is_silent {
-                Trouble::Silent(carrier.tried())
-            } else {
-                of_udp
-            })
+    }
+    let mut outcome = over_udp;
+    if let Some(ip) = ip
+        .or_else(|| has_proxy.then_some(Ipv4Addr::UNSPECIFIED.into()))
+        .filter(|_| tls)
+    {
+        let over_tls = over_link::check_tls(invite, state_dir, carrier, ip).await;
+        if !is_silent(&over_tls) {
+            return over_tls.map(|()| AnsweredOver::Tls);
         }
-        (over_tls, _) => over_tls.map(|()| AnsweredOver::Tls),
+        outcome = combined(carrier, outcome, over_tls);
+    }
+    if let Some(ip) = ip.filter(|_| quic) {
+        let over_quic = over_link::check_quic(invite, state_dir, carrier, ip).await;
+        if !is_silent(&over_quic) {
+            return over_quic.map(|()| AnsweredOver::Quic);
+        }
+        outcome = combined(carrier, outcome, over_quic);
+    }
+    outcome.map(|()| AnsweredOver::Udp)
+}
+
+/// True if nothing answered.
+const fn is_silent(outcome: &Result<(), Trouble>) -> bool {
+    matches!(outcome, Err(Trouble::Silent(_) | Trouble::PortClosed(_)))
+}
+
+/// What two carriers without an answer show. A closed UDP port says more than silence, and more than a closed TCP port,
+/// which a gateway without `carriers.tls` has beside other carriers.
+fn combined(
+    carrier: &CarrierSettings,
+    before: Result<(), Trouble>,
+    then: Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let tried = carrier.tried();
+    match before {
+        _ if tried.name() == "tls" => then,
+        Err(Trouble::Silent(_)) | Ok(()) => Err(Trouble::Silent(tried)),
+        before @ Err(_) => before,
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn check_address(
         tokio::select! {
             biased;
             answer = attempt.answer() => break answer.map_err(local_error)??,
-            () = sleep_until(deadline) => return Err(Trouble::Silent(Tried::Udp)),
+            () = sleep_until(deadline) => return Err(Trouble::Silent(Tried::UDP)),
             found = &mut look, if is_looking => {
                 is_looking = false;
                 if let Some(trouble) = found {
@@ -108,7 +108,7 @@ impl Attempt {
                     self.question.endpoint.handle_timeout(now);
                 },
             }
-            if let Some(answer) = self.question.answer(Tried::Udp) {
+            if let Some(answer) = self.question.answer(Tried::UDP) {
                 return Ok(answer);
             }
         }

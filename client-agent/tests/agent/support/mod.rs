@@ -193,7 +193,7 @@ pub(crate) fn config(
         metered: Metered::No,
         // The tests script the gateway's UDP port alone.
         carrier: CarrierSettings {
-            carriers: Carriers::Udp,
+            carriers: Carriers::UDP,
             ..CarrierSettings::default()
         },
         portal: PortalSettings {

@@ -1,5 +1,5 @@
 //! Links in the driver task: their packets and events, and the carrier of an agent's session.
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use longhaul_protocol::{
     connection::State,
@@ -12,17 +12,14 @@ use tracing::debug;
 
 use super::DriverTask;
 use crate::{
-    carrier_choice::{self, CarrierChoice, CarrierPlan},
+    carrier_choice::{self, CarrierChoice, CarrierPlan, LinkCarriers},
     dial::Alternatives,
-    link::{Carrier, LinkEvent},
+    link::LinkEvent,
     udp_return::ReturnTimes,
 };
 
 /// Maximum number of link events in one turn, so that links do not starve the socket.
 const EVENTS_A_TURN: usize = 128;
-/// Silence of a link after which another one is opened. TCP repeats at growing intervals after an outage, and
-/// never reaches the gateway from a new address of this machine.
-const LINK_PATIENCE: Duration = Duration::from_secs(8);
 
 impl DriverTask {
     /// Creates an agent's session with the gateway at `udp`, over the carriers of the plan.
@@ -42,61 +39,78 @@ impl DriverTask {
                     .race(session, &alternatives.addresses, alternatives.delay);
                 Ok(session)
             }
-            CarrierPlan::Link(carrier) => self.connect_over_link(to, udp, carrier, None),
-            CarrierPlan::LinkThenUdp(carrier, times) => {
+            CarrierPlan::Links(carriers, times) => self.connect_over_link(to, udp, None, carriers, times),
+            CarrierPlan::LinksThenUdp(carriers, times) => {
                 let delay = carrier_choice::head_start(to.profile.as_ref());
-                let session = self.connect_over_link(to, udp, carrier, Some(times))?;
+                let session = self.connect_over_link(to, udp, Some(udp), carriers, times)?;
                 let others: Vec<_> = std::iter::once(udp)
                     .chain(alternatives.addresses.iter().copied())
                     .collect();
                 self.endpoint.race(session, &others, delay);
                 Ok(session)
             }
-            CarrierPlan::UdpThen(carrier, times) => {
+            CarrierPlan::UdpThen(carriers, times) => {
                 let delay = carrier_choice::delay(to.profile.as_ref());
-                self.connect_beside_udp(to, udp, alternatives, (carrier, times), delay)
+                self.connect_beside_udp(to, udp, alternatives, (carriers, times), delay)
             }
-            CarrierPlan::UdpAnd(carrier, times) => {
-                self.connect_beside_udp(to, udp, alternatives, (carrier, times), Duration::ZERO)
+            CarrierPlan::UdpAnd(carriers, times) => {
+                self.connect_beside_udp(to, udp, alternatives, (carriers, times), Duration::ZERO)
             }
         }
     }
 
-    /// Creates a session over a link; with times, it may also use UDP.
+    /// Creates a session over a link of the first of the carriers. `own` is the gateway's UDP address if it may also use
+    /// UDP.
     fn connect_over_link(
         &mut self,
         mut to: ConnectTo,
-        udp: SocketAddr,
-        carrier: Arc<dyn Carrier>,
-        times: Option<ReturnTimes>,
+        remote: SocketAddr,
+        own: Option<SocketAddr>,
+        carriers: LinkCarriers,
+        times: ReturnTimes,
     ) -> Result<ConnectionHandle, ConnectError> {
-        let link = self.links.dial(&carrier);
-        self.endpoint.open_link(link, udp, true);
+        let now = self.clock.now();
+        let link = self.links.dial(carriers.first());
+        self.endpoint.open_link(link, remote, true);
         to.remote = link.into();
-        let session = self.endpoint.connect(self.clock.now(), to)?;
-        let own = times.map(|_| udp);
-        let times = times.unwrap_or_default();
-        let choice = CarrierChoice::new(session, own, udp, carrier, Some(link), None, times);
+        let session = self.endpoint.connect(now, to)?;
+        self.fit_init(session, &carriers);
+        let mut choice = CarrierChoice::new(session, own, remote, carriers, None, times);
+        choice.began(Instant::now(), now, link);
         self.choice = Some(choice);
         Ok(session)
     }
 
-    /// Creates a session over UDP, beside which the carrier starts after `delay`.
+    /// Creates a session over UDP, beside which the carriers start after `delay`.
     fn connect_beside_udp(
         &mut self,
         to: ConnectTo,
         udp: SocketAddr,
         alternatives: &Alternatives,
-        (carrier, times): (Arc<dyn Carrier>, ReturnTimes),
+        (carriers, times): (LinkCarriers, ReturnTimes),
         delay: Duration,
     ) -> Result<ConnectionHandle, ConnectError> {
         let due = Instant::now() + delay;
         let session = self.endpoint.connect(self.clock.now(), to)?;
         self.endpoint
             .race(session, &alternatives.addresses, alternatives.delay);
-        let choice = CarrierChoice::new(session, Some(udp), udp, carrier, None, Some(due), times);
-        self.choice = Some(choice);
+        self.fit_init(session, &carriers);
+        self.choice = Some(CarrierChoice::new(
+            session,
+            Some(udp),
+            udp,
+            carriers,
+            Some(due),
+            times,
+        ));
         Ok(session)
+    }
+
+    /// All paths get the same INIT: it has to fit each of them.
+    fn fit_init(&mut self, session: ConnectionHandle, carriers: &LinkCarriers) {
+        if carriers.has_datagrams() {
+            self.endpoint.fit_init_to_links(session);
+        }
     }
 
     /// Sends the datagram in the buffer over a link.
@@ -132,6 +146,7 @@ impl DriverTask {
                 self.endpoint.set_link_writable(link, true);
                 self.use_connected_link(link);
             }
+            LinkEvent::Payload(payload) => self.endpoint.set_link_payload(link, payload),
             LinkEvent::Packet(mut packet) => {
                 let now = self.clock.now();
                 self.endpoint.handle_datagram(now, link, &mut packet);
@@ -151,6 +166,14 @@ impl DriverTask {
         let was_connected = self.links.is_connected(link);
         self.links.close(link);
         let now = Instant::now();
+        if self
+            .choice
+            .as_ref()
+            .is_some_and(|choice| choice.second == Some(link))
+        {
+            self.end_second_link(link);
+            return;
+        }
         let Some(choice) = self.choice.as_mut().filter(|choice| choice.link == Some(link)) else {
             self.endpoint.close_link(link);
             return;
@@ -159,6 +182,11 @@ impl DriverTask {
         if choice.udp_return.keeps_link() {
             choice.udp_return.on_udp();
             choice.rest();
+            // The session uses its second link already.
+            if choice.second.is_some() {
+                choice.adopt_second();
+                choice.on_link(now);
+            }
         } else {
             choice.ended(now, was_connected);
         }
@@ -176,6 +204,10 @@ impl DriverTask {
 
     /// Uses a link that has just connected, if the session needs it.
     fn use_connected_link(&mut self, link: LinkId) {
+        if let Some(choice) = self.choice.as_ref().filter(|choice| choice.second == Some(link)) {
+            self.endpoint.probe_path(choice.session, link.into());
+            return;
+        }
         let Some(choice) = self.choice.as_mut().filter(|choice| choice.link == Some(link)) else {
             return;
         };
@@ -193,14 +225,14 @@ impl DriverTask {
             return;
         }
         debug!("UDP is silent: the session continues over the carrier");
-        choice.udp_return.on_link(Instant::now());
+        choice.on_link(Instant::now());
         self.endpoint.change_path(self.clock.now(), session, link.into());
     }
 
     /// Ends the link of an agent's session and the attempts to open one.
     pub(super) fn drop_link(&mut self) {
         let Some(choice) = &mut self.choice else { return };
-        if let Some(link) = choice.link {
+        for link in choice.link.into_iter().chain(choice.second.take()) {
             self.links.close(link);
             self.endpoint.close_link(link);
         }
@@ -223,11 +255,11 @@ impl DriverTask {
         if choice.link.map(Path::Link) != path {
             self.drop_link();
         } else if let Some(choice) = &mut self.choice {
-            choice.udp_return.on_link(Instant::now());
+            choice.on_link(Instant::now());
         }
     }
 
-    /// Opens the carrier if it is due, and ends links without a session.
+    /// Opens a carrier if it is due, and ends links without a session.
     pub(super) fn run_carriers(&mut self) {
         let now = Instant::now();
         for link in self.links.sweep(now, |link| self.endpoint.is_link_used(link)) {
@@ -251,17 +283,28 @@ impl DriverTask {
             }
         }
         let at = self.clock.now();
-        let silent_since = connection.last_received_at().max(choice.started);
+        let silence = at.saturating_since(connection.last_received_at().max(choice.started));
         if let Some(link) = choice.link
             && connection.path() == Path::Link(link)
             && connection.is_path_silent()
-            && at.saturating_since(silent_since) > LINK_PATIENCE
+            && choice.patience(link).is_some_and(|patience| silence > patience)
         {
-            debug!("the carrier is silent: it is opened anew");
+            debug!("the carrier is silent: another one is opened");
             self.links.close(link);
             self.endpoint.close_link(link);
-            choice.link = None;
-            choice.due = Some(now);
+            choice.replace(now);
+            let (session, udp) = (choice.session, choice.udp);
+            if let Some(udp) = udp {
+                self.endpoint.change_path(at, session, udp.into());
+            }
+            return;
+        }
+        if let Some(link) = choice.link
+            && choice.gives_up.is_some_and(|at| at <= now)
+        {
+            debug!("the handshake of the carrier takes too long");
+            self.end_link(link);
+            return;
         }
         if choice.link.is_some() || choice.due.is_none_or(|due| due > now) {
             return;
@@ -269,10 +312,8 @@ impl DriverTask {
         if choice.waits_for_init() {
             return;
         }
-        let link = self.links.dial(&choice.carrier);
-        choice.link = Some(link);
-        choice.due = None;
-        choice.started = at;
+        let link = self.links.dial(&choice.next_carrier());
+        choice.began(now, at, link);
         let session = choice.session;
         // The INIT travels with the carrier's handshake; an open session waits for the handshake.
         self.endpoint.open_link(link, choice.remote, is_early);
@@ -283,12 +324,9 @@ impl DriverTask {
 
     /// Time of the next call of [`DriverTask::run_carriers`].
     pub(super) fn next_carrier_time(&self) -> Option<Instant> {
-        let attempt = self.choice.as_ref().and_then(|choice| choice.due);
-        let udp_return = self.choice.as_ref().and_then(|choice| choice.udp_return.due());
-        attempt
-            .into_iter()
-            .chain(udp_return)
-            .chain(self.links.next_sweep())
-            .min()
+        let choice = self.choice.as_ref();
+        let times = choice.map(|choice| [choice.due, choice.gives_up, choice.udp_return.due()]);
+        let times = times.into_iter().flatten().flatten();
+        times.chain(self.links.next_sweep()).min()
     }
 }

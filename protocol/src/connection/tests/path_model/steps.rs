@@ -128,7 +128,7 @@ impl State {
         let id = self.link.as_ref().map_or_else(
             || {
                 self.links += 1;
-                LinkId(self.links)
+                LinkId::ordered(self.links)
             },
             |link| link.id,
         );

@@ -1,23 +1,8 @@
-//! Sessions over the carrier `tls` on real sockets over loopback; UDP is silent.
-#![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+//! Sessions over the carrier `tls`; UDP is silent.
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use std::{
-    collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
-
-use longhaul_carriers::{
-    CarrierError, Certificates, KeyPin, PemIdentity, PinPolicy, TlsCarrier, TlsListener,
-};
-use longhaul_driver::{
-    Alternatives, CarrierPlan, DeviceStatus, DialConfig, EarlyData, End, EpochKeys, Incoming, LinkState,
-    ListenConfig, Listener, OpenOptions, Priority, RecvStream, ReturnTimes, Session, TransportConfig,
-    dial_over, listen,
-};
-use longhaul_types::{SecretKey, UnixTime};
+use longhaul_carriers::{CarrierError, Certificates, KeyPin, PemIdentity, PinPolicy, TlsCarrier};
+use longhaul_driver::{CarrierPlan, LinkCarriers, ReturnTimes};
 use longhaul_udp_relay::{Passage, UdpRelay};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
@@ -26,161 +11,35 @@ use rustls::{
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
-    net::{TcpListener, TcpStream, UdpSocket},
+    net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 
-/// Sufficient for a busy machine; a failure only takes longer.
-const LIMIT: Duration = Duration::from_secs(60);
-const GATEWAY: SecretKey = SecretKey::from_bytes([1; 32]);
-const DEVICE: SecretKey = SecretKey::from_bytes([2; 32]);
+use crate::rig::{GATEWAY, LIMIT, Rig, all, body, here, send, tls, transfer, transfer_until};
 
-fn here() -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, 0).into()
+fn only(address: SocketAddr) -> CarrierPlan {
+    CarrierPlan::Links(LinkCarriers::new(tls(address)), ReturnTimes::default())
 }
 
-fn epoch() -> EpochKeys {
-    EpochKeys {
-        epoch: 1,
-        key: [5; 32],
-    }
+fn also(address: SocketAddr) -> CarrierPlan {
+    CarrierPlan::UdpThen(LinkCarriers::new(tls(address)), ReturnTimes::default())
 }
 
-/// A gateway with the carrier, an address where UDP is silent, and the tasks that end with it.
-struct Rig {
-    listener: Listener,
-    tls: SocketAddr,
-    certificate: String,
-    silent: UdpSocket,
-    /// Address to which agents send over UDP.
-    remote: SocketAddr,
-    _tasks: JoinSet<()>,
-}
-
-impl Rig {
-    async fn start() -> Self {
-        let listener = listen(ListenConfig {
-            listen: here(),
-            secret: GATEWAY,
-            epoch: epoch(),
-            reset_secret: [6; 32],
-            transport: TransportConfig::gateway(),
-            max_sessions: 16,
-            devices: BTreeMap::from([(DEVICE.public(), DeviceStatus::Admitted)]),
-        })
-        .unwrap();
-        let made = PemIdentity::self_signed("localhost").unwrap();
-        let identity = made.parse().unwrap();
-        let tls = TlsListener::bind(here(), identity, GATEWAY.public())
-            .await
-            .unwrap();
-        let address = tls.local_addr();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(tls.run(listener.links()));
-        let silent = UdpSocket::bind(here()).await.unwrap();
-        Self {
-            listener,
-            tls: address,
-            certificate: made.certificate,
-            remote: silent.local_addr().unwrap(),
-            silent,
-            _tasks: tasks,
-        }
-    }
-
-    fn dial(&self, tls: SocketAddr, plan: fn(Arc<TlsCarrier>) -> CarrierPlan) -> Session {
-        let far = UnixTime::new(Duration::from_secs(4_000_000_000));
-        let config = DialConfig {
-            gateway_key: GATEWAY.public(),
-            remote: self.remote,
-            secret: DEVICE,
-            token: Some(epoch().mint(&DEVICE.public(), [1; 4], far)),
-            profile: None,
-            last_stamp: None,
-            transport: TransportConfig::agent(None),
-        };
-        let carrier = TlsCarrier::new(tls, "localhost", GATEWAY.public()).unwrap();
-        let (session, _) = dial_over(
-            config,
-            &Alternatives::default(),
-            Vec::new(),
-            plan(Arc::new(carrier)),
-        )
-        .unwrap();
-        session
-    }
-
-    async fn pair(
-        &mut self,
-        tls: SocketAddr,
-        plan: fn(Arc<TlsCarrier>) -> CarrierPlan,
-    ) -> (Session, Session) {
-        let agent = self.dial(tls, plan);
-        let accepted = timeout(LIMIT, self.listener.accept()).await.unwrap();
-        let Incoming { session, .. } = accepted.unwrap();
-        let mut state = agent.state();
-        let open = state.wait_for(|state| *state == LinkState::Open);
-        timeout(LIMIT, open).await.unwrap().unwrap();
-        (agent, session)
-    }
-}
-
-fn only(carrier: Arc<TlsCarrier>) -> CarrierPlan {
-    CarrierPlan::Link(carrier)
-}
-
-fn also(carrier: Arc<TlsCarrier>) -> CarrierPlan {
-    CarrierPlan::UdpThen(carrier, ReturnTimes::default())
-}
-
-fn rather(carrier: Arc<TlsCarrier>) -> CarrierPlan {
+fn rather(address: SocketAddr) -> CarrierPlan {
     let times = ReturnTimes {
         avoided: Some(Duration::from_secs(24 * 3600)),
         ..ReturnTimes::default()
     };
-    CarrierPlan::LinkThenUdp(carrier, times)
-}
-
-fn body() -> Vec<u8> {
-    (0..500_000_u32).flat_map(u32::to_le_bytes).collect()
-}
-
-async fn all(stream: &mut RecvStream) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = stream.read().await.unwrap() {
-        bytes.extend_from_slice(&chunk);
-    }
-    bytes
-}
-
-async fn send(from: &Session) {
-    let options = OpenOptions {
-        class: Priority::NORMAL,
-        early: EarlyData::Forbidden,
-        total: None,
-    };
-    let mut stream = from.open(options, body().into(), End::Finish).await.unwrap();
-    // The stream is cancelled if it is dropped before its end.
-    stream.delivered().await.unwrap();
-}
-
-/// Transfers a body from one session to the other.
-async fn transfer(from: &Session, to: &Session) {
-    let receive = async {
-        let mut stream = to.accept().await.unwrap();
-        assert!(all(&mut stream).await == body(), "the bytes changed");
-    };
-    let both = async { tokio::join!(send(from), receive) };
-    timeout(LIMIT, both).await.unwrap();
+    CarrierPlan::LinksThenUdp(LinkCarriers::new(tls(address)), times)
 }
 
 #[tokio::test]
 async fn a_session_works_over_tls_alone() {
     let mut rig = Rig::start().await;
-    let (agent, gateway) = rig.pair(rig.tls, only).await;
+    let (agent, gateway) = rig.pair(only(rig.tls)).await;
     transfer(&gateway, &agent).await;
     transfer(&agent, &gateway).await;
     let stats = gateway.stats();
@@ -196,7 +55,7 @@ async fn a_session_works_over_tls_alone() {
 #[tokio::test]
 async fn tls_starts_where_udp_is_silent() {
     let mut rig = Rig::start().await;
-    let (agent, gateway) = rig.pair(rig.tls, also).await;
+    let (agent, gateway) = rig.pair(also(rig.tls)).await;
     transfer(&gateway, &agent).await;
     let mut datagram = [0; 1500];
     let received = timeout(LIMIT, rig.silent.recv(&mut datagram)).await.unwrap();
@@ -207,7 +66,7 @@ async fn tls_starts_where_udp_is_silent() {
 async fn a_session_that_avoids_udp_uses_it_only_without_tls() {
     let mut rig = Rig::start().await;
     rig.remote = rig.listener.local_addr();
-    let (agent, gateway) = rig.pair(rig.tls, rather).await;
+    let (agent, gateway) = rig.pair(rather(rig.tls)).await;
     transfer(&gateway, &agent).await;
     assert_eq!((agent.stats().remote, agent.worse_returns()), (None, 0));
     agent.close(0, "done");
@@ -216,12 +75,12 @@ async fn a_session_that_avoids_udp_uses_it_only_without_tls() {
     let closed = TcpListener::bind(here()).await.unwrap();
     let nobody = closed.local_addr().unwrap();
     drop(closed);
-    let (agent, gateway) = rig.pair(nobody, rather).await;
+    let (agent, gateway) = rig.pair(rather(nobody)).await;
     transfer(&gateway, &agent).await;
     assert_eq!(agent.stats().remote, Some(rig.remote));
 }
 
-fn soon(carrier: Arc<TlsCarrier>) -> CarrierPlan {
+fn soon(address: SocketAddr) -> CarrierPlan {
     let times = ReturnTimes {
         first: Duration::from_millis(50),
         longest: Duration::from_millis(400),
@@ -229,19 +88,7 @@ fn soon(carrier: Arc<TlsCarrier>) -> CarrierPlan {
         patience: Duration::from_millis(100),
         ..ReturnTimes::default()
     };
-    CarrierPlan::UdpThen(carrier, times)
-}
-
-/// Transfers bodies until the agent's session uses UDP, or no longer uses it.
-async fn transfer_until(agent: &Session, gateway: &Session, uses_udp: bool) {
-    for _ in 0..1_000 {
-        // The agent sends: it notices a silence at once.
-        transfer(agent, gateway).await;
-        if agent.stats().remote.is_some() == uses_udp {
-            return;
-        }
-    }
-    panic!("the path stays: {:?}", agent.stats());
+    CarrierPlan::UdpThen(LinkCarriers::new(tls(address)), times)
 }
 
 #[tokio::test]
@@ -250,7 +97,7 @@ async fn the_session_returns_to_udp_and_leaves_it_again() {
     let relay = UdpRelay::start(rig.listener.local_addr()).await.unwrap();
     relay.set(Passage::Blocked);
     rig.remote = relay.address();
-    let (agent, gateway) = rig.pair(rig.tls, soon).await;
+    let (agent, gateway) = rig.pair(soon(rig.tls)).await;
     for _ in 0..2 {
         transfer(&gateway, &agent).await;
         assert_eq!(agent.stats().remote, None, "UDP is blocked");
@@ -305,7 +152,7 @@ async fn a_cut_connection_is_replaced_and_the_session_continues() {
     for plan in [only, also] {
         let mut rig = Rig::start().await;
         let relay = TcpRelay::start(rig.tls).await;
-        let (agent, gateway) = rig.pair(relay.address, plan).await;
+        let (agent, gateway) = rig.pair(plan(relay.address)).await;
         let receive = async {
             let mut stream = agent.accept().await.unwrap();
             let first = stream.read().await.unwrap().unwrap();
@@ -325,7 +172,7 @@ async fn the_session_is_gone_at_the_gateway_when_the_agent_closes_it() {
     let mut rig = Rig::start().await;
     // Fewer than the gateway's rate limit of INITs with one token.
     for _ in 0..4 {
-        let (agent, gateway) = rig.pair(rig.tls, only).await;
+        let (agent, gateway) = rig.pair(only(rig.tls)).await;
         drop(agent);
         timeout(LIMIT, gateway.closed()).await.unwrap();
     }
@@ -369,7 +216,7 @@ async fn interceptor(to: SocketAddr, certificate: &str) -> (SocketAddr, JoinSet<
 async fn an_interception_is_noted_or_refused() {
     let mut rig = Rig::start().await;
     let (relay, _relaying) = interceptor(rig.tls, &rig.certificate).await;
-    let (agent, gateway) = rig.pair(relay, only).await;
+    let (agent, gateway) = rig.pair(only(relay)).await;
     transfer(&gateway, &agent).await;
     for (policy, address, opens, is_intercepted) in [
         (PinPolicy::Note, rig.tls, true, false),
@@ -439,6 +286,6 @@ async fn a_prober_sees_an_ordinary_404() {
         assert!(!answer.to_lowercase().contains("longhaul"), "{answer}");
     }
     // The port still works.
-    let (agent, gateway) = rig.pair(rig.tls, only).await;
+    let (agent, gateway) = rig.pair(only(rig.tls)).await;
     transfer(&gateway, &agent).await;
 }

@@ -1,0 +1,176 @@
+//! Gateway side of the carrier: accepts QUIC connections and opens links.
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use longhaul_driver::LinkAcceptor;
+use longhaul_protocol::path::PathClass;
+use longhaul_types::PublicKey;
+use quinn::{
+    Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, ServerConfig, VarInt,
+    crypto::rustls::QuicServerConfig,
+};
+use rustls::{crypto::ring::default_provider, version::TLS13};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+use tracing::debug;
+
+use super::{
+    pump,
+    settings::{self, GATEWAY_IDS},
+};
+use crate::{
+    BindError, Identity, KeyPin,
+    limits::{Handshake, HandshakeLimits},
+    upgrade::is_plausible,
+};
+
+/// Time for the handshake and the first packet: two round trips of the slowest links, with queues.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Connections that wait to be accepted, and the bytes that each and all of them may send meanwhile.
+const WAITING: usize = 256;
+const WAITING_BYTES: u64 = 8 * 1024;
+const WAITING_BYTES_IN_ALL: u64 = 1024 * 1024;
+
+/// A UDP port on which agents open links.
+pub struct QuicListener {
+    endpoint: Endpoint,
+    local: SocketAddr,
+    gateway: PublicKey,
+    certificate: Option<KeyPin>,
+}
+
+impl std::fmt::Debug for QuicListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QuicListener")
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}
+
+impl QuicListener {
+    /// Binds to `address`. Only those who know `gateway`, the gateway's public key, open links. Must be called in a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind(address: SocketAddr, identity: Identity, gateway: PublicKey) -> Result<Self, BindError> {
+        // A connection of a gateway that has restarted is reset at once, and not silent until it times out.
+        let reset = blake3::derive_key("longhaul 1 quic reset", identity.key.secret_der());
+        let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &reset);
+        let certificate = identity.chain.first().and_then(KeyPin::of);
+        let config = server(identity)?;
+        let failed = |source| BindError::Udp { address, source };
+        let socket = settings::bind(address).map_err(failed)?;
+        let local = socket.local_addr().map_err(failed)?;
+        let endpoint = settings::endpoint(
+            EndpointConfig::new(Arc::new(reset)),
+            GATEWAY_IDS,
+            Some(config),
+            socket,
+        );
+        Ok(Self {
+            endpoint: endpoint.map_err(failed)?,
+            local,
+            gateway,
+            certificate,
+        })
+    }
+
+    /// The key of the certificate, for agents to compare; `None` if the certificate cannot be parsed.
+    pub const fn certificate(&self) -> Option<KeyPin> {
+        self.certificate
+    }
+
+    /// The local address.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Opens links until the future is dropped, which ends them.
+    pub async fn run(self, links: LinkAcceptor) {
+        let limits = HandshakeLimits::new(Instant::now());
+        // Bounded by the limits of handshakes and, after them, of the driver's links.
+        let mut connections = JoinSet::new();
+        while let Some(incoming) = self.endpoint.accept().await {
+            while connections.try_join_next().is_some() {}
+            let peer = incoming.remote_address();
+            let is_proved = incoming.remote_address_validated() || !incoming.may_retry();
+            if !is_proved && limits.is_loaded(peer.ip()) {
+                // It fails only for addresses that are proved.
+                let _proved = incoming.retry();
+                continue;
+            }
+            let Some(handshake) = limits.admit(Instant::now(), peer.ip()) else {
+                debug!(%peer, "too many handshakes: the connection is refused");
+                incoming.refuse();
+                continue;
+            };
+            connections.spawn(serve(incoming, handshake, self.gateway, links.clone()));
+        }
+    }
+}
+
+fn server(identity: Identity) -> Result<ServerConfig, BindError> {
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(identity.chain, identity.key)?;
+    tls.alpn_protocols = vec![settings::ALPN.to_vec()];
+    let crypto = QuicServerConfig::try_from(tls)
+        .map_err(|error| BindError::Tls(rustls::Error::General(error.to_string())))?;
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config
+        .transport_config(settings::transport())
+        .max_incoming(WAITING)
+        .incoming_buffer_size(WAITING_BYTES)
+        .incoming_buffer_size_total(WAITING_BYTES_IN_ALL);
+    Ok(config)
+}
+
+/// Errors of a connection that opens no link.
+#[derive(Debug, thiserror::Error)]
+enum NoLink {
+    #[error(transparent)]
+    Quic(#[from] ConnectionError),
+    #[error("its first packet is no packet for this gateway")]
+    Other,
+}
+
+/// Opens the connection and waits for its first packet, which only those who know the gateway's key can make.
+async fn open(incoming: Incoming, gateway: &PublicKey) -> Result<(Connection, Vec<u8>), NoLink> {
+    let connection = incoming.accept()?.await?;
+    let first = connection.read_datagram().await?;
+    if is_plausible(gateway, &first) {
+        return Ok((connection, first.to_vec()));
+    }
+    connection.close(VarInt::from_u32(0), b"");
+    Err(NoLink::Other)
+}
+
+async fn serve(incoming: Incoming, handshake: Handshake, gateway: PublicKey, links: LinkAcceptor) {
+    let peer = incoming.remote_address();
+    let opened = timeout(HANDSHAKE_TIME, open(incoming, &gateway)).await;
+    drop(handshake);
+    let (connection, first) = match opened {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(reason)) => {
+            debug!(%peer, %reason, "no link");
+            return;
+        }
+        Err(_) => {
+            debug!(%peer, "no link: the handshake takes too long");
+            return;
+        }
+    };
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let Ok(end) = links.open(peer, PathClass::Datagram) else {
+        return;
+    };
+    if end.input.deliver(first).await.is_err() {
+        return;
+    }
+    if let Err(error) = pump::run(&connection, end, None).await {
+        debug!(%peer, %error, "a link has ended");
+    }
+}
