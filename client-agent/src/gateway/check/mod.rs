@@ -9,7 +9,7 @@ mod over_udp;
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -19,7 +19,7 @@ use longhaul_protocol::{
     path::Path,
 };
 use longhaul_types::{Invite, Timestamp, UnixTime};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     announced::Announced,
@@ -37,6 +37,9 @@ use crate::{
 const CHECK_TIME: Duration = Duration::from_secs(6);
 /// Part of it for the lookup of the gateway's name.
 const LOOKUP_TIME: Duration = Duration::from_secs(3);
+/// Time for which only UDP is tried: longer than the round trip of the slowest links, so that other carriers load a slow
+/// link only where UDP is silent.
+const HEAD_START: Duration = Duration::from_millis(1_500);
 
 /// Carrier over which the gateway answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,36 +101,79 @@ async fn check(
     } else {
         reachability::look_up(invite.address(), LOOKUP_TIME).await
     };
-    let over_udp = match &found {
-        Err(trouble) => Err(trouble.clone()),
-        Ok(_) if !udp => Err(Trouble::Silent(carrier.tried())),
-        Ok(addresses) => check_addresses(invite, state_dir, addresses, deadline).await,
+    // An answer over UDP, also a refusal, ends the check. Only a gateway that does not answer is asked over the others.
+    let is_answer = |over_udp: &Result<(), Trouble>| {
+        !is_silent(over_udp) && !(has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network))
     };
-    // An answer, also a refusal, ends the check. Only a gateway that does not answer over UDP is asked over the others.
-    let is_asked = is_silent(&over_udp) || has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network);
-    let ip = found.ok().and_then(|addresses| Some(addresses.first()?.ip()));
-    if !is_asked || !tls && !quic {
+    let over_links = check_links(invite, state_dir, carrier, ip_of(&found), has_proxy);
+    let over_udp = async {
+        match &found {
+            Err(trouble) => Err(trouble.clone()),
+            Ok(_) if !udp => Err(Trouble::Silent(carrier.tried())),
+            Ok(addresses) => check_addresses(invite, state_dir, addresses, deadline).await,
+        }
+    };
+    tokio::pin!(over_links, over_udp);
+    let (over_udp, over_links) = match timeout(HEAD_START, &mut over_udp).await {
+        Ok(outcome) if is_answer(&outcome) => return outcome.map(|()| AnsweredOver::Udp),
+        Ok(outcome) => (outcome, over_links.await),
+        Err(_) => tokio::select! {
+            outcome = &mut over_udp => {
+                if is_answer(&outcome) {
+                    return outcome.map(|()| AnsweredOver::Udp);
+                }
+                (outcome, over_links.await)
+            }
+            links = &mut over_links => (over_udp.await, links),
+        },
+    };
+    if is_answer(&over_udp) {
         return over_udp.map(|()| AnsweredOver::Udp);
     }
     let mut outcome = over_udp;
-    if let Some(ip) = ip
-        .or_else(|| has_proxy.then_some(Ipv4Addr::UNSPECIFIED.into()))
-        .filter(|_| tls)
-    {
-        let over_tls = over_link::check_tls(invite, state_dir, carrier, ip).await;
-        if !is_silent(&over_tls) {
-            return over_tls.map(|()| AnsweredOver::Tls);
+    for (answered, over_link) in over_links {
+        if !is_silent(&over_link) {
+            return over_link.map(|()| answered);
         }
-        outcome = combined(carrier, outcome, over_tls);
-    }
-    if let Some(ip) = ip.filter(|_| quic) {
-        let over_quic = over_link::check_quic(invite, state_dir, carrier, ip).await;
-        if !is_silent(&over_quic) {
-            return over_quic.map(|()| AnsweredOver::Quic);
-        }
-        outcome = combined(carrier, outcome, over_quic);
+        outcome = combined(carrier, outcome, over_link);
     }
     outcome.map(|()| AnsweredOver::Udp)
+}
+
+/// The first address of the gateway's name.
+fn ip_of(found: &Result<Vec<SocketAddr>, Trouble>) -> Option<IpAddr> {
+    Some(found.as_ref().ok()?.first()?.ip())
+}
+
+/// Asks over TLS and QUIC at the same time, as far as the settings permit them. An answer over TLS ends the check.
+async fn check_links(
+    invite: &Invite,
+    state_dir: &StateDir,
+    carrier: &CarrierSettings,
+    ip: Option<IpAddr>,
+    has_proxy: bool,
+) -> Vec<(AnsweredOver, Result<(), Trouble>)> {
+    let Carriers { tls, quic, .. } = carrier.carriers;
+    let tls_ip = ip.or_else(|| has_proxy.then_some(Ipv4Addr::UNSPECIFIED.into()));
+    let over_tls = async {
+        let ip = tls_ip.filter(|_| tls)?;
+        Some(over_link::check_tls(invite, state_dir, carrier, ip).await)
+    };
+    let over_quic = async {
+        let ip = ip.filter(|_| quic)?;
+        Some(over_link::check_quic(invite, state_dir, carrier, ip).await)
+    };
+    tokio::pin!(over_tls, over_quic);
+    let (over_tls, over_quic) = tokio::select! {
+        over_tls = &mut over_tls => match over_tls {
+            Some(answer) if !is_silent(&answer) => (Some(answer), None),
+            over_tls => (over_tls, over_quic.await),
+        },
+        quic = &mut over_quic => (over_tls.await, quic),
+    };
+    let over_tls = over_tls.map(|outcome| (AnsweredOver::Tls, outcome));
+    let over_quic = over_quic.map(|outcome| (AnsweredOver::Quic, outcome));
+    over_tls.into_iter().chain(over_quic).collect()
 }
 
 /// True if nothing answered.
