@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     content::ok,
-    pair::{COMMAND_LIMIT, LIMIT, folder, invite, start_agent, start_gateway},
+    pair::{COMMAND_LIMIT, LIMIT, control, folder, invite, start_agent, start_gateway, status_until},
 };
 
 pub(crate) use self::demo::{assert_savings, report};
@@ -192,6 +192,8 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
     )
     .await?;
     assert_eq!((page.status, page.text().as_str()), (200, "hello"));
+    // The status may lag behind the response.
+    status_until(control(folder.path())?, |status| status["state"] == "open").await?;
 
     let json = run(
         LONGHAUL,
