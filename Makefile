@@ -44,6 +44,14 @@ sim-long: tools-build
 away-long: tools-build
 	LONGHAUL_AWAY_SECONDS=300 $(CARGO) test --locked --workspace --test e2e away:: -- --nocapture
 
+# NETWORKS random networks between agent and gateway, with what middleboxes do to UDP, QUIC and TCP: a page, a download of
+# 20 MB and a page in each.
+.PHONY: lottery
+lottery: NETWORKS = 200
+lottery: tools
+	$(CARGO) build --locked --workspace --bins
+	LONGHAUL_LOTTERY=$(NETWORKS) $(CARGO) test --locked --workspace --test e2e lottery:: -- --nocapture
+
 # The distance to the ideal: BENCH_OUT gets the results and a report. `bench` is short, `bench-full` takes about an hour and a half.
 BENCH_OUT ?= target/bench
 bench: bench-build

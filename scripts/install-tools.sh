@@ -19,6 +19,8 @@ test)
     need ip iproute2
     need unshare util-linux
     PATH="$PATH:/usr/sbin:/sbin" need squid squid
+    # Networks that drop, limit or reset what passes through them.
+    PATH="$PATH:/usr/sbin:/sbin" need nft nftables
     # Tests with clock jumps.
     need faketime faketime
     # Another VCDIFF implementation, for interoperation.

@@ -4,6 +4,8 @@
 mod blocked;
 mod families;
 mod harness;
+mod lottery;
+mod middlebox;
 mod moving;
 mod portal;
 mod remembered;

@@ -22,10 +22,10 @@ use crate::{
     pair::{LIMIT, Link, Pair, Setup},
 };
 
-const SIZE: usize = 20_000_000;
-const PAGE: &str = "<!doctype html><title>A page</title><img src=/picture.png><p>Text";
+pub(super) const SIZE: usize = 20_000_000;
+pub(super) const PAGE: &str = "<!doctype html><title>A page</title><img src=/picture.png><p>Text";
 
-async fn origin() -> Result<Origin> {
+pub(super) async fn origin() -> Result<Origin> {
     Origin::start(
         None,
         |_| {},
@@ -55,7 +55,7 @@ fn fetched_files(origin: &Origin) -> usize {
 }
 
 /// Downloads the file; after each part of it, calls `between`.
-async fn download(
+pub(super) async fn download(
     proxy: std::net::SocketAddr,
     parts: usize,
     mut between: impl FnMut(usize) -> Result<()>,
