@@ -8,8 +8,13 @@ demo: tools-build
 	LONGHAUL_COMMIT="$$(scripts/commit.sh)" $(CARGO) build --profile demo --locked -p longhaul -p longhaul-agent -p longhaul-gateway
 	target/demo/longhaul demo --link umts-384
 
-test: tools check
-	LONGHAUL_SIM_SEEDS=$(SEEDS) scripts/run-tests.sh
+# The checks compile while the tests wait for links and browsers.
+test: tools
+	$(CARGO) fmt --all -- --check
+	LONGHAUL_SIM_SEEDS=$(SEEDS) scripts/run-tests.sh $(MAKE) check doc-tests
+
+.PHONY: doc-tests
+doc-tests: tools-build
 	$(CARGO) test --locked --workspace --doc
 
 # Every test program TIMES times, or only SUITES, to find tests that fail only sometimes.

@@ -1,17 +1,17 @@
 #!/bin/sh
-# Builds and runs all test programs. The end-to-end tests, which mostly wait for links and browsers, run beside the others:
-# one after the other, the programs leave a processor idle for half of the time. The output of a program is printed when it
-# ends. Documentation tests are not run.
+# Builds and runs all test programs, and beside them the command of the arguments. The end-to-end tests, which mostly wait
+# for links and browsers, run beside the others: one after the other, the programs leave a processor idle for half of the
+# time. The output of a program is printed when it ends. Documentation tests are not run.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/test-programs.sh
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/longhaul-tests-XXXXXX")
-beside="" program=""
+beside="" program="" command=""
 trap 'rm -rf "$work"' EXIT
 # Background commands of a shell without job control ignore SIGINT.
 # shellcheck disable=SC2086 # empty ones are no arguments
-trap 'kill $program $beside 2>/dev/null || true; exit 130' INT TERM
+trap 'kill $program $beside $command 2>/dev/null || true; exit 130' INT TERM
 
 # Runs programs one after the other: lines of suite, folder, path.
 run_each() { # name for files
@@ -37,21 +37,35 @@ run_each_beside() { # name for files
 
 # Test programs that mostly wait.
 is_beside='^tests/e2e:'
-# Test programs that measure emulated links in real time. They run last, when the end-to-end tests have nearly ended.
+# Test programs that measure emulated links in real time. They run last, when the command has ended and the end-to-end tests
+# have nearly ended.
 measures='^tests/bench:|^tests/world:|^tests:calibration '
 
 build_test_programs "$work/programs"
 : >"$work/failed"
 grep "$is_beside" "$work/programs" >"$work/beside"
 grep -v "$is_beside" "$work/programs" | grep -Ev "$measures" >"$work/others"
-grep -E "$measures" "$work/programs" >>"$work/others"
+grep -E "$measures" "$work/programs" >"$work/measuring"
 run_each_beside beside <"$work/beside" &
 beside=$!
+if [ $# -gt 0 ]; then
+    # Tests have deadlines, the command has none.
+    nice "$@" >"$work/command.log" 2>&1 &
+    command=$!
+fi
 run_each others <"$work/others"
+if [ -n "$command" ]; then
+    status=0
+    wait "$command" || status=$?
+    echo "== $*" && cat "$work/command.log"
+    [ "$status" -eq 0 ] || echo "$* (status $status)" >>"$work/failed"
+    command=""
+fi
+run_each measuring <"$work/measuring"
 wait "$beside"
 
 if [ -s "$work/failed" ]; then
-    echo "test programs that failed:" >&2
+    echo "failed:" >&2
     cat "$work/failed" >&2
     exit 1
 fi
