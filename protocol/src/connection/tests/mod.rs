@@ -16,6 +16,7 @@ mod faults;
 mod networks;
 mod path_model;
 mod path_mtu;
+mod path_probes;
 mod rate_probing;
 mod transfers;
 
