@@ -103,7 +103,7 @@ async fn check(
     };
     // An answer over UDP, also a refusal, ends the check. Only a gateway that does not answer is asked over the others.
     let is_answer = |over_udp: &Result<(), Trouble>| {
-        !is_silent(over_udp) && !(has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network))
+        !(is_silent(over_udp) || has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network))
     };
     let over_links = check_links(invite, state_dir, carrier, ip_of(&found), has_proxy);
     let over_udp = async {
