@@ -100,16 +100,16 @@ impl Answer {
 
 /// Status of the response to a failed request.
 fn status_of(reason: FailureReason) -> StatusCode {
-    match reason {
-        FailureReason::ConnectTimeout | FailureReason::ResponseTimeout | FailureReason::DnsFailed => {
-            StatusCode::GATEWAY_TIMEOUT
-        }
-        FailureReason::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
-        other => match other.fault() {
-            Fault::Request | Fault::Agent => StatusCode::BAD_REQUEST,
-            Fault::Origin => StatusCode::BAD_GATEWAY,
-            Fault::Policy => StatusCode::FORBIDDEN,
-            Fault::Gateway => StatusCode::INTERNAL_SERVER_ERROR,
-        },
+    let is_late = matches!(
+        reason,
+        FailureReason::ConnectTimeout | FailureReason::ResponseTimeout | FailureReason::DnsFailed
+    );
+    match reason.fault() {
+        Fault::Origin if is_late => StatusCode::GATEWAY_TIMEOUT,
+        Fault::Origin => StatusCode::BAD_GATEWAY,
+        Fault::Gateway if reason == FailureReason::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Fault::Gateway => StatusCode::INTERNAL_SERVER_ERROR,
+        Fault::Request | Fault::Agent => StatusCode::BAD_REQUEST,
+        Fault::Policy => StatusCode::FORBIDDEN,
     }
 }

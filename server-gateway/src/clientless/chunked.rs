@@ -138,8 +138,11 @@ fn size(line: &[u8]) -> Result<u64, BadChunk> {
 mod tests {
     use super::*;
 
+    /// A body, and what follows it.
+    type Decoded = (Vec<u8>, Vec<u8>);
+
     /// Decodes a body that arrives in pieces of `step` bytes; returns the body and what follows it.
-    fn decode(wire: &[u8], step: usize) -> Result<Option<(Vec<u8>, Vec<u8>)>, BadChunk> {
+    fn decode(wire: &[u8], step: usize) -> Result<Option<Decoded>, BadChunk> {
         let (mut decoder, mut buffer, mut body) = (ChunkedDecoder::default(), BytesMut::new(), Vec::new());
         let mut input = wire.chunks(step);
         loop {

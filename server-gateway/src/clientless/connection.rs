@@ -203,7 +203,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
 
     /// Answers a client that is not served.
     async fn deny(
-        &mut self,
+        &self,
         queue: &Queue,
         head: &RequestHead,
         denied: Denied,
@@ -225,7 +225,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
 
     /// Answers a request for the proxy itself.
     async fn answer_itself(
-        &mut self,
+        &self,
         queue: &Queue,
         head: &RequestHead,
         path: &str,

@@ -147,9 +147,8 @@ impl BodyEncoder {
     /// Returns the end of the body; `None` if the encoder failed.
     pub(super) fn finish(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
-        match self.encoder.take() {
-            Some(encoder) => encoder.finish(&mut out).ok()?,
-            None => {}
+        if let Some(encoder) = self.encoder.take() {
+            encoder.finish(&mut out).ok()?;
         }
         Some(out.into())
     }
