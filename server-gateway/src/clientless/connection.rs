@@ -177,7 +177,8 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
 
     /// Reads the next head; `None` at the end of the connection, also for lack of activity.
     async fn head(&mut self) -> io::Result<Option<Result<RequestHead, HeadError>>> {
-        let mut until = Instant::now() + self.idle;
+        let has_begun = !self.buffer.is_empty();
+        let mut until = Instant::now() + if has_begun { HEAD_TIME } else { self.idle };
         loop {
             let was_empty = self.buffer.is_empty();
             if !was_empty {
