@@ -102,7 +102,8 @@ impl ChunkedDecoder {
 /// Takes a line without its end, which is CR LF; `None` if it is incomplete.
 fn take_line(buffer: &mut BytesMut) -> Result<Option<Bytes>, BadChunk> {
     let Some(end) = buffer.iter().position(|byte| *byte == b'\n') else {
-        return if buffer.len() > MAX_LINE {
+        // The CR of a line of the maximum length may be there already.
+        return if buffer.len() > MAX_LINE + 1 {
             Err(BadChunk)
         } else {
             Ok(None)
