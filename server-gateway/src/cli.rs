@@ -46,6 +46,12 @@ pub enum Command {
         #[command(subcommand)]
         action: DeviceCommand,
     },
+    /// Manage the clients without an agent that use the HTTP proxy with a name and a password
+    Client {
+        /// Action on the clients.
+        #[command(subcommand)]
+        action: ClientCommand,
+    },
     /// A process of the gateway that transcodes images (not for users)
     #[command(hide = true)]
     PictureWorker {
@@ -132,6 +138,25 @@ pub enum DeviceCommand {
         /// The device's name, id or public key
         #[arg(allow_hyphen_values = true)]
         device: String,
+    },
+}
+
+/// Actions on the clients without an agent.
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Add a client and print its password, which is shown only now
+    Add {
+        /// Name of the client: letters, digits, dots, hyphens and underscores
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// List the clients
+    List,
+    /// Remove a client; a running gateway refuses it within a second
+    Remove {
+        /// The client's name
+        #[arg(value_name = "NAME")]
+        name: String,
     },
 }
 

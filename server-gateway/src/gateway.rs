@@ -10,15 +10,17 @@ use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
 use longhaul_session::Announcement;
 use longhaul_types::PublicKey;
-use longhaul_webcache::{CpuPool, WebCache};
+use longhaul_webcache::{CacheRequest, CpuPool, GatewayResponse, WebCache};
 use tokio::sync::Semaphore;
 
 use crate::{
-    admin::{metrics::Metrics, session_ledger::SessionLedger},
+    admin::{clientless_counters::ClientlessCounters, metrics::Metrics, session_ledger::SessionLedger},
     admission::shared_keys::SharedKeys,
+    client::Client,
     config::{Config, PortSet},
     device_streams::DeviceStreams,
-    images::Images,
+    failure::Failure,
+    images::{ImageConversion, Images},
     pageload::counters::PageLoadCounters,
 };
 
@@ -59,6 +61,8 @@ pub(crate) struct Gateway {
     /// The open sessions and the activity of devices.
     pub(crate) ledger: Arc<SessionLedger>,
     pub(crate) bundles: PageLoadCounters,
+    /// Counters of the proxy for clients without an agent.
+    pub(crate) clientless: Arc<ClientlessCounters>,
     /// Read anew for each stream; a stream keeps the rules with which it began.
     pub(crate) rules: ArcSwap<Rules>,
     /// TCP addresses of the gateway itself, which tunnels must not reach.
@@ -90,7 +94,23 @@ impl Gateway {
         }
     }
 
-    /// Stream slots of a device.
+    /// Answers a request without a body from the cache or the origin, with images at the client's level.
+    ///
+    /// # Errors
+    /// Returns the failure if there is no response.
+    pub(crate) async fn fetch(
+        &self,
+        client: &impl Client,
+        lookup: CacheRequest,
+    ) -> Result<GatewayResponse, Failure> {
+        let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
+        let stored = self.store.fetch(lookup).await?;
+        let effort = self.rules.load().effort;
+        let wish = ImageConversion::of(&client.preferences(), client.link_rate(), effort);
+        Ok(self.images.at(&wish, client, &method, &browser, stored).await)
+    }
+
+    /// Stream slots of a device, or of a client without an agent.
     pub(crate) fn device_streams(&self, device: PublicKey) -> Arc<DeviceStreams> {
         let mut devices = self.devices();
         devices.retain(|_, streams| Arc::strong_count(streams) > 1);

@@ -16,6 +16,8 @@
 mod admin;
 mod admission;
 pub mod cli;
+mod client;
+mod clientless;
 pub mod commands;
 pub mod config;
 mod device_streams;
@@ -25,12 +27,18 @@ mod gateway;
 mod images;
 mod operator;
 mod origin_reports;
+mod origin_request;
 mod pageload;
+mod predicted_request;
 mod server;
 mod session;
 mod tunnel;
 
 pub use admin::metrics::{LinkBytes, Metrics, Outcome};
-pub use admission::{devices, state};
+pub use admission::{clients, devices, state};
+pub use clientless::{
+    AccessError, BadChunk, ChunkEvent, ChunkedDecoder, ClientlessError, HeadError, HeadReader, RequestHead,
+    RequestTarget,
+};
 pub use images::picture_workers;
 pub use server::{ReloadError, Server, ServerControl, ServerError};

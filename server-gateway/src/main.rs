@@ -58,6 +58,7 @@ fn execute(args: CliArgs) -> Result<Exit> {
     let threads = match args.command {
         Command::Run => tokio::runtime::Builder::new_multi_thread(),
         Command::CheckConfig
+        | Command::Client { .. }
         | Command::Device { .. }
         | Command::Invite(_)
         | Command::PictureWorker { .. } => tokio::runtime::Builder::new_current_thread(),

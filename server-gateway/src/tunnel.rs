@@ -11,7 +11,7 @@ use std::{
 
 use bytes::BytesMut;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_origin::{ConnectionOwner, Slot};
+use longhaul_origin::{ConnectionOwner, Slot, Tunnel};
 use longhaul_session::{
     FailureReason, FetchId, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, class, encode,
 };
@@ -24,6 +24,7 @@ use tracing::debug;
 
 use crate::{
     admin::metrics::Metrics,
+    config::PortSet,
     failure::Failure,
     gateway::Gateway,
     origin_reports::OriginReports,
@@ -150,10 +151,7 @@ async fn connect(
             "a tunnel must wait for the handshake",
         ));
     }
-    if !gateway.rules.load().tunnel_ports.contains(open.port) {
-        let detail = format!("this gateway opens no tunnels to port {}", open.port);
-        return Err(Failure::new(FailureReason::TargetRefused, detail));
-    }
+    check_port(&gateway.rules.load().tunnel_ports, open.port)?;
     let (host, slot) = match open.security {
         TunnelSecurity::Untouched => {
             let tunnel = gateway.origin.connect_tcp(&open.host, open.port, owner).await?;
@@ -164,20 +162,46 @@ async fn connect(
             (HostStream::Tls(Box::new(tunnel.stream)), tunnel.slot)
         }
     };
-    // Applies even if the operator allowed loopback addresses for origins.
+    check_peer(gateway, host.peer())?;
+    Ok((host, slot))
+}
+
+/// Connects to the host of a tunnel that the gateway does not encrypt; `ports` are those that it may reach.
+pub(crate) async fn connect_untouched(
+    gateway: &Gateway,
+    ports: &PortSet,
+    owner: ConnectionOwner,
+    (host, port): (&str, u16),
+) -> Result<Tunnel<TcpStream>, Failure> {
+    check_port(ports, port)?;
+    let tunnel = gateway.origin.connect_tcp(host, port, owner).await?;
+    check_peer(gateway, tunnel.stream.peer_addr())?;
+    Ok(tunnel)
+}
+
+fn check_port(ports: &PortSet, port: u16) -> Result<(), Failure> {
+    if ports.contains(port) {
+        return Ok(());
+    }
+    let detail = format!("this gateway opens no tunnels to port {port}");
+    Err(Failure::new(FailureReason::TargetRefused, detail))
+}
+
+/// Refuses the gateway's own ports, also if the operator allowed loopback addresses for origins.
+fn check_peer(gateway: &Gateway, peer: io::Result<SocketAddr>) -> Result<(), Failure> {
     let is_own = |peer: SocketAddr| {
         gateway
             .own_ports
             .iter()
             .any(|own| own.port() == peer.port() && reaches(*own, peer))
     };
-    if host.peer().is_ok_and(is_own) {
+    if peer.is_ok_and(is_own) {
         return Err(Failure::new(
             FailureReason::AddressRefused,
             "the address is the gateway's own",
         ));
     }
-    Ok((host, slot))
+    Ok(())
 }
 
 fn reaches(own: SocketAddr, peer: SocketAddr) -> bool {
@@ -264,26 +288,26 @@ pub(crate) async fn fail(context: &SessionContext, id: FetchId, failure: Failure
 }
 
 /// Time of the last transfer in either direction.
-struct Activity {
+pub(crate) struct Activity {
     start: Instant,
     last_millis: AtomicU64,
 }
 
 impl Activity {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             start: Instant::now(),
             last_millis: AtomicU64::new(0),
         }
     }
 
-    fn note(&self) {
+    pub(crate) fn note(&self) {
         let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_millis.store(millis, Relaxed);
     }
 
     /// Returns once nothing was transferred for `limit`.
-    async fn idle(&self, limit: Duration) {
+    pub(crate) async fn idle(&self, limit: Duration) {
         loop {
             let silent = self
                 .start

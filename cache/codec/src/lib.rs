@@ -1,7 +1,8 @@
 //! Content coders, free of I/O: removal of the content codings of origins, the windows in which a body
 //! crosses the hop, and the choice of a coding.
 //!
-//! * [`ContentDecoder`] decodes a response body that the origin coded, in bounded steps.
+//! * [`ContentDecoder`] decodes a response body that the origin coded, in bounded steps; [`ContentEncoder`] codes one
+//!   for a client without an agent.
 //! * [`BodyEncoder`] and [`BodyDecoder`] frame a body for the session (`docs/protocol/body.md`): windows of
 //!   at most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the
 //!   whole body.
@@ -17,6 +18,7 @@ mod choice;
 mod coding;
 mod compress;
 mod content_decoding;
+mod content_encoding;
 mod decompress;
 pub mod dictionary;
 mod mix;
@@ -29,6 +31,7 @@ pub use content_decoding::{
     ContentDecoder, ContentDecodingError, ContentDecodingLimits, MAX_CODINGS, OriginCoding, Step,
     UnsupportedCoding, decode_content,
 };
+pub use content_encoding::{ContentCoding, ContentEncoder};
 pub use mix::MixMemory;
 pub use window::{
     BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, DecodeError, MAX_BASE, MAX_BASED_WINDOW,

@@ -35,7 +35,7 @@ pub mod field_list;
 pub mod framing;
 pub mod hop_by_hop;
 pub mod limits;
-mod list;
+pub mod list;
 pub mod method;
 pub mod pac;
 pub mod policy;

@@ -5,7 +5,7 @@ use http::{HeaderMap, header::AsHeaderName};
 ///
 /// A value that is not visible ASCII has no members. Commas in quoted strings also separate: the fields that
 /// use this function have no relevant quoted strings.
-pub(crate) fn members(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &str> {
+pub fn members(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &str> {
     headers
         .get_all(name)
         .into_iter()

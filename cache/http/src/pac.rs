@@ -1,17 +1,15 @@
 //! The proxy auto-configuration script.
-use std::net::SocketAddr;
-
 use crate::captive_portal;
 
 /// Media type of the script. Browsers ignore the script under another type. It is served without content
 /// coding, which not all browsers remove here.
 pub const MEDIA_TYPE: &str = "application/x-ns-proxy-autoconfig";
 
-/// Returns the script for an agent that listens on `proxy`.
+/// Returns the script for a proxy at `proxy`, which is HOST:PORT.
 ///
-/// It sends all non-local requests to the agent, with `DIRECT` as alternative while the agent is stopped. It
+/// It sends all non-local requests to the proxy, with `DIRECT` as alternative while it does not answer. It
 /// decides by the text of the host alone: `dnsResolve` and `isInNet` would resolve names over the slow hop.
-pub fn script(proxy: SocketAddr) -> String {
+pub fn script(proxy: impl std::fmt::Display) -> String {
     // Through a proxy, systems and browsers would not detect a captive portal.
     let probes: Vec<String> = captive_portal::hosts()
         .map(|name| format!("\"{name}\""))
@@ -49,7 +47,7 @@ mod tests {
 
     #[test]
     fn the_pac_script_names_the_proxy_and_makes_no_dns_lookup() {
-        let script = script("127.0.0.1:3128".parse().unwrap());
+        let script = script("127.0.0.1:3128");
         assert!(script.starts_with("function FindProxyForURL(url, host) {"));
         assert_eq!(script.matches("\"PROXY 127.0.0.1:3128; DIRECT\"").count(), 2);
         assert!(script.contains("\"captive.apple.com\", "));
@@ -64,7 +62,7 @@ mod tests {
             assert!(!script.contains(lookup));
         }
         assert_eq!(script.matches('{').count(), script.matches('}').count());
-        let v6 = super::script("[::1]:3128".parse().unwrap());
+        let v6 = super::script("[::1]:3128".parse::<std::net::SocketAddr>().unwrap());
         assert!(v6.contains("\"PROXY [::1]:3128; DIRECT\""));
     }
 }

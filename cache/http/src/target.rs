@@ -121,7 +121,11 @@ pub fn authority(uri: &Uri) -> Result<(String, u16), TargetError> {
     Ok((host, port.ok_or(TargetError::MissingPort)?))
 }
 
-fn host_and_port(authority: &Authority) -> Result<(String, Option<u16>), TargetError> {
+/// Returns the host of an authority in lower case, without brackets, and the port if there is one.
+///
+/// # Errors
+/// It is not a host with an optional port.
+pub fn host_and_port(authority: &Authority) -> Result<(String, Option<u16>), TargetError> {
     let text = authority.as_str();
     if text.contains('@') {
         return Err(TargetError::UserInfo);

@@ -49,6 +49,16 @@ impl Cidr {
         Some(Self { network, prefix })
     }
 
+    /// The first address.
+    pub const fn network(&self) -> IpAddr {
+        self.network
+    }
+
+    /// Number of bits that all addresses share.
+    pub const fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
     /// Returns true if the range contains the address. An IPv4 address and its IPv4-mapped IPv6 address are
     /// different addresses here.
     pub fn contains(&self, address: IpAddr) -> bool {

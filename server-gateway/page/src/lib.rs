@@ -47,6 +47,7 @@ pub use initiator::{Initiator, Relation, RequestChain};
 pub use link_header::discover_link_header;
 pub use markup::{Markup, PendingImages};
 pub use media_type::MediaType;
+pub use port::is_blocked as is_blocked_port;
 pub use reference::{Certainty, CredentialsPermission, CrossOrigin, Importance, Inserter, Reference};
 pub use references::{Added, MAX_REFERENCES, References};
 pub use referrer::ReferrerPolicy;

@@ -3,7 +3,7 @@ use url::Url;
 
 /// Returns true if browsers do not fetch a URL because of its port (Fetch standard section 2.9, "port
 /// blocking").
-pub(crate) fn is_blocked(url: &Url) -> bool {
+pub fn is_blocked(url: &Url) -> bool {
     url.port()
         .is_some_and(|port| BLOCKED.binary_search(&port).is_ok())
 }

@@ -233,7 +233,7 @@ impl Metrics {
     }
 }
 
-fn under_way(gauge: &Gauge) -> UnderWay<'_> {
+pub(super) fn under_way(gauge: &Gauge) -> UnderWay<'_> {
     gauge.inc();
     UnderWay(gauge)
 }

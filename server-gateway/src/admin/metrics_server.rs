@@ -50,6 +50,7 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
         ConstGauge::new(gateway.store.overflow_bytes()),
     );
     gateway.bundles.register(&mut registry);
+    gateway.clientless.register(&mut registry);
     gateway.encoded_cache.register(&mut registry);
     gateway.images.register(&mut registry);
     let mut text = String::new();

@@ -1,5 +1,6 @@
 //! The subcommands of the program.
 mod access;
+mod client;
 mod device;
 mod invite;
 mod run;
@@ -10,7 +11,7 @@ use longhaul_service::Exit;
 use longhaul_settings::Report;
 
 use crate::{
-    admission::{devices::DevicesError, state::StateError},
+    admission::{clients::ClientsError, devices::DevicesError, state::StateError},
     cli::Command,
     config::Config,
     images::picture_workers::{self, WorkerError},
@@ -27,6 +28,9 @@ pub enum CommandError {
     /// The device list cannot be changed.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// The list of clients without an agent cannot be read or changed.
+    #[error(transparent)]
+    Clients(#[from] ClientsError),
     /// The running gateway did not carry out the order.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -69,6 +73,7 @@ pub async fn execute(
         Command::Run => return Ok(run::run(config, report, sources, out).await?.into()),
         Command::CheckConfig => out.write_all(report.to_toml().as_bytes())?,
         Command::Device { action } => device::execute(action, config, out).await?,
+        Command::Client { action } => client::execute(&action, config, out)?,
         Command::Invite(args) => invite::execute(&args, config, out).await?,
         Command::PictureWorker { memory } => picture_workers::work(memory)?,
     }

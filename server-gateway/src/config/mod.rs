@@ -2,6 +2,7 @@
 //!
 //! [`settings`] describes each setting: names, form, default, meaning, and reason for the default. [`Config`]
 //! holds the resolved and valid values. `longhaul_settings` combines the layers.
+pub mod clientless;
 mod parse;
 mod ports;
 mod resolve;
@@ -19,6 +20,7 @@ use longhaul_types::ByteCount;
 use crate::picture_workers::Program;
 
 pub use self::{
+    clientless::{ClientlessConfig, Passwords},
     ports::{ParsePortsError, PortSet},
     resolve::{load, resolve},
     settings::Gateway,
@@ -58,6 +60,8 @@ pub struct Config {
     pub carriers: CarriersConfig,
     /// `[portal]`.
     pub portal: PortalConfig,
+    /// `[clientless]`.
+    pub clientless: ClientlessConfig,
     /// `[away]`.
     pub away: AwayConfig,
     /// `[limits]`.

@@ -20,6 +20,13 @@ impl PortSet {
         }
     }
 
+    /// The ports of HTTP and HTTPS.
+    pub fn web() -> Self {
+        Self {
+            ranges: vec![80..=80, 443..=443],
+        }
+    }
+
     /// Parses ports and ranges.
     ///
     /// # Errors

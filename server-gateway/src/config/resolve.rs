@@ -2,8 +2,8 @@
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
 
 use super::{
-    AwayConfig, CacheConfig, CarriersConfig, CodingConfig, Config, FetchConfig, GuardConfig, LimitsConfig,
-    MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse, settings,
+    AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, FetchConfig,
+    GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
 
@@ -76,6 +76,15 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         },
         portal: PortalConfig {
             listen: layers.get(&settings::PORTAL_LISTEN),
+        },
+        clientless: ClientlessConfig {
+            listen: layers.get(&settings::CLIENTLESS_LISTEN),
+            allow: layers.get(&settings::CLIENTLESS_ALLOW),
+            passwords: layers.get(&settings::CLIENTLESS_PASSWORDS),
+            ports: layers.get(&settings::CLIENTLESS_PORTS),
+            level: layers.get(&settings::CLIENTLESS_LEVEL),
+            link: layers.get(&settings::CLIENTLESS_LINK),
+            idle_timeout: layers.get(&settings::CLIENTLESS_IDLE_TIMEOUT),
         },
         away: AwayConfig {
             keep: layers.get(&settings::AWAY_KEEP),

@@ -11,6 +11,10 @@ use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_settings::{Configured, EmptyVariables, FlagScope, Form, Program, Setting, list, quoted};
 use longhaul_types::ByteCount;
 
+pub use super::clientless::{
+    CLIENTLESS_ALLOW, CLIENTLESS_IDLE_TIMEOUT, CLIENTLESS_LEVEL, CLIENTLESS_LINK, CLIENTLESS_LISTEN,
+    CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
+};
 use super::{PortSet, parse};
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
@@ -49,6 +53,13 @@ impl Configured for Gateway {
             &CARRIERS_CERT,
             &CARRIERS_KEY,
             &PORTAL_LISTEN,
+            &CLIENTLESS_LISTEN,
+            &CLIENTLESS_ALLOW,
+            &CLIENTLESS_PASSWORDS,
+            &CLIENTLESS_PORTS,
+            &CLIENTLESS_LEVEL,
+            &CLIENTLESS_LINK,
+            &CLIENTLESS_IDLE_TIMEOUT,
             &AWAY_KEEP,
             &AWAY_DEVICE_SIZE,
             &AWAY_TOTAL_SIZE,

@@ -1,34 +1,22 @@
 //! Conversion of a `Fetch` to the request for the origin.
 use std::time::Instant;
 
-use http::{
-    HeaderMap, HeaderValue, Method, Uri, Version,
-    header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, TE},
-    request::Parts,
-};
-use longhaul_http::{
-    coding, conditional, field_list, hop_by_hop,
-    limits::HeaderLimits,
-    method::{EARLY_DATA, EARLY_DATA_ONE, is_safe_bodyless},
-};
+use http::{HeaderMap, Method, header::AUTHORIZATION};
+use longhaul_http::{field_list, limits::HeaderLimits, method::is_safe_bodyless};
 use longhaul_session::{
     FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set, decode_url,
 };
 use longhaul_webcache::{OriginRequest, RequesterIdentity};
 
-use crate::{failure::Failure, session::context::SessionContext};
+pub(super) use crate::origin_request::Arrived;
+use crate::{
+    failure::Failure,
+    origin_request::{self, Prepared, RequestLine},
+    session::context::SessionContext,
+};
 
 /// Number of Longhaul proxies before the gateway in `Via`: the agent.
 const PROXIES_BEFORE: usize = 1;
-
-/// Protection of a request against replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrived {
-    /// Received in early data, which an attacker may have replayed.
-    Early,
-    /// Received after the handshake.
-    Confirmed,
-}
 
 /// Checks a fetch, restores its URL and derives the request for the origin.
 pub(super) fn origin_request(
@@ -57,13 +45,6 @@ pub(super) fn origin_request(
         identity,
         login,
     })
-}
-
-/// A checked request.
-#[derive(Debug)]
-struct Prepared {
-    parts: Parts,
-    browser: HeaderMap,
 }
 
 /// Decodes URL and header set, which may serve as a base from now on.
@@ -100,22 +81,14 @@ fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Prepar
     if arrived == Arrived::Early {
         check_early(fetch, &method, &browser)?;
     }
-    HeaderLimits::default()
-        .check_target(&fetch.url)
-        .map_err(|error| Failure::new(FailureReason::BadUrl, error))?;
-    let uri: Uri = fetch
-        .url
-        .parse()
-        .map_err(|_| Failure::new(FailureReason::BadUrl, "the request's URL is not valid"))?;
-    if hop_by_hop::is_loop(&browser, PROXIES_BEFORE) {
-        let detail = "the request has passed this gateway before: it goes in circles";
-        return Err(Failure::new(FailureReason::TargetRefused, detail));
-    }
-    let (mut parts, ()) = http::Request::new(()).into_parts();
-    parts.headers = origin_headers(fetch, &method, &browser, arrived);
-    parts.method = method;
-    parts.uri = uri;
-    Ok(Prepared { parts, browser })
+    let line = RequestLine {
+        method,
+        url: &fetch.url,
+        has_body: fetch.has_body,
+        arrived,
+        proxies_before: PROXIES_BEFORE,
+    };
+    origin_request::prepare(line, browser)
 }
 
 /// Checks the rules for early data; see docs/protocol/session.md section 3.
@@ -143,36 +116,9 @@ fn method(method: &SessionMethod) -> Result<Method, Failure> {
     })
 }
 
-fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: Arrived) -> HeaderMap {
-    let mut headers = browser.clone();
-    hop_by_hop::strip_request(&mut headers);
-    for name in [
-        // Derived from the URL.
-        HOST,
-        // Trailers are not relayed.
-        TE,
-        // The agent has already answered it.
-        EXPECT,
-        // Derived from the actual body.
-        CONTENT_LENGTH,
-    ] {
-        headers.remove(name);
-    }
-    if !fetch.has_body && [Method::POST, Method::PUT, Method::PATCH].contains(method) {
-        // RFC 9110 section 8.6: a request without content sends this field if its method anticipates content.
-        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-    }
-    conditional::drop_meaningless_ranges(method, &mut headers);
-    coding::set_accept_encoding(&mut headers);
-    if arrived == Arrived::Early {
-        headers.insert(EARLY_DATA, EARLY_DATA_ONE);
-    }
-    hop_by_hop::append_via(&mut headers, Version::HTTP_11);
-    headers
-}
-
 #[cfg(test)]
 mod tests {
+    use longhaul_http::hop_by_hop;
     use longhaul_session::{Delivery, FetchId, FetchKind, HeaderSet};
 
     use super::*;

@@ -20,9 +20,10 @@ use url::Url;
 
 use super::counters::PageLoadCounters;
 use crate::{
+    client::Client,
     failure::Failure,
     gateway::Gateway,
-    images::{HopReservations, ImageConversion, ImageRecipient},
+    images::{HopReservations, ImageRecipient},
     origin_reports::OriginReports,
 };
 
@@ -178,26 +179,16 @@ impl PageLoadContext {
         self.settings.lock().preferences.images != ImageLevel::Text
     }
 
-    /// The requested image conversion.
-    fn wish(&self) -> ImageConversion {
-        let preferences = self.settings.lock().preferences;
-        ImageConversion::of(&preferences, self.link_rate(), self.gateway.rules.load().effort)
-    }
-
     /// Answers a request without a body from the cache or the origin, with images at the user's level.
     ///
     /// # Errors
     /// Returns the failure if there is no response.
     pub(crate) async fn fetch(&self, lookup: CacheRequest) -> Result<GatewayResponse, Failure> {
-        let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
-        let audience = Displaying {
+        let client = Displaying {
             context: self,
             partition: lookup.identity.partition(),
         };
-        let stored = self.gateway.store.fetch(lookup).await?;
-        let wish = self.wish();
-        let images = &self.gateway.images;
-        Ok(images.at(&wish, &audience, &method, &browser, stored).await)
+        self.gateway.fetch(&client, lookup).await
     }
 
     /// Learns the fields of the browser's requests for objects.
@@ -211,7 +202,7 @@ impl PageLoadContext {
     }
 }
 
-/// The session for which an image is converted, with the partition of the page that displays it.
+/// The session of a request, with the partition of the page that displays it.
 struct Displaying<'a> {
     context: &'a PageLoadContext,
     partition: Option<Partition>,
@@ -238,7 +229,17 @@ impl ImageRecipient for Displaying<'_> {
     }
 }
 
-pub(super) fn now() -> UnixTime {
+impl Client for Displaying<'_> {
+    fn link_rate(&self) -> Option<BitRate> {
+        self.context.link_rate()
+    }
+
+    fn preferences(&self) -> Preferences {
+        self.context.settings.lock().preferences
+    }
+}
+
+pub(crate) fn now() -> UnixTime {
     // With a clock before 1970 every response is stale, and none is reused.
     UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }

@@ -32,6 +32,7 @@ use crate::{
         gateway_lock::GatewayLock,
         register::{DeviceRegister, SessionPurpose},
     },
+    clientless::ClientlessListener,
     gateway::Gateway,
     operator::{
         service::{self, Operator},
@@ -52,6 +53,8 @@ pub struct Server {
     listener: Listener,
     /// Port for questions about captive portals, if it is on.
     portal: Option<PortalListener>,
+    /// Port of the proxy for clients without an agent, if it is on.
+    clientless: Option<ClientlessListener>,
     /// Ports of the carriers beside UDP.
     carriers: Carriers,
     gateway: Arc<Gateway>,
@@ -83,6 +86,11 @@ impl Server {
     /// TCP address for questions about captive portals, if it is on.
     pub fn portal_addr(&self) -> Option<SocketAddr> {
         self.portal.as_ref().map(PortalListener::local_addr)
+    }
+
+    /// TCP address of the proxy for clients without an agent, if it is on.
+    pub fn clientless_addr(&self) -> Option<SocketAddr> {
+        self.clientless.as_ref().map(ClientlessListener::local_addr)
     }
 
     /// Address of the metrics server, if it is enabled.
@@ -121,6 +129,9 @@ impl Server {
         });
         let mut carriers = self.carriers.run(&self.listener);
         let portal = self.portal.take().map(|portal| tokio::spawn(portal.run()));
+        let gateway = Arc::clone(&self.gateway);
+        let clientless = self.clientless.take();
+        let clientless = clientless.map(|clientless| tokio::spawn(clientless.run(gateway)));
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admin = self.admin.take().map(|socket| {
@@ -145,7 +156,7 @@ impl Server {
         }
         info!("the gateway stops and closes all sessions");
         recoding.abort();
-        for task in [Some(looking), Some(refused), admin, portal]
+        for task in [Some(looking), Some(refused), admin, portal, clientless]
             .into_iter()
             .flatten()
         {

@@ -36,6 +36,7 @@ use crate::{
         shared_keys::SharedKeys,
         state::{StateDir, StateError},
     },
+    clientless::{ClientlessError, ClientlessListener},
     config::Config,
     gateway::{Gateway, Rules},
     images::{
@@ -59,6 +60,9 @@ pub enum ServerError {
     /// The cache cannot be opened.
     #[error("[cache] dir: {0}")]
     Cache(#[from] OpenError),
+    /// The proxy for clients without an agent cannot be started.
+    #[error(transparent)]
+    Clientless(#[from] ClientlessError),
     /// The device list cannot be read.
     #[error(transparent)]
     Devices(#[from] DevicesError),
@@ -114,6 +118,7 @@ impl Server {
         }
         let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
         let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
+        let clientless = ClientlessListener::bind(&config.clientless, &state, &keys.secret).await?;
         let announcement = Announcement {
             portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
             certificate: carriers.certificate(),
@@ -135,6 +140,7 @@ impl Server {
         let own_ports = metrics
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
+            .chain(clientless.as_ref().map(ClientlessListener::local_addr))
             .collect();
         let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
         let register = DeviceRegister::new(state, listener.admission(), loaded);
@@ -146,6 +152,7 @@ impl Server {
         Ok(Self {
             listener,
             portal,
+            clientless,
             carriers,
             gateway: Arc::new(gateway),
             devices: Arc::new(register),
@@ -208,6 +215,7 @@ fn new_gateway(
         metrics: Metrics::default(),
         ledger: Arc::default(),
         bundles: PageLoadCounters::default(),
+        clientless: Arc::default(),
         images,
         base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
         rules: ArcSwap::from_pointee(Rules::of(config)),

@@ -26,6 +26,11 @@ struct Entry {
 }
 
 impl Logins {
+    /// Returns true if a connection has a client of its own.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.0.lock().is_empty()
+    }
+
     /// Returns the client for a request on this connection, or `None` if the request may share connections. A
     /// connection-bound request without a connection gets a client of its own.
     pub(crate) fn client_for(

@@ -14,6 +14,8 @@ use tokio::{sync::oneshot, task::JoinHandle};
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: SocketAddr,
+    /// Address of the proxy for clients without an agent, if it is on.
+    pub(crate) clientless: Option<SocketAddr>,
     pub(crate) state: StateDir,
     pub(crate) control: ServerControl,
     flags: SettingArgs,
@@ -41,6 +43,7 @@ impl Gateway {
         let control = server.control();
         let (stop, stopped) = oneshot::channel();
         let (address, metrics) = (server.local_addr(), server.metrics_addr().unwrap());
+        let clientless = server.clientless_addr();
         let task = tokio::spawn(server.run(async {
             let _dropped = stopped.await;
         }));
@@ -48,6 +51,7 @@ impl Gateway {
         Self {
             address,
             metrics,
+            clientless,
             state,
             control,
             flags,

@@ -15,6 +15,7 @@ mod bundles_initiators;
 mod bundles_learned;
 mod bundles_load;
 mod bundles_revisit;
+mod clientless;
 mod coalesced_fetches;
 mod coded;
 mod dictionaries;

@@ -8,6 +8,7 @@
 
 mod authentic;
 mod carriers;
+mod clientless;
 mod content;
 mod datagrams;
 mod deltas;
@@ -51,6 +52,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "carrier_upgrade",
         run: carriers::carrier_upgrade,
         seeds: carriers::upgrade_seeds,
+    },
+    Harness {
+        name: "clientless_requests",
+        run: clientless::request_reader,
+        seeds: clientless::reader_seeds,
     },
     Harness {
         name: "content_codings",

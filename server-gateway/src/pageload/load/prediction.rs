@@ -1,12 +1,13 @@
 //! Prediction of the browser's request for an entry.
-use http::{Method, Request, header};
-use longhaul_http::{coding, policy::Reload};
 use longhaul_page::Destination;
 use longhaul_session::EntryId;
-use longhaul_webcache::{CacheRequest, Purpose, RequesterIdentity};
+use longhaul_webcache::CacheRequest;
 
 use super::state::LoadState;
-use crate::pageload::{context::now, plan::PredictedCookies};
+use crate::{
+    pageload::{context::now, plan::PredictedCookies},
+    predicted_request::{is_personal, predicted_request},
+};
 
 impl LoadState {
     /// Predicts the browser's request for an entry; `None` if the browser's cookies for a document are
@@ -30,36 +31,18 @@ impl LoadState {
             PredictedCookies::Complete
         };
         self.plan.predicted(entry, &prediction.fields, cookies);
-        let browser = prediction.fields;
-        let mut headers = browser.clone();
-        headers.remove(header::TE);
-        coding::set_accept_encoding(&mut headers);
-        if let Some(via) = &self.via {
-            headers.insert(header::VIA, via.clone());
-        }
-        let request = Request::builder().method(Method::GET).uri(reference.url.as_str());
-        let (mut parts, ()) = request.body(()).ok()?.into_parts();
-        parts.headers = headers;
         let (context, page) = (self.context(), self.load.identity());
-        let who = (context.device, page.context().client());
-        let secret = &context.gateway.credentials;
-        let mut identity = RequesterIdentity::of(who, secret, &Method::GET, reference.url.as_str(), &browser);
+        let mut request = predicted_request(
+            &context.gateway.credentials,
+            (context.device, page.context().client()),
+            &reference.url,
+            prediction.fields,
+            self.via.as_ref(),
+        )?;
         if page.partition().is_none() {
             // The page is in a frame of another site, or its embedder is unknown.
-            identity = identity.without_partition();
+            request.identity = request.identity.without_partition();
         }
-        Some(CacheRequest {
-            identity,
-            parts,
-            browser,
-            reload: Reload::None,
-            purpose: Purpose::Predicted,
-        })
+        Some(request)
     }
-}
-
-/// Returns true if the response most likely differs for logged-in users, so that a request without cookies is
-/// useless.
-const fn is_personal(destination: Destination) -> bool {
-    destination.is_document() || matches!(destination, Destination::Other)
 }

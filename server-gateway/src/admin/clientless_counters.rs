@@ -1,0 +1,62 @@
+//! Counters of the proxy for clients without an agent.
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+use super::metrics::{UnderWay, under_way};
+
+/// Counters of the proxy.
+#[derive(Debug, Default)]
+pub(crate) struct ClientlessCounters {
+    connections: Counter,
+    connections_open: Gauge,
+    prefetched: Counter,
+    denied: Family<[(&'static str, &'static str); 1], Counter>,
+}
+
+impl ClientlessCounters {
+    /// Counts a connection until the guard is dropped.
+    pub(crate) fn connection(&self) -> UnderWay<'_> {
+        self.connections.inc();
+        under_way(&self.connections_open)
+    }
+
+    /// Counts an object that was fetched ahead of the browser.
+    pub(crate) fn prefetched(&self) {
+        self.prefetched.inc();
+    }
+
+    /// Counts a request of a client that is not served.
+    pub(crate) fn denied(&self, reason: &'static str) {
+        self.denied.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Adds the metrics to a registry.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        for (name, help, counter) in [
+            (
+                "clientless_connections",
+                "Connections of clients without an agent",
+                &self.connections,
+            ),
+            (
+                "clientless_prefetched",
+                "Objects of pages that were fetched ahead of the requests of clients without an agent",
+                &self.prefetched,
+            ),
+        ] {
+            registry.register(name, help, counter.clone());
+        }
+        registry.register(
+            "clientless_connections_open",
+            "Open connections of clients without an agent",
+            self.connections_open.clone(),
+        );
+        registry.register(
+            "clientless_denied",
+            "Requests of clients without an agent that were refused, by reason",
+            self.denied.clone(),
+        );
+    }
+}

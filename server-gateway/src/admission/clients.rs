@@ -1,0 +1,313 @@
+//! The clients without an agent that have a name and a password, in `clients.toml` of the state directory.
+use std::{fmt, fs, io, path::PathBuf, time::SystemTime};
+
+use blake3::Hash;
+use longhaul_types::SecretKey;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    file_watch::FileWatch,
+    state::{StateDir, StateError},
+};
+
+const FILE: &str = "clients.toml";
+const LOCK: &str = "clients.lock";
+/// Maximum number of clients: each request searches the list.
+const MAX_CLIENTS: usize = 1000;
+/// Maximum length of a name in bytes.
+const MAX_NAME: usize = 64;
+
+/// Errors of the list of clients.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientsError {
+    /// The file is malformed.
+    #[error("{path} is damaged: {problem}; restore it from a backup, or remove it and add the clients anew", path = path.display())]
+    Damaged {
+        /// Path of the file.
+        path: PathBuf,
+        /// The defect.
+        problem: String,
+    },
+    /// There are too many clients.
+    #[error("there are {MAX_CLIENTS} clients, which is the limit; remove one first")]
+    Full,
+    /// The name is not usable.
+    #[error(
+        "`{0}` is no name of a client: use 1 to {MAX_NAME} letters, digits, dots, hyphens and underscores"
+    )]
+    Name(String),
+    /// The name is in use.
+    #[error("there is a client `{0}`; remove it first, or choose another name")]
+    Taken(String),
+    /// No client has the name.
+    #[error("there is no client `{0}`; `longhaul-gateway client list` shows them")]
+    Unknown(String),
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedClient {
+    /// Its name, which the browser's user enters.
+    pub name: String,
+    /// Date of its addition.
+    pub added: String,
+    /// Keyed hash of name and password, in hexadecimal.
+    password: String,
+}
+
+/// The list of clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clients {
+    #[serde(default, rename = "client")]
+    clients: Vec<NamedClient>,
+}
+
+/// The key of the hashes of passwords: a copy of the list alone does not permit to try passwords.
+#[derive(Clone)]
+pub struct PasswordKey([u8; 32]);
+
+impl fmt::Debug for PasswordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordKey")
+    }
+}
+
+impl PasswordKey {
+    /// Derives the key from the gateway's static key.
+    pub fn derived_from(secret: &SecretKey) -> Self {
+        Self(blake3::derive_key(
+            "longhaul clientless passwords",
+            secret.as_bytes(),
+        ))
+    }
+
+    fn hash(&self, name: &str, password: &str) -> Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        // The length separates name and password.
+        hasher.update(&(name.len() as u64).to_be_bytes());
+        hasher.update(name.as_bytes());
+        hasher.update(password.as_bytes());
+        hasher.finalize()
+    }
+}
+
+impl Clients {
+    /// Reads the list; returns an empty list if the file does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be read or is malformed.
+    pub fn load(state: &StateDir) -> Result<Self, ClientsError> {
+        let path = state.file(FILE);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(source) => return Err(StateError::Read { path, source }.into()),
+        };
+        let damaged = |problem| ClientsError::Damaged { path, problem };
+        let list: Self = match toml::from_str(&text) {
+            Ok(list) => list,
+            Err(error) => return Err(damaged(error.to_string().trim_end().to_owned())),
+        };
+        match list.defect() {
+            Some(defect) => Err(damaged(defect)),
+            None => Ok(list),
+        }
+    }
+
+    fn defect(&self) -> Option<String> {
+        if self.clients.len() > MAX_CLIENTS {
+            return Some(format!("it lists more than {MAX_CLIENTS} clients"));
+        }
+        let mut names: Vec<&str> = self.names().collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Some(format!("client `{}` is listed twice", twice[0]));
+        }
+        let bad = self
+            .clients
+            .iter()
+            .find(|client| !is_name(&client.name) || Hash::from_hex(&client.password).is_err())?;
+        Some(format!("the entry of client `{}` is malformed", bad.name))
+    }
+
+    /// Adds a client with a new password; returns the password, which is not stored.
+    ///
+    /// # Errors
+    /// The name is unusable or in use, or the file cannot be changed.
+    pub fn add(
+        state: &StateDir,
+        key: &PasswordKey,
+        name: &str,
+        now: SystemTime,
+    ) -> Result<String, ClientsError> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(StateError::Random)?;
+        let password = format!("{:032x}", u128::from_be_bytes(random));
+        let client = NamedClient {
+            name: name.to_owned(),
+            added: httpdate::fmt_http_date(now),
+            password: key.hash(name, &password).to_string(),
+        };
+        Self::update(state, |list| {
+            if !is_name(name) {
+                return Err(ClientsError::Name(name.to_owned()));
+            }
+            if list.names().any(|other| other == name) {
+                return Err(ClientsError::Taken(name.to_owned()));
+            }
+            if list.clients.len() >= MAX_CLIENTS {
+                return Err(ClientsError::Full);
+            }
+            list.clients.push(client);
+            Ok(())
+        })?;
+        Ok(password)
+    }
+
+    /// Removes a client.
+    ///
+    /// # Errors
+    /// There is no such client, or the file cannot be changed.
+    pub fn remove(state: &StateDir, name: &str) -> Result<(), ClientsError> {
+        Self::update(state, |list| {
+            let before = list.clients.len();
+            list.clients.retain(|client| client.name != name);
+            if list.clients.len() == before {
+                return Err(ClientsError::Unknown(name.to_owned()));
+            }
+            Ok(())
+        })
+    }
+
+    fn update(
+        state: &StateDir,
+        change: impl FnOnce(&mut Self) -> Result<(), ClientsError>,
+    ) -> Result<(), ClientsError> {
+        let lock = state.lock_file(LOCK)?;
+        // The lock is released with the file handle on every return path.
+        lock.lock().map_err(|source| StateError::Read {
+            path: state.file(LOCK),
+            source,
+        })?;
+        let mut list = Self::load(state)?;
+        change(&mut list)?;
+        // Structures of strings always serialise; if they did not, an empty list would lock out all clients.
+        let text = toml::to_string(&list).unwrap_or_default();
+        Ok(state.replace(FILE, text.as_bytes())?)
+    }
+
+    /// The clients.
+    pub fn iter(&self) -> impl Iterator<Item = &NamedClient> {
+        self.clients.iter()
+    }
+
+    /// The names of the clients.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.clients.iter().map(|client| client.name.as_str())
+    }
+
+    /// Returns true if there is no client.
+    pub const fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Returns true if a client has this name and password. Takes the same time for each password of a name,
+    /// because hashes are compared in constant time.
+    pub fn admits(&self, key: &PasswordKey, name: &str, password: &str) -> bool {
+        let presented = key.hash(name, password);
+        let client = self.clients.iter().find(|client| client.name == name);
+        let stored = client.and_then(|client| Hash::from_hex(&client.password).ok());
+        stored.is_some_and(|stored| stored == presented)
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_allowed)
+}
+
+/// Detects changes of the list by other processes.
+#[derive(Debug)]
+pub(crate) struct ClientsWatch {
+    state: StateDir,
+    file: FileWatch,
+}
+
+impl ClientsWatch {
+    /// Creates a watch. The first call of `look` reports a change if there is a list.
+    pub(crate) fn new(state: StateDir) -> Self {
+        let file = FileWatch::new(state.file(FILE));
+        Self { state, file }
+    }
+
+    /// Returns the new list if the file changed since the last call.
+    pub(crate) fn look(&mut self) -> Option<Result<Clients, ClientsError>> {
+        self.file.has_changed().then(|| Clients::load(&self.state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_admitted_with_its_password_until_it_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("state")).unwrap();
+        let key = PasswordKey::derived_from(&SecretKey::from_bytes([7; 32]));
+        let password = Clients::add(&state, &key, "ann", SystemTime::UNIX_EPOCH).unwrap();
+        let other = Clients::add(&state, &key, "bob", SystemTime::UNIX_EPOCH).unwrap();
+        assert_ne!(password, other);
+        assert_eq!(password.len(), 32);
+        let list = Clients::load(&state).unwrap();
+        assert!(list.admits(&key, "ann", &password));
+        for (name, tried) in [
+            ("ann", &*other),
+            ("bob", &password),
+            ("eve", &password),
+            ("ann", ""),
+        ] {
+            assert!(!list.admits(&key, name, tried), "{name} {tried}");
+        }
+        let elsewhere = PasswordKey::derived_from(&SecretKey::from_bytes([8; 32]));
+        assert!(!list.admits(&elsewhere, "ann", &password));
+        let text = fs::read_to_string(state.file(FILE)).unwrap();
+        assert!(!text.contains(&password));
+        Clients::remove(&state, "ann").unwrap();
+        assert!(!Clients::load(&state).unwrap().admits(&key, "ann", &password));
+    }
+
+    #[test]
+    fn unusable_names_and_damaged_lists_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("state")).unwrap();
+        let key = PasswordKey::derived_from(&SecretKey::from_bytes([7; 32]));
+        for name in ["", "a:b", "a b", "\u{e4}", &"x".repeat(65)] {
+            let added = Clients::add(&state, &key, name, SystemTime::UNIX_EPOCH);
+            assert!(matches!(added, Err(ClientsError::Name(_))), "{name}");
+        }
+        assert!(matches!(
+            Clients::remove(&state, "ann"),
+            Err(ClientsError::Unknown(_))
+        ));
+        Clients::add(&state, &key, "ann", SystemTime::UNIX_EPOCH).unwrap();
+        let again = Clients::add(&state, &key, "ann", SystemTime::UNIX_EPOCH);
+        assert!(matches!(again, Err(ClientsError::Taken(_))));
+        for text in [
+            "client = 1",
+            "[[client]]\nname = \"a\"\nadded = \"\"\npassword = \"x\"\n",
+        ] {
+            fs::write(state.file(FILE), text).unwrap();
+            assert!(
+                matches!(Clients::load(&state), Err(ClientsError::Damaged { .. })),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Who may use the proxy. It is never open: each client is in a network that the operator named.
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, header::PROXY_AUTHORIZATION};
+use longhaul_origin::Cidr;
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
+use tracing::warn;
+
+use super::password_failures::PasswordFailures;
+use crate::{
+    admission::{
+        clients::{Clients, ClientsError, ClientsWatch, PasswordKey},
+        state::StateDir,
+    },
+    config::{ClientlessConfig, Passwords},
+};
+
+/// Interval between looks at the list of clients: a client that is removed is refused within a second.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Reasons for not starting the proxy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// Nobody could use the proxy.
+    #[error(
+        "[clientless] listen: nobody may use the proxy, and it is never open to everybody; set clientless.allow to the \
+         networks of your clients, such as [\"10.0.0.0/8\"], or listen to \"off\""
+    )]
+    NobodyAllowed,
+    /// Passwords are required, and nobody has one.
+    #[error(
+        "[clientless] passwords: passwords are required, and no client has one; `longhaul-gateway client add NAME` makes \
+         one, or set clientless.passwords to \"optional\""
+    )]
+    NoPasswords,
+    /// The list of clients cannot be read.
+    #[error(transparent)]
+    Clients(#[from] ClientsError),
+}
+
+/// The clients that may use the proxy.
+#[derive(Debug)]
+pub(super) struct Access {
+    allow: Vec<Cidr>,
+    passwords: Passwords,
+    key: PasswordKey,
+    clients: watch::Sender<Arc<Clients>>,
+    failures: PasswordFailures,
+    state: StateDir,
+}
+
+/// A client that is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Admitted {
+    /// A client with a name, by its password.
+    Named(String),
+    /// A client of an allowed network.
+    Unnamed,
+}
+
+/// A client that is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// The client is in no allowed network: there is no proxy for it.
+    Outside,
+    /// The name or password is missing or wrong.
+    Password,
+    /// The address has tried too many passwords.
+    Silent,
+}
+
+impl Denied {
+    /// Name of the reason in the metrics.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Outside => "outside",
+            Self::Password => "password",
+            Self::Silent => "silenced",
+        }
+    }
+}
+
+impl Access {
+    /// Creates the rules.
+    ///
+    /// # Errors
+    /// The proxy would serve nobody.
+    pub(super) fn new(
+        config: &ClientlessConfig,
+        state: &StateDir,
+        key: PasswordKey,
+    ) -> Result<Self, AccessError> {
+        let clients = Clients::load(state)?;
+        // Passwords alone are not sufficient, because they cross this port unencrypted.
+        if config.allow.is_empty() {
+            return Err(AccessError::NobodyAllowed);
+        }
+        if config.passwords == Passwords::Required && clients.is_empty() {
+            return Err(AccessError::NoPasswords);
+        }
+        Ok(Self {
+            allow: config.allow.clone(),
+            passwords: config.passwords,
+            key,
+            clients: watch::Sender::new(Arc::new(clients)),
+            failures: PasswordFailures::default(),
+            state: state.clone(),
+        })
+    }
+
+    /// Returns true if connections from the address are closed without an answer.
+    pub(super) fn is_silent(&self, peer: IpAddr) -> bool {
+        self.failures.is_silent(peer, Instant::now())
+    }
+
+    /// Decides about a request.
+    pub(super) fn admit(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Admitted, Denied> {
+        if !self.allow.iter().any(|range| range.contains(peer)) {
+            return Err(Denied::Outside);
+        }
+        let now = Instant::now();
+        if self.failures.is_silent(peer, now) {
+            return Err(Denied::Silent);
+        }
+        if !headers.contains_key(PROXY_AUTHORIZATION) {
+            return match self.passwords {
+                Passwords::Optional => Ok(Admitted::Unnamed),
+                Passwords::Required => Err(Denied::Password),
+            };
+        }
+        let presented = credentials(headers);
+        let clients = Arc::clone(&self.clients.borrow());
+        match presented {
+            Some((name, password)) if clients.admits(&self.key, &name, &password) => {
+                Ok(Admitted::Named(name))
+            }
+            Some(_) | None => {
+                self.failures.note(peer, now);
+                Err(Denied::Password)
+            }
+        }
+    }
+
+    /// Returns once a client may no longer be served.
+    pub(super) async fn removed(&self, admitted: &Admitted) {
+        let Admitted::Named(name) = admitted else {
+            return std::future::pending().await;
+        };
+        let mut clients = self.clients.subscribe();
+        // The sender lives as long as `self`.
+        let _removed = clients
+            .wait_for(|list| !list.names().any(|other| other == name))
+            .await;
+    }
+
+    /// Applies changes of the list of clients, as long as the future exists.
+    pub(super) async fn look(&self) {
+        let mut watch = ClientsWatch::new(self.state.clone());
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            match watch.look() {
+                Some(Ok(list)) => {
+                    self.clients.send_replace(Arc::new(list));
+                }
+                Some(Err(error)) => warn!(%error, "the list of clients stays as it was"),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Name and password of a request (RFC 7617).
+fn credentials(headers: &HeaderMap) -> Option<(String, String)> {
+    let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let text = String::from_utf8(STANDARD.decode(token.trim()).ok()?).ok()?;
+    let (name, password) = text.split_once(':')?;
+    Some((name.to_owned(), password.to_owned()))
+}

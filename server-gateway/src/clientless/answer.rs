@@ -1,0 +1,115 @@
+//! The response to one request, before it is written.
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use longhaul_codec::ContentCoding;
+use longhaul_session::{FailureReason, Fault};
+use longhaul_webcache::BodyReader;
+
+use super::{access::Denied, head::HeadError, prefetch::PageTap};
+use crate::{device_streams::StreamSlot, failure::Failure};
+
+/// The response to one request.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: AnswerBody,
+    /// The content coding to apply, which the fields describe.
+    pub(super) coding: Option<ContentCoding>,
+    /// True if the connection ends after it.
+    pub(super) closes: bool,
+    /// Sees the body of a page.
+    pub(super) tap: Option<PageTap>,
+    /// Held until the body is written.
+    pub(super) _slot: Option<StreamSlot>,
+}
+
+/// The body of a response.
+pub(super) enum AnswerBody {
+    None,
+    Whole(Bytes),
+    Stream(BodyReader),
+}
+
+impl AnswerBody {
+    /// Bytes that the response keeps in memory until its turn.
+    pub(super) fn held(&self, most: u64) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Stream(reader) => reader.length().unwrap_or(most).min(most),
+        }
+    }
+}
+
+const REALM: HeaderValue = HeaderValue::from_static("Basic realm=\"Longhaul\", charset=\"UTF-8\"");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+impl Answer {
+    /// A text of the proxy itself.
+    pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, TEXT);
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
+        Self {
+            status,
+            headers,
+            body: AnswerBody::Whole(Bytes::from(text.into())),
+            coding: None,
+            closes: false,
+            tap: None,
+            _slot: None,
+        }
+    }
+
+    fn closing(self) -> Self {
+        Self { closes: true, ..self }
+    }
+
+    /// The answer to a head that was rejected.
+    pub(super) fn of_head_error(error: HeadError) -> Self {
+        Self::text(error.status(), format!("{error}\n")).closing()
+    }
+
+    /// The answer to a client that is not served.
+    pub(super) fn of_denied(denied: Denied) -> Self {
+        match denied {
+            // As any other server answers a request that it does not know.
+            Denied::Outside | Denied::Silent => Self::text(StatusCode::NOT_FOUND, "Not Found\n").closing(),
+            Denied::Password => {
+                let text = "This proxy needs a name and a password.\n";
+                let mut answer = Self::text(StatusCode::PROXY_AUTHENTICATION_REQUIRED, text);
+                answer.headers.insert(header::PROXY_AUTHENTICATE, REALM);
+                answer
+            }
+        }
+    }
+
+    /// The answer to a request without a response, which says whose fault it is.
+    pub(super) fn of_failure(failure: &Failure) -> Self {
+        let who = match failure.reason.fault() {
+            Fault::Request | Fault::Agent => "The request cannot be carried out as it is",
+            Fault::Origin => "The website or its network failed",
+            Fault::Policy => "A rule of this proxy's operator forbids the request",
+            Fault::Gateway => "This proxy failed; try again",
+        };
+        let text = format!("{who}: {}.\n", failure.detail);
+        Self::text(status_of(failure.reason), text)
+    }
+}
+
+/// Status of the response to a failed request.
+fn status_of(reason: FailureReason) -> StatusCode {
+    let is_late = matches!(
+        reason,
+        FailureReason::ConnectTimeout | FailureReason::ResponseTimeout | FailureReason::DnsFailed
+    );
+    match reason.fault() {
+        Fault::Origin if is_late => StatusCode::GATEWAY_TIMEOUT,
+        Fault::Origin => StatusCode::BAD_GATEWAY,
+        Fault::Gateway if reason == FailureReason::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Fault::Gateway => StatusCode::INTERNAL_SERVER_ERROR,
+        Fault::Request | Fault::Agent => StatusCode::BAD_REQUEST,
+        Fault::Policy => StatusCode::FORBIDDEN,
+    }
+}

@@ -1,0 +1,156 @@
+//! Tunnels of clients, opened by CONNECT.
+use std::{io, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use longhaul_origin::ConnectionOwner;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split},
+    time::timeout,
+};
+use tracing::debug;
+
+use super::{
+    access::Admitted,
+    answer::{Answer, AnswerBody},
+    client::ClientlessClient,
+    connection::ClientStream,
+    fetch::ConnectionState,
+};
+use crate::{
+    failure::Failure,
+    tunnel::{Activity, connect_untouched},
+};
+
+/// Bytes that are read at once.
+const READ: usize = 16 * 1024;
+/// Time for the last bytes of a connection.
+const LINGER: Duration = Duration::from_secs(2);
+/// Bytes of a client that are read after the last response, so that the client reads the response.
+const MAX_LINGER: usize = 1024 * 1024;
+const OPENED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
+
+/// A request for a tunnel.
+pub(super) struct TunnelRequest {
+    pub(super) client: ClientlessClient,
+    pub(super) admitted: Admitted,
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// Serves a tunnel to its end. `first` is what the client sent behind its request.
+pub(super) async fn serve<S: ClientStream>(
+    connection: &ConnectionState,
+    request: TunnelRequest,
+    mut stream: S,
+    first: Bytes,
+) {
+    let gateway = &connection.shared.gateway;
+    let _open = gateway.metrics.tunnel();
+    let opened = open(connection, &request).await;
+    let (mut host, _slots) = match opened {
+        Ok(opened) => opened,
+        Err(failure) => {
+            gateway.metrics.failure(failure.reason);
+            return refuse(stream, &failure).await;
+        }
+    };
+    let begun = async {
+        stream.write_all(OPENED).await?;
+        stream.flush().await?;
+        host.write_all(&first).await
+    };
+    if begun.await.is_err() {
+        return stream.break_off();
+    }
+    let activity = Activity::new();
+    let (mut client_read, mut client_write) = split(stream);
+    let (mut host_read, mut host_write) = host.into_split();
+    let metrics = &gateway.metrics;
+    let up = relay(&mut client_read, &mut host_write, &activity, |count| {
+        metrics.tunnel_sent(count)
+    });
+    let down = relay(&mut host_read, &mut client_write, &activity, |count| {
+        metrics.tunnel_received(count);
+    });
+    let idle = gateway.rules.load().tunnel_idle;
+    let is_complete = tokio::select! {
+        carried = async { tokio::try_join!(up, down) } => carried.is_ok(),
+        () = activity.idle(idle) => false,
+        () = connection.shared.access.removed(&request.admitted) => false,
+    };
+    if !is_complete {
+        debug!("a tunnel was broken off");
+        client_read.unsplit(client_write).break_off();
+        // Fails if the host has already closed, which is harmless.
+        let _gone = host_write.as_ref().set_zero_linger();
+    }
+}
+
+/// Connects to the host, within the limits of the client.
+async fn open(
+    connection: &ConnectionState,
+    request: &TunnelRequest,
+) -> Result<(tokio::net::TcpStream, impl Sized + use<>), Failure> {
+    let gateway = &connection.shared.gateway;
+    let slot = connection.slot(&request.client).await?;
+    let owner = ConnectionOwner::Device(request.client.owner);
+    let ports = &connection.shared.config.ports;
+    let tunnel = connect_untouched(gateway, ports, owner, (&request.host, request.port)).await?;
+    Ok((tunnel.stream, (slot, tunnel.slot)))
+}
+
+async fn refuse<S: ClientStream>(mut stream: S, failure: &Failure) {
+    let answer = Answer::of_failure(failure);
+    let AnswerBody::Whole(text) = answer.body else {
+        return;
+    };
+    let status = answer.status;
+    let head = format!(
+        "HTTP/1.1 {} {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or_default(),
+        text.len()
+    );
+    let whole = [head.as_bytes(), &text].concat();
+    if stream.write_all(&whole).await.is_ok() {
+        close(stream).await;
+    }
+}
+
+/// Ends a connection. What the client still sends is read for a moment: otherwise the system would reset the
+/// connection, and the client might not read the last response.
+pub(super) async fn close<S: ClientStream>(mut stream: S) {
+    let ending = async {
+        stream.shutdown().await?;
+        let (mut buffer, mut read) = (vec![0; READ], 0);
+        while read < MAX_LINGER {
+            match stream.read(&mut buffer).await? {
+                0 => break,
+                count => read += count,
+            }
+        }
+        Ok::<_, io::Error>(())
+    };
+    let _ended = timeout(LINGER, ending).await;
+}
+
+/// Relays bytes until the end of the source, which ends only this direction.
+async fn relay(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    activity: &Activity,
+    count: impl Fn(usize),
+) -> io::Result<()> {
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(READ);
+        let read = from.read_buf(&mut buffer).await?;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer.split()).await?;
+        to.flush().await?;
+        count(read);
+        activity.note();
+    }
+}

@@ -1,0 +1,365 @@
+//! One HTTP/1.1 connection of a client.
+//!
+//! Safe requests without a body are read ahead and fetched at the same time; responses are written in the order of
+//! the requests. Each other request waits until all earlier responses are written, and nothing is read past it before
+//! its own response is written (RFC 9112 section 9.3.2).
+use std::{io, net::IpAddr, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{Version, header};
+use longhaul_http::{
+    framing::BodyLength,
+    method::{Repeatability, repeatability},
+};
+use longhaul_types::PublicKey;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadHalf, split},
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    Clientless,
+    access::{Admitted, Denied},
+    answer::Answer,
+    chunked::ChunkEvent,
+    connect::{self, TunnelRequest},
+    fetch::{ConnectionState, ProxyRequest, answer},
+    head::{HeadError, HeadReader, RequestHead, RequestTarget},
+    held::{MAX_HELD, ReadAhead},
+    pac,
+    request_body::{BodyFraming, RequestBody},
+    writer::{Exchange, FetchTask, PendingAnswer, Writer, Written},
+};
+use crate::session::logins::Logins;
+
+/// Requests of a connection that are in progress.
+const MAX_AHEAD: u32 = 32;
+/// Maximum time from the first byte of a head to its end: some round trips of the slowest links.
+const HEAD_TIME: Duration = Duration::from_secs(60);
+/// Bytes that are read at once.
+const READ: usize = 16 * 1024;
+/// Bytes of a body that are read after the origin has stopped reading it, so that the client reads the response
+/// before the connection ends.
+const MAX_UNREAD: usize = 1024 * 1024;
+
+/// The connection of a client.
+pub(super) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Makes the connection end abruptly instead of cleanly.
+    fn break_off(&self);
+}
+
+impl ClientStream for TcpStream {
+    fn break_off(&self) {
+        // Fails if the client has already closed, which is harmless.
+        let _gone = self.set_zero_linger();
+    }
+}
+
+/// Reasons for reading no further request.
+enum ReadEnd {
+    Closed,
+    Tunnel(Box<TunnelRequest>),
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, peer: IpAddr) {
+    let (read, write) = split(stream);
+    let (queue, exchanges) = mpsc::channel(MAX_AHEAD as usize);
+    let idle = shared.config.idle_timeout;
+    let ahead = Arc::new(ReadAhead::default());
+    let writer = Writer {
+        stream: write,
+        shared: Arc::clone(&shared),
+        ahead: Arc::clone(&ahead),
+        stall: idle,
+    };
+    let mut reader = Reader {
+        stream: read,
+        buffer: BytesMut::new(),
+        heads: HeadReader::default(),
+        connection: Arc::new(ConnectionState {
+            shared,
+            peer,
+            logins: Logins::default(),
+        }),
+        places: Arc::new(Semaphore::new(MAX_AHEAD as usize)),
+        ahead,
+        idle,
+    };
+    let reading = async {
+        let end = tokio::select! {
+            end = reader.run(&queue) => end,
+            () = queue.closed() => Ok(ReadEnd::Closed),
+        };
+        // The writer ends after the responses in progress.
+        drop(queue);
+        end
+    };
+    let (end, (write, written)) = tokio::join!(reading, writer.run(exchanges));
+    let Reader {
+        stream,
+        buffer,
+        connection,
+        ..
+    } = reader;
+    let stream = stream.unsplit(write);
+    match (end, written) {
+        (_, Written::Cut) => stream.break_off(),
+        (Ok(ReadEnd::Tunnel(request)), Written::All) => {
+            connect::serve(&connection, *request, stream, buffer.freeze()).await;
+        }
+        (Ok(ReadEnd::Closed) | Err(_), Written::All | Written::Closed)
+        | (Ok(ReadEnd::Tunnel(_)), Written::Closed) => connect::close(stream).await,
+    }
+}
+
+/// Reads the requests of a connection.
+struct Reader<R> {
+    stream: R,
+    buffer: BytesMut,
+    heads: HeadReader,
+    connection: Arc<ConnectionState>,
+    places: Arc<Semaphore>,
+    ahead: Arc<ReadAhead>,
+    idle: Duration,
+}
+
+type Queue = mpsc::Sender<Exchange>;
+
+impl<S: ClientStream> Reader<ReadHalf<S>> {
+    async fn run(&mut self, queue: &Queue) -> io::Result<ReadEnd> {
+        loop {
+            let place = self.place(1).await?;
+            self.ahead.room().await;
+            let head = match self.head().await? {
+                None => return Ok(ReadEnd::Closed),
+                Some(Ok(head)) => head,
+                Some(Err(error)) => {
+                    let rejected = Answer::of_head_error(error);
+                    send(queue, own_answer(rejected, Version::HTTP_11, false, place)).await;
+                    return Ok(ReadEnd::Closed);
+                }
+            };
+            let admitted = self
+                .connection
+                .shared
+                .access
+                .admit(self.connection.peer, &head.headers);
+            let keeps_alive = match (head.target.clone(), admitted) {
+                (_, Err(denied)) => self.deny(queue, &head, denied, place).await?,
+                (RequestTarget::Proxy(path), Ok(_)) => self.answer_itself(queue, &head, &path, place).await?,
+                (RequestTarget::Tunnel(host, port), Ok(admitted)) => {
+                    let mut headers = head.headers;
+                    let client = self.connection.client(&admitted, &mut headers);
+                    return Ok(ReadEnd::Tunnel(Box::new(TunnelRequest {
+                        client,
+                        admitted,
+                        host,
+                        port,
+                    })));
+                }
+                (RequestTarget::Origin(_), Ok(admitted)) => {
+                    self.forward(queue, head, &admitted, place).await?
+                }
+            };
+            if !keeps_alive {
+                return Ok(ReadEnd::Closed);
+            }
+        }
+    }
+
+    async fn place(&self, count: u32) -> io::Result<OwnedSemaphorePermit> {
+        let places = Arc::clone(&self.places).acquire_many_owned(count).await;
+        places.map_err(io::Error::other)
+    }
+
+    /// Reads the next head; `None` at the end of the connection, also for lack of activity.
+    async fn head(&mut self) -> io::Result<Option<Result<RequestHead, HeadError>>> {
+        let has_begun = !self.buffer.is_empty();
+        let mut until = Instant::now() + if has_begun { HEAD_TIME } else { self.idle };
+        loop {
+            let was_empty = self.buffer.is_empty();
+            if !was_empty {
+                match self.heads.next(&mut self.buffer) {
+                    Ok(None) => {}
+                    Ok(Some(head)) => return Ok(Some(Ok(head))),
+                    Err(error) => return Ok(Some(Err(error))),
+                }
+            }
+            self.buffer.reserve(READ);
+            match timeout_at(until, self.stream.read_buf(&mut self.buffer)).await {
+                Ok(Ok(0)) => return Ok(None),
+                Ok(Ok(_)) if was_empty => until = Instant::now() + HEAD_TIME,
+                Ok(read) => drop(read?),
+                // Responses are still on their way.
+                Err(_) if was_empty && self.places.available_permits() + 1 < MAX_AHEAD as usize => {
+                    until = Instant::now() + self.idle;
+                }
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Answers a client that is not served.
+    async fn deny(
+        &self,
+        queue: &Queue,
+        head: &RequestHead,
+        denied: Denied,
+        place: OwnedSemaphorePermit,
+    ) -> io::Result<bool> {
+        self.connection.shared.counters.denied(denied.name());
+        if denied == Denied::Silent {
+            return Ok(false);
+        }
+        let answer = Answer::of_denied(denied);
+        let goes_on = denied == Denied::Password && head.keeps_alive && head.body == BodyLength::None;
+        send(
+            queue,
+            own_answer(answer, head.version, goes_on, place).for_head(head),
+        )
+        .await;
+        Ok(goes_on)
+    }
+
+    /// Answers a request for the proxy itself.
+    async fn answer_itself(
+        &self,
+        queue: &Queue,
+        head: &RequestHead,
+        path: &str,
+        place: OwnedSemaphorePermit,
+    ) -> io::Result<bool> {
+        let goes_on = head.keeps_alive && head.body == BodyLength::None;
+        let answer = pac::answer(&head.method, path, head.headers.get(header::HOST));
+        send(
+            queue,
+            own_answer(answer, head.version, goes_on, place).for_head(head),
+        )
+        .await;
+        Ok(goes_on)
+    }
+
+    /// Fetches for a client; returns true if the connection may be used further.
+    async fn forward(
+        &mut self,
+        queue: &Queue,
+        head: RequestHead,
+        admitted: &Admitted,
+        mut place: OwnedSemaphorePermit,
+    ) -> io::Result<bool> {
+        let RequestTarget::Origin(target) = head.target else {
+            return Ok(false);
+        };
+        let mut headers = head.headers;
+        let expects = headers.contains_key(header::EXPECT);
+        let client = self.connection.client(admitted, &mut headers);
+        let framing = BodyFraming::of(head.body);
+        let is_ahead = repeatability(&head.method) == Repeatability::Safe && framing.is_none();
+        if !is_ahead {
+            // Returns once all earlier responses are written; the next place is free once this one is.
+            place.merge(self.place(MAX_AHEAD - 1).await?);
+        }
+        let (pieces, body) = match &framing {
+            Some(_) => {
+                let (pieces, body) = RequestBody::new(head.body);
+                (Some(pieces), Some(body))
+            }
+            None => (None, None),
+        };
+        let is_head = head.method == http::Method::HEAD;
+        let owner = client.owner;
+        let request = ProxyRequest {
+            method: head.method,
+            target,
+            headers,
+            body,
+        };
+        let (connection, ahead) = (Arc::clone(&self.connection), Arc::clone(&self.ahead));
+        let fetch = tokio::spawn(async move {
+            let answer = answer(connection, client, request).await;
+            let held = ahead.hold(answer.body.held(MAX_HELD));
+            (answer, held)
+        });
+        let exchange = Exchange {
+            answer: PendingAnswer::Fetch(FetchTask(fetch)),
+            version: head.version,
+            is_head,
+            keeps_alive: head.keeps_alive,
+            continues: expects && framing.is_some(),
+            owner: Some(owner),
+            places: place,
+        };
+        send(queue, exchange).await;
+        let is_read = match (framing, pieces) {
+            (Some(framing), Some(pieces)) => self.body(framing, pieces).await?,
+            (None, _) | (_, None) => true,
+        };
+        Ok(head.keeps_alive && is_read)
+    }
+
+    /// Passes a body to the origin; returns true if it was read completely.
+    async fn body(
+        &mut self,
+        mut framing: BodyFraming,
+        pieces: mpsc::Sender<io::Result<Bytes>>,
+    ) -> io::Result<bool> {
+        let mut unread = 0;
+        loop {
+            match framing.next(&mut self.buffer) {
+                Ok(ChunkEvent::End) => return Ok(true),
+                Ok(ChunkEvent::Data(bytes)) => {
+                    let count = bytes.len();
+                    if pieces.send(Ok(bytes)).await.is_err() {
+                        unread += count;
+                    }
+                    if unread > MAX_UNREAD {
+                        return Ok(false);
+                    }
+                }
+                Ok(ChunkEvent::NeedInput) => {
+                    self.buffer.reserve(READ);
+                    let until = Instant::now() + self.idle;
+                    let read = timeout_at(until, self.stream.read_buf(&mut self.buffer)).await;
+                    if !matches!(read, Ok(Ok(1..))) {
+                        let _gone = pieces.send(Err(io::ErrorKind::UnexpectedEof.into())).await;
+                        return Ok(false);
+                    }
+                }
+                Err(error) => {
+                    let _gone = pieces.send(Err(error)).await;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}
+
+async fn send(queue: &Queue, exchange: Exchange) {
+    // Without a writer, the connection ends.
+    let _gone = queue.send(exchange).await;
+}
+
+/// An answer of the proxy itself.
+fn own_answer(answer: Answer, version: Version, keeps_alive: bool, places: OwnedSemaphorePermit) -> Exchange {
+    Exchange {
+        answer: PendingAnswer::Ready(Box::new(answer)),
+        version,
+        is_head: false,
+        keeps_alive,
+        continues: false,
+        owner: None::<PublicKey>,
+        places,
+    }
+}
+
+impl Exchange {
+    fn for_head(self, head: &RequestHead) -> Self {
+        Self {
+            is_head: head.method == http::Method::HEAD,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Answers one request from the cache or the origin.
+use std::{net::IpAddr, sync::Arc, time::Instant};
+
+use http::{HeaderMap, Method, StatusCode, header};
+use longhaul_http::{
+    credentials::is_connection_bound, hop_by_hop, policy::Reload, request_context::Navigation, target::Target,
+};
+use longhaul_page::MediaType;
+use longhaul_session::{BoundConnectionId, FailureReason};
+use longhaul_webcache::{CacheRequest, Content, GatewayResponse, OriginRequest, Purpose};
+use tokio::time::timeout;
+use tracing::debug;
+use url::Url;
+
+use super::{
+    Clientless,
+    access::Admitted,
+    answer::{Answer, AnswerBody},
+    client::{ClientlessClient, owner, take_level},
+    encoding::Encoding,
+    prefetch::{Page, PageTap},
+    request_body::RequestBody,
+};
+use crate::{
+    device_streams::StreamSlot,
+    failure::Failure,
+    origin_request::{Arrived, RequestLine, prepare},
+    session::logins::Logins,
+};
+
+/// Number of Longhaul proxies before the gateway in `Via`: there is no agent.
+const PROXIES_BEFORE: usize = 0;
+/// A connection's number among its own: its login belongs to it alone.
+const BOUND: u64 = 1;
+
+/// A request of an admitted client.
+pub(super) struct ProxyRequest {
+    pub(super) method: Method,
+    pub(super) target: Target,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<RequestBody>,
+}
+
+/// State of one connection that its requests share.
+pub(super) struct ConnectionState {
+    pub(super) shared: Arc<Clientless>,
+    pub(super) peer: IpAddr,
+    pub(super) logins: Logins,
+}
+
+impl ConnectionState {
+    /// The client of a request; takes the client's own fields out of the request.
+    pub(super) fn client(&self, admitted: &Admitted, headers: &mut HeaderMap) -> ClientlessClient {
+        let owner = owner(admitted, self.peer);
+        let level = take_level(headers).unwrap_or(self.shared.config.level);
+        // What remains is the browser's request to the origin.
+        hop_by_hop::strip_request(headers);
+        for name in [header::HOST, header::EXPECT, header::TE] {
+            headers.remove(name);
+        }
+        ClientlessClient {
+            owner,
+            is_unnamed: *admitted == Admitted::Unnamed,
+            level,
+            link: self.shared.config.link.map(|link| link.down),
+            browser: self.shared.browsers.of(&owner, headers),
+        }
+    }
+
+    /// Waits for a stream slot of the client.
+    pub(super) async fn slot(&self, client: &ClientlessClient) -> Result<StreamSlot, Failure> {
+        let gateway = &self.shared.gateway;
+        let slots = gateway.device_streams(client.owner);
+        let limit = gateway.rules.load().queue_timeout;
+        let slot = timeout(limit, slots.acquire()).await.ok().flatten();
+        slot.ok_or_else(|| {
+            let detail =
+                "this client has reached its limit of concurrent requests, and none of them ended in time";
+            Failure::new(FailureReason::Overloaded, detail)
+        })
+    }
+}
+
+/// Answers a request.
+pub(super) async fn answer(
+    connection: Arc<ConnectionState>,
+    client: ClientlessClient,
+    request: ProxyRequest,
+) -> Answer {
+    let metrics = &connection.shared.gateway.metrics;
+    let _open = metrics.fetch();
+    connection.shared.gateway.cpu_pool.touch();
+    match respond(&connection, client, request).await {
+        Ok(answer) => answer,
+        Err(failure) => {
+            debug!(reason = ?failure.reason, "a request has no response");
+            metrics.failure(failure.reason);
+            Answer::of_failure(&failure)
+        }
+    }
+}
+
+async fn respond(
+    connection: &Arc<ConnectionState>,
+    client: ClientlessClient,
+    request: ProxyRequest,
+) -> Result<Answer, Failure> {
+    let slot = connection.slot(&client).await?;
+    let gateway = &connection.shared.gateway;
+    let url = request.target.url();
+    let line = RequestLine {
+        method: request.method,
+        url: &url,
+        has_body: request.body.is_some(),
+        arrived: Arrived::Confirmed,
+        proxies_before: PROXIES_BEFORE,
+    };
+    let prepared = prepare(line, request.headers)?;
+    check_port(&url)?;
+    let accepts = accepted_codings(&prepared.browser);
+    let identity = client.identity(
+        &gateway.credentials,
+        &prepared.parts.method,
+        &url,
+        &prepared.browser,
+    );
+    let is_bound = is_connection_bound(&prepared.browser) || connection.logins.is_used();
+    let login = connection.logins.client_for(
+        BoundConnectionId::new(BOUND).filter(|_| is_bound),
+        &prepared.browser,
+        &gateway.origin,
+        Instant::now(),
+    );
+    let outgoing = OriginRequest {
+        parts: prepared.parts,
+        browser: prepared.browser,
+        identity,
+        login,
+    };
+    let page = page_of(connection, &client, &outgoing, &url);
+    let response = match request.body {
+        Some(body) => gateway.store.upload(outgoing, body).await?,
+        None => fetch(connection, &client, outgoing).await?,
+    };
+    debug!(status = %response.status, cache = ?response.response_context.cache_status, "a request was answered");
+    let tap = page.and_then(|page| tap(page, &response));
+    let GatewayResponse {
+        status,
+        mut headers,
+        content,
+        ..
+    } = response;
+    let (body, coding) = match content {
+        Content::None => (AnswerBody::None, None),
+        Content::Body(reader) => {
+            let encoding = Encoding {
+                link: client.link,
+                effort: gateway.rules.load().effort,
+            };
+            let coding = encoding.apply(&accepts, status, &mut headers, reader.length());
+            (AnswerBody::Stream(reader), coding)
+        }
+    };
+    Ok(Answer {
+        status,
+        headers,
+        body,
+        coding,
+        closes: false,
+        tap,
+        _slot: Some(slot),
+    })
+}
+
+/// The fields of a request that decide the content coding of its response.
+fn accepted_codings(browser: &HeaderMap) -> HeaderMap {
+    let values = browser.get_all(header::ACCEPT_ENCODING).iter();
+    values
+        .map(|value| (header::ACCEPT_ENCODING, value.clone()))
+        .collect()
+}
+
+async fn fetch(
+    connection: &ConnectionState,
+    client: &ClientlessClient,
+    request: OriginRequest,
+) -> Result<GatewayResponse, Failure> {
+    let gateway = &connection.shared.gateway;
+    let lookup = CacheRequest {
+        identity: request.identity,
+        parts: request.parts,
+        browser: request.browser,
+        reload: Reload::None,
+        purpose: Purpose::Requested,
+    };
+    match &request.login {
+        None => gateway.fetch(client, lookup).await,
+        Some(login) => Ok(gateway.store.fetch_bypassing_cache(lookup, login).await?),
+    }
+}
+
+/// Refuses ports to which browsers send no requests, because servers of other protocols could obey them.
+fn check_port(url: &str) -> Result<(), Failure> {
+    let is_blocked = Url::parse(url).is_ok_and(|url| longhaul_page::is_blocked_port(&url));
+    if is_blocked {
+        let detail = "browsers fetch nothing from this port, and this proxy neither";
+        return Err(Failure::new(FailureReason::TargetRefused, detail));
+    }
+    Ok(())
+}
+
+/// The page that a request asks for, if its objects may be fetched ahead; also learns from the request.
+fn page_of(
+    connection: &Arc<ConnectionState>,
+    client: &ClientlessClient,
+    request: &OriginRequest,
+    url: &str,
+) -> Option<Page> {
+    let url = Url::parse(url).ok()?;
+    if request.login.is_some() || request.parts.method != Method::GET {
+        return None;
+    }
+    let destination = longhaul_page::predict::destination_of(&url, &request.browser);
+    // The objects of a frame's document are left to the browser: which of them it may fetch depends on documents that
+    // this proxy does not know.
+    let is_page = request.identity.context().navigation() == Navigation::TopLevel;
+    {
+        let mut observed = client.browser.observed.lock();
+        observed.cookie_paths.observe(&url, &request.browser);
+        if !is_page {
+            observed.templates.observe(&url, destination, &request.browser);
+        }
+    }
+    is_page.then(|| Page {
+        shared: Arc::clone(&connection.shared),
+        client: client.clone(),
+        url,
+        browser: request.browser.clone(),
+        via: request.parts.headers.get(header::VIA).cloned(),
+        in_partition: request.identity.partition().is_some(),
+    })
+}
+
+fn tap(page: Page, response: &GatewayResponse) -> Option<PageTap> {
+    let media = MediaType::of_response(&response.headers);
+    let is_document = response.status == StatusCode::OK && media.is_html();
+    let has_body = matches!(response.content, Content::Body(_));
+    (is_document && has_body)
+        .then(|| page.load(&response.headers, media.charset.as_deref()))
+        .flatten()
+}

@@ -1,0 +1,119 @@
+//! Limit of wrong passwords for each address.
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+/// Wrong passwords within [`PERIOD`] after which an address gets no answer.
+const MAX_FAILURES: u32 = 5;
+const PERIOD: Duration = Duration::from_secs(60);
+/// Time without answers.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Maximum number of remembered addresses. With more, the oldest is forgotten: an attacker with so many addresses
+/// has as many tries.
+const MAX_ADDRESSES: usize = 4096;
+
+/// Wrong passwords by address; IPv6 by its /64, which one customer has.
+#[derive(Debug, Default)]
+pub(super) struct PasswordFailures(Mutex<BTreeMap<IpAddr, Entry>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    first: Instant,
+    count: u32,
+    silent_until: Option<Instant>,
+}
+
+impl PasswordFailures {
+    /// Records a wrong password.
+    pub(super) fn note(&self, address: IpAddr, now: Instant) {
+        let mut entries = self.0.lock();
+        entries.retain(|_, entry| entry.is_needed(now));
+        if entries.len() >= MAX_ADDRESSES
+            && let Some(oldest) = entries.iter().min_by_key(|(_, entry)| entry.first)
+        {
+            let oldest = *oldest.0;
+            entries.remove(&oldest);
+        }
+        let entry = entries.entry(network(address)).or_insert(Entry {
+            first: now,
+            count: 0,
+            silent_until: None,
+        });
+        entry.count += 1;
+        if entry.count >= MAX_FAILURES {
+            entry.silent_until = Some(now + SILENCE);
+        }
+    }
+
+    /// Returns true if the address gets no answer now.
+    pub(super) fn is_silent(&self, address: IpAddr, now: Instant) -> bool {
+        let entries = self.0.lock();
+        let until = entries
+            .get(&network(address))
+            .and_then(|entry| entry.silent_until);
+        until.is_some_and(|until| now < until)
+    }
+}
+
+impl Entry {
+    fn is_needed(&self, now: Instant) -> bool {
+        match self.silent_until {
+            Some(until) => now < until,
+            None => now < self.first + PERIOD,
+        }
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_wrong_passwords_silence_an_address_for_a_minute() {
+        let failures = PasswordFailures::default();
+        let (start, address) = (Instant::now(), "192.0.2.1".parse().unwrap());
+        for _ in 0..4 {
+            failures.note(address, start);
+        }
+        assert!(!failures.is_silent(address, start));
+        failures.note(address, start + Duration::from_secs(59));
+        let silenced = start + Duration::from_secs(59);
+        assert!(failures.is_silent(address, silenced));
+        assert!(!failures.is_silent("192.0.2.2".parse().unwrap(), silenced));
+        assert!(failures.is_silent(address, silenced + Duration::from_secs(59)));
+        assert!(!failures.is_silent(address, silenced + SILENCE));
+        let later = silenced + 2 * SILENCE;
+        failures.note(address, later);
+        assert!(
+            !failures.is_silent(address, later),
+            "an old failure does not count"
+        );
+    }
+
+    #[test]
+    fn the_addresses_of_one_ipv6_network_count_together_and_memory_is_bounded() {
+        let failures = PasswordFailures::default();
+        let now = Instant::now();
+        for host in 1..=5_u128 {
+            let address = Ipv6Addr::from_bits((0x2001_0db8 << 96) + host);
+            failures.note(address.into(), now);
+        }
+        assert!(failures.is_silent("2001:db8::9".parse().unwrap(), now));
+        assert!(!failures.is_silent("2001:db8:0:1::9".parse().unwrap(), now));
+        for number in 0..10_000_u32 {
+            failures.note(IpAddr::V4(number.into()), now);
+        }
+        assert!(failures.0.lock().len() <= MAX_ADDRESSES);
+    }
+}

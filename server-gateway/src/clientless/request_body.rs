@@ -1,0 +1,90 @@
+//! The body of a request, from the client's connection to the origin, never buffered whole.
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use longhaul_http::framing::BodyLength;
+use tokio::sync::mpsc;
+
+use super::chunked::{ChunkEvent, ChunkedDecoder};
+
+/// Pieces of a body that wait for the origin.
+const WAITING: usize = 2;
+
+/// Removes the framing of a body.
+#[derive(Debug)]
+pub(super) enum BodyFraming {
+    Known(u64),
+    Chunked(ChunkedDecoder),
+}
+
+impl BodyFraming {
+    /// The framing of a body; `None` without one.
+    pub(super) fn of(length: BodyLength) -> Option<Self> {
+        match length {
+            BodyLength::None => None,
+            BodyLength::Known(length) => Some(Self::Known(length)),
+            BodyLength::Chunked => Some(Self::Chunked(ChunkedDecoder::default())),
+        }
+    }
+
+    /// Takes the next piece from the beginning of the buffer.
+    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> io::Result<ChunkEvent> {
+        match self {
+            Self::Known(0) => Ok(ChunkEvent::End),
+            Self::Known(_) if buffer.is_empty() => Ok(ChunkEvent::NeedInput),
+            Self::Known(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+                *left -= count as u64;
+                Ok(ChunkEvent::Data(buffer.split_to(count).freeze()))
+            }
+            Self::Chunked(decoder) => decoder.next(buffer).map_err(io::Error::other),
+        }
+    }
+}
+
+/// The body as the origin client reads it.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    /// Bytes that are still to come, if known.
+    left: Option<u64>,
+}
+
+impl RequestBody {
+    /// Creates a body, and the sender of its pieces. A sender that is dropped before an error or the known length
+    /// makes the body incomplete.
+    pub(super) fn new(length: BodyLength) -> (mpsc::Sender<io::Result<Bytes>>, Self) {
+        let (sender, pieces) = mpsc::channel(WAITING);
+        let left = match length {
+            BodyLength::None => Some(0),
+            BodyLength::Known(length) => Some(length),
+            BodyLength::Chunked => None,
+        };
+        (sender, Self { pieces, left })
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let piece = ready!(self.pieces.poll_recv(cx));
+        if let (Some(Ok(bytes)), Some(left)) = (&piece, &mut self.left) {
+            *left = left.saturating_sub(bytes.len() as u64);
+        }
+        if piece.is_none() && self.left.is_some_and(|left| left > 0) {
+            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

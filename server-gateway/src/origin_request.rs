@@ -1,0 +1,91 @@
+//! The request for the origin, from a browser's request that an agent or a client without an agent sent.
+use http::{
+    HeaderMap, HeaderValue, Method, Uri, Version,
+    header::{CONTENT_LENGTH, EXPECT, HOST, TE},
+    request::Parts,
+};
+use longhaul_http::{
+    coding, conditional, hop_by_hop,
+    limits::HeaderLimits,
+    method::{EARLY_DATA, EARLY_DATA_ONE},
+};
+use longhaul_session::FailureReason;
+
+use crate::failure::Failure;
+
+/// Protection of a request against replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// Received in early data, which an attacker may have replayed.
+    Early,
+    /// Received after the handshake, or without one.
+    Confirmed,
+}
+
+/// A browser's request, without its fields.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestLine<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a str,
+    pub(crate) has_body: bool,
+    pub(crate) arrived: Arrived,
+    /// Number of Longhaul proxies before the gateway in `Via`.
+    pub(crate) proxies_before: usize,
+}
+
+/// A checked request.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The request for the origin.
+    pub(crate) parts: Parts,
+    /// The browser's own fields.
+    pub(crate) browser: HeaderMap,
+}
+
+/// Checks a browser's request, and derives the request for the origin.
+pub(crate) fn prepare(line: RequestLine<'_>, browser: HeaderMap) -> Result<Prepared, Failure> {
+    HeaderLimits::default()
+        .check_target(line.url)
+        .map_err(|error| Failure::new(FailureReason::BadUrl, error))?;
+    let uri: Uri = line
+        .url
+        .parse()
+        .map_err(|_| Failure::new(FailureReason::BadUrl, "the request's URL is not valid"))?;
+    if hop_by_hop::is_loop(&browser, line.proxies_before) {
+        let detail = "the request has passed this gateway before: it goes in circles";
+        return Err(Failure::new(FailureReason::TargetRefused, detail));
+    }
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    parts.headers = origin_headers(&line, &browser);
+    parts.method = line.method;
+    parts.uri = uri;
+    Ok(Prepared { parts, browser })
+}
+
+fn origin_headers(line: &RequestLine<'_>, browser: &HeaderMap) -> HeaderMap {
+    let mut headers = browser.clone();
+    hop_by_hop::strip_request(&mut headers);
+    for name in [
+        // Derived from the URL.
+        HOST,
+        // Trailers are not relayed.
+        TE,
+        // Already answered.
+        EXPECT,
+        // Derived from the actual body.
+        CONTENT_LENGTH,
+    ] {
+        headers.remove(name);
+    }
+    if !line.has_body && [Method::POST, Method::PUT, Method::PATCH].contains(&line.method) {
+        // RFC 9110 section 8.6: a request without content sends this field if its method anticipates content.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    conditional::drop_meaningless_ranges(&line.method, &mut headers);
+    coding::set_accept_encoding(&mut headers);
+    if line.arrived == Arrived::Early {
+        headers.insert(EARLY_DATA, EARLY_DATA_ONE);
+    }
+    hop_by_hop::append_via(&mut headers, Version::HTTP_11);
+    headers
+}

@@ -1,0 +1,138 @@
+//! curl and Chromium as clients.
+use std::{
+    net::SocketAddr,
+    process::{Command, Output},
+};
+
+use http::Request;
+use hyper::body::Incoming;
+
+use super::start;
+use crate::{
+    origin::{full, serve, text},
+    store::{Log, reply},
+};
+
+/// Runs a program to its end; `None` if it is not installed.
+async fn run(program: &'static str, arguments: Vec<String>) -> Option<Output> {
+    let run = move || Command::new(program).args(arguments).output().ok();
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
+fn skipped(program: &str) {
+    println!("SKIPPED: {program} is not installed");
+}
+
+fn is_missing(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output();
+    let is_missing = found.is_err();
+    if is_missing {
+        skipped(program);
+    }
+    is_missing
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_gets_compressed_pages_and_uploads() {
+    if is_missing("curl") {
+        return;
+    }
+    let (_gateway, proxy) = start().await;
+    let page = text(100_000);
+    let served = page.clone();
+    let port = serve(move |_| {
+        let served = served.clone();
+        async move { reply(200, &[("content-type", "text/html")], full(served)) }
+    })
+    .await;
+    let (url, proxy) = (format!("http://a.test:{port}/"), format!("http://{proxy}"));
+    let arguments = words(&[
+        "--silent",
+        "--show-error",
+        "--fail",
+        "--compressed",
+        "--noproxy",
+        "",
+        "--proxy",
+        &proxy,
+        &url,
+        &url,
+    ]);
+    let done = run("curl", arguments).await.unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(done.stdout == [page.clone(), page].concat());
+    let arguments = words(&[
+        "--silent",
+        "--show-error",
+        "--fail",
+        "--noproxy",
+        "",
+        "--proxy",
+        &proxy,
+        "--data",
+        "a=1",
+        &url,
+    ]);
+    let done = run("curl", arguments).await.unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+async fn dump(proxy: SocketAddr, url: &str) -> Option<String> {
+    let profile = tempfile::tempdir().unwrap();
+    let arguments = words(&[
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--no-first-run",
+        "--virtual-time-budget=60000",
+        &format!("--user-data-dir={}", profile.path().display()),
+        &format!("--proxy-server=http://{proxy}"),
+        "--dump-dom",
+        url,
+    ]);
+    let done = run("chromium", arguments).await?;
+    Some(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_loads_a_page_with_its_objects() {
+    if is_missing("chromium") {
+        return;
+    }
+    let (_gateway, proxy) = start().await;
+    let log = Log::default();
+    let noted = log.clone();
+    let port = serve(move |request: Request<Incoming>| {
+        let _number = noted.add(request.headers());
+        let path = request.uri().path().to_owned();
+        async move {
+            let (kind, body) = match path.as_str() {
+                "/" => (
+                    "text/html",
+                    "<body><p id=result>no script</p><script src=/script.js></script></body>",
+                ),
+                "/script.js" => (
+                    "text/javascript",
+                    "document.getElementById('result').textContent = 'the script ' + 'ran';",
+                ),
+                _ => ("text/plain", ""),
+            };
+            reply(
+                200,
+                &[("content-type", kind), ("cache-control", "public, max-age=600")],
+                full(body),
+            )
+        }
+    })
+    .await;
+    let dom = dump(proxy, &format!("http://a.test:{port}/")).await.unwrap();
+    assert!(dom.contains("the script ran"), "{dom}");
+    assert!(log.count() >= 2);
+}
