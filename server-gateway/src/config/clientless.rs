@@ -33,7 +33,7 @@ pub struct ClientlessConfig {
 /// Clients that need a name and a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passwords {
-    /// Only those outside of `allow`.
+    /// None. A client that states them gets a private cache.
     Optional,
     /// All.
     Required,
