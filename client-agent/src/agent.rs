@@ -164,6 +164,7 @@ impl Agent {
                 direct,
                 at_portal,
                 certificates: carrier.certificates,
+                tls_port: carrier.tls_port,
                 http_proxy: carrier.proxy,
                 rules: ArcSwap::from_pointee(upstream_rules),
                 working_hosts: WorkingHosts::default(),

@@ -9,7 +9,7 @@ use crate::{
     https::{self, Accelerate, Https},
     savings::{ReportedFlows, SavedBytes},
     trouble::{LoginPage, Tried, Trouble},
-    upstream::WaitingPageState,
+    upstream::{Upstream, WaitingPageState},
 };
 
 /// The contents of `/status.json`.
@@ -249,6 +249,9 @@ pub struct SessionStatus {
     /// Carrier of the session: `udp`, `tls` or `quic`.
     #[serde(default)]
     pub carrier: String,
+    /// TCP port of the gateway if the carrier is `tls`.
+    #[serde(default)]
+    pub tls_port: Option<u16>,
     /// True if the carrier is not `udp` and somebody on the way ends TLS; what is intercepted is ciphertext.
     #[serde(default)]
     pub intercepted: bool,
@@ -301,7 +304,7 @@ impl Status {
             session: view
                 .session
                 .as_deref()
-                .map(|session| SessionStatus::of(session, upstream.certificates.is_intercepted())),
+                .map(|session| SessionStatus::of(session, upstream)),
             link: view.link.name().to_owned(),
             http_proxy: upstream.http_proxy.as_ref().map(|proxy| proxy.url().to_string()),
             bytes_down: traffic.down,
@@ -426,20 +429,21 @@ impl TroubleStatus {
 }
 
 impl SessionStatus {
-    fn of(session: &GatewaySession, is_intercepted: bool) -> Self {
+    fn of(session: &GatewaySession, upstream: &Upstream) -> Self {
         let stats = session.stats();
+        // Only a path over UDP has an address, and of the others only TLS keeps the order.
+        let carrier = match (stats.remote, stats.is_ordered) {
+            (Some(_), _) => "udp",
+            (None, true) => "tls",
+            (None, false) => "quic",
+        };
         Self {
             rtt_ms: stats.measured_srtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             rate_bps: stats.measured_receive_rate.map(|rate| rate.as_bps()),
-            // Only a path over UDP has an address, and of the others only TLS keeps the order.
-            carrier: match (stats.remote, stats.is_ordered) {
-                (Some(_), _) => "udp",
-                (None, true) => "tls",
-                (None, false) => "quic",
-            }
-            .to_owned(),
-            intercepted: is_intercepted && stats.remote.is_none(),
+            carrier: carrier.to_owned(),
+            tls_port: (carrier == "tls").then_some(upstream.tls_port),
+            intercepted: upstream.certificates.is_intercepted() && stats.remote.is_none(),
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,
             stalls: stats.stalls,

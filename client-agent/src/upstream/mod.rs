@@ -48,6 +48,8 @@ pub struct Upstream {
     pub at_portal: OriginClient,
     /// The certificates that TLS to the gateway has shown.
     pub certificates: Certificates,
+    /// TCP port of the gateway for the carrier `tls`.
+    pub tls_port: u16,
     /// HTTP proxy of this network, for TLS to the gateway and for direct fetches.
     pub http_proxy: Option<HttpProxy>,
     /// Settings that may change while the agent runs; a request keeps those with which it began.

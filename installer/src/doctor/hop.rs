@@ -67,11 +67,15 @@ fn is_intercepted(facts: &Facts) -> bool {
 
 fn interception(facts: &Facts) -> Finding {
     let (host, _) = gateway(facts);
+    // A session over QUIC names no TCP port: the box probably ends TLS on that of HTTPS, too.
+    let running = facts.state.running();
+    let port = running.and_then(|agent| agent.status["session"]["tls_port"].as_u64());
+    let port = port.unwrap_or(443);
     Finding::here(
         "intercepted",
         "the session works, but this network ends TLS to the gateway and opens it anew; it sees ciphertext only".to_owned(),
         format!(
-            "openssl s_client -connect {host}:443 -servername {host} </dev/null | openssl x509 -noout -issuer"
+            "openssl s_client -connect {host}:{port} -servername {host} </dev/null | openssl x509 -noout -issuer"
         ),
     )
 }

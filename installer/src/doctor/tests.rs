@@ -289,17 +289,19 @@ fn a_portal_that_the_agent_has_recognised_is_the_only_finding() {
 
 #[test]
 fn an_interception_is_a_finding_although_the_session_works() {
-    let found = only(|facts| {
-        if let AgentProcess::Running(agent) = &mut facts.state.agent {
-            agent.status["session"] = json!({ "carrier": "tls", "intercepted": true });
-        }
-    });
-    assert_eq!(found.0, "intercepted");
-    assert!(
-        found.1.starts_with("openssl s_client -connect gw.test:443 "),
-        "{}",
-        found.1
-    );
+    for (session, address) in [
+        (json!({ "carrier": "tls", "tls_port": 8443, "intercepted": true }), "gw.test:8443"),
+        (json!({ "carrier": "quic", "intercepted": true }), "gw.test:443"),
+    ] {
+        let found = only(|facts| {
+            if let AgentProcess::Running(agent) = &mut facts.state.agent {
+                agent.status["session"] = session;
+            }
+        });
+        assert_eq!(found.0, "intercepted");
+        let start = format!("openssl s_client -connect {address} -servername gw.test ");
+        assert!(found.1.starts_with(&start), "{}", found.1);
+    }
 }
 
 #[test]
