@@ -216,7 +216,7 @@ configure_gateway() {
 "product-test.bank:443" = "127.0.0.1:8443"
 TOML
     inside sed -i -e 's|^\[fetch\]|[fetch]\nextra-ca = ["/product-test/ca.pem"]|' \
-        -e 's|^#listen = "off"|listen = "127.0.0.1:9433"|' /etc/longhaul/gateway.toml
+        -e '/^\[metrics\]/,/^\[/ s|^#listen = "off"|listen = "127.0.0.1:9433"|' /etc/longhaul/gateway.toml
     inside longhaul-gateway check-config >/dev/null 2>&1 || fail "the configuration is wrong"
     inside systemctl restart longhaul-gateway
     inside systemctl is-active --quiet longhaul-gateway || fail "the gateway does not run with the configuration"
