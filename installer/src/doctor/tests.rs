@@ -290,7 +290,10 @@ fn a_portal_that_the_agent_has_recognised_is_the_only_finding() {
 #[test]
 fn an_interception_is_a_finding_although_the_session_works() {
     for (session, address) in [
-        (json!({ "carrier": "tls", "tls_port": 8443, "intercepted": true }), "gw.test:8443"),
+        (
+            json!({ "carrier": "tls", "tls_port": 8443, "intercepted": true }),
+            "gw.test:8443",
+        ),
         (json!({ "carrier": "quic", "intercepted": true }), "gw.test:443"),
     ] {
         let found = only(|facts| {
