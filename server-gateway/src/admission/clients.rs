@@ -60,6 +60,31 @@ pub struct NamedClient {
     password: String,
 }
 
+impl NamedClient {
+    fn password(&self) -> Option<Hash> {
+        Hash::from_hex(&self.password).ok()
+    }
+}
+
+/// Identity of a client. A client that gets the name of a removed one has another identity, and so does not own what the
+/// earlier one has left in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientIdentity([u8; 32]);
+
+impl ClientIdentity {
+    fn of(password: &Hash) -> Self {
+        Self(blake3::derive_key(
+            "longhaul clientless client",
+            password.as_bytes(),
+        ))
+    }
+
+    /// Bytes that no other client has.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
 /// The list of clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -132,7 +157,7 @@ impl Clients {
         let bad = self
             .clients
             .iter()
-            .find(|client| !is_name(&client.name) || Hash::from_hex(&client.password).is_err())?;
+            .find(|client| !is_name(&client.name) || client.password().is_none())?;
         Some(format!("the entry of client `{}` is malformed", bad.name))
     }
 
@@ -217,13 +242,20 @@ impl Clients {
         self.clients.is_empty()
     }
 
-    /// Returns true if a client has this name and password. Takes the same time for each password of a name,
+    /// Returns the client that has this name and password. Takes the same time for each password of a name,
     /// because hashes are compared in constant time.
-    pub fn admits(&self, key: &PasswordKey, name: &str, password: &str) -> bool {
+    pub fn admit(&self, key: &PasswordKey, name: &str, password: &str) -> Option<ClientIdentity> {
         let presented = key.hash(name, password);
-        let client = self.clients.iter().find(|client| client.name == name);
-        let stored = client.and_then(|client| Hash::from_hex(&client.password).ok());
-        stored.is_some_and(|stored| stored == presented)
+        let client = self.clients.iter().find(|client| client.name == name)?;
+        (client.password()? == presented).then(|| ClientIdentity::of(&presented))
+    }
+
+    /// Returns true if this client is in the list.
+    pub fn contains(&self, identity: ClientIdentity) -> bool {
+        let hashes = self.clients.iter().filter_map(NamedClient::password);
+        hashes
+            .map(|hash| ClientIdentity::of(&hash))
+            .any(|other| other == identity)
     }
 }
 
@@ -266,21 +298,30 @@ mod tests {
         assert_ne!(password, other);
         assert_eq!(password.len(), 32);
         let list = Clients::load(&state).unwrap();
-        assert!(list.admits(&key, "ann", &password));
+        let ann = list.admit(&key, "ann", &password).unwrap();
+        assert!(list.contains(ann));
         for (name, tried) in [
             ("ann", &*other),
             ("bob", &password),
             ("eve", &password),
             ("ann", ""),
         ] {
-            assert!(!list.admits(&key, name, tried), "{name} {tried}");
+            assert_eq!(list.admit(&key, name, tried), None, "{name} {tried}");
         }
         let elsewhere = PasswordKey::derived_from(&SecretKey::from_bytes([8; 32]));
-        assert!(!list.admits(&elsewhere, "ann", &password));
+        assert_eq!(list.admit(&elsewhere, "ann", &password), None);
         let text = fs::read_to_string(state.file(FILE)).unwrap();
         assert!(!text.contains(&password));
         Clients::remove(&state, "ann").unwrap();
-        assert!(!Clients::load(&state).unwrap().admits(&key, "ann", &password));
+        let list = Clients::load(&state).unwrap();
+        assert!(list.admit(&key, "ann", &password).is_none() && !list.contains(ann));
+        let password = Clients::add(&state, &key, "ann", SystemTime::UNIX_EPOCH).unwrap();
+        let list = Clients::load(&state).unwrap();
+        let another = list.admit(&key, "ann", &password).unwrap();
+        assert!(
+            another != ann && !list.contains(ann),
+            "the name of a removed client"
+        );
     }
 
     #[test]

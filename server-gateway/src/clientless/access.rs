@@ -17,7 +17,7 @@ use tracing::warn;
 use super::password_failures::PasswordFailures;
 use crate::{
     admission::{
-        clients::{Clients, ClientsError, ClientsWatch, PasswordKey},
+        clients::{ClientIdentity, Clients, ClientsError, ClientsWatch, PasswordKey},
         state::StateDir,
     },
     config::{ClientlessConfig, Passwords},
@@ -61,8 +61,8 @@ pub(super) struct Access {
 /// A client that is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
-    /// A client with a name, by its password.
-    Named(String),
+    /// A client with a name and a password.
+    Named(ClientIdentity),
     /// A client of an allowed network.
     Unnamed,
 }
@@ -137,13 +137,11 @@ impl Access {
                 Passwords::Required => Err(Denied::Password),
             };
         }
-        let presented = credentials(headers);
         let clients = Arc::clone(&self.clients.borrow());
-        match presented {
-            Some((name, password)) if clients.admits(&self.key, &name, &password) => {
-                Ok(Admitted::Named(name))
-            }
-            Some(_) | None => {
+        let presented = credentials(headers);
+        match presented.and_then(|(name, password)| clients.admit(&self.key, &name, &password)) {
+            Some(client) => Ok(Admitted::Named(client)),
+            None => {
                 self.failures.note(peer, now);
                 Err(Denied::Password)
             }
@@ -152,14 +150,12 @@ impl Access {
 
     /// Returns once a client may no longer be served.
     pub(super) async fn removed(&self, admitted: &Admitted) {
-        let Admitted::Named(name) = admitted else {
+        let Admitted::Named(client) = *admitted else {
             return std::future::pending().await;
         };
         let mut clients = self.clients.subscribe();
         // The sender lives as long as `self`.
-        let _removed = clients
-            .wait_for(|list| !list.names().any(|other| other == name))
-            .await;
+        let _removed = clients.wait_for(|list| !list.contains(client)).await;
     }
 
     /// Applies changes of the list of clients, as long as the future exists.

@@ -3,7 +3,6 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, Method, header};
 use longhaul_http::request_context::CredentialsSecret;
-use longhaul_page::{jar::CookiePathObservations, predict::Templates};
 use longhaul_session::{ImageLevel, Preferences};
 use longhaul_types::{BitRate, ClientId, ContentHash, PublicKey};
 use longhaul_webcache::RequesterIdentity;
@@ -14,6 +13,7 @@ use crate::{
     client::Client,
     config::clientless::LEVELS,
     images::{HopReservations, ImageRecipient},
+    pageload::context::ObservedRequests,
 };
 
 /// The image level of a request; it is not forwarded.
@@ -41,13 +41,6 @@ pub(super) struct BrowserState {
     pictures: HopReservations,
 }
 
-/// See [`crate::pageload::context::ObservedRequests`].
-#[derive(Default)]
-pub(super) struct ObservedRequests {
-    pub(super) templates: Templates,
-    pub(super) cookie_paths: CookiePathObservations,
-}
-
 /// The browsers of the clients that have connections.
 #[derive(Default)]
 pub(super) struct Browsers(Mutex<BTreeMap<[u8; 32], Arc<BrowserState>>>);
@@ -55,7 +48,7 @@ pub(super) struct Browsers(Mutex<BTreeMap<[u8; 32], Arc<BrowserState>>>);
 /// Owner of what belongs to a client.
 pub(super) fn owner(admitted: &Admitted, peer: IpAddr) -> PublicKey {
     let key = match admitted {
-        Admitted::Named(name) => blake3::derive_key("longhaul clientless client", name.as_bytes()),
+        Admitted::Named(client) => *client.as_bytes(),
         Admitted::Unnamed => blake3::derive_key("longhaul clientless address", peer.to_string().as_bytes()),
     };
     PublicKey::from_bytes(key)

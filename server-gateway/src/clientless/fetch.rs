@@ -203,7 +203,8 @@ async fn fetch(
 fn check_port(url: &str) -> Result<(), Failure> {
     let is_blocked = Url::parse(url).is_ok_and(|url| longhaul_page::is_blocked_port(&url));
     if is_blocked {
-        let detail = "browsers fetch nothing from this port, and this proxy neither";
+        let detail =
+            "browsers send no requests to this port, because servers of other protocols could obey them";
         return Err(Failure::new(FailureReason::TargetRefused, detail));
     }
     Ok(())

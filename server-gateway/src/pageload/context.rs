@@ -50,7 +50,7 @@ pub(crate) struct PageLoadContext {
     pictures: HopReservations,
 }
 
-/// The browser's requests in this session, as far as they help to predict others.
+/// A browser's requests, as far as they help to predict others.
 #[derive(Default)]
 pub(crate) struct ObservedRequests {
     /// Fields of the requests for objects.

@@ -23,10 +23,14 @@ const FROM: &str = "Referer: http://a.test/\r\n";
 fn with_clients<const N: usize>(names: [&str; N]) -> (TempDir, StateDir, [String; N]) {
     let home = tempfile::tempdir().unwrap();
     let state = StateDir::open(&home.path().join("state")).unwrap();
-    let key = PasswordKey::derived_from(&state.keys().unwrap().secret);
-    let now = std::time::SystemTime::now();
-    let passwords = names.map(|name| Clients::add(&state, &key, name, now).unwrap());
+    let passwords = names.map(|name| add(&state, name));
     (home, state, passwords)
+}
+
+/// Adds a client; returns its password.
+fn add(state: &StateDir, name: &str) -> String {
+    let key = PasswordKey::derived_from(&state.keys().unwrap().secret);
+    Clients::add(state, &key, name, std::time::SystemTime::now()).unwrap()
 }
 
 fn credentials(name: &str, password: &str) -> String {
@@ -193,17 +197,38 @@ async fn a_client_that_is_removed_is_refused() {
     let fields = credentials("ann", &password);
     assert_eq!(text(proxy, &url, &fields).await.0, 200);
     Clients::remove(&state, "ann").unwrap();
+    until_refused(proxy, &url, &fields).await;
+}
+
+/// Waits until the proxy has noticed that a client was removed.
+async fn until_refused(proxy: SocketAddr, url: &str, fields: &str) {
     let mut looks = interval(Duration::from_millis(400));
     let refused = async {
-        // At most four times before the removal is noticed, or the address would be silenced.
         loop {
             looks.tick().await;
-            if text(proxy, &url, &fields).await.0 == 407 {
-                return;
+            match text(proxy, url, fields).await.0 {
+                200 => {}
+                status => break assert_eq!(status, 407),
             }
         }
     };
     timeout(LIMIT, refused).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_gets_the_name_of_a_removed_client_gets_nothing_that_was_kept_for_it() {
+    let (home, state, [earlier]) = with_clients(["ann"]);
+    let (_gateway, proxy) = start_in(home, LOCAL, |_| {}).await;
+    let earlier = credentials("ann", &earlier);
+    let (url, log) = numbered(&[("cache-control", "private, max-age=600")]).await;
+    for _ in 0..2 {
+        assert_eq!(text(proxy, &url, &earlier).await.1, "answer 1");
+    }
+    Clients::remove(&state, "ann").unwrap();
+    let later = credentials("ann", &add(&state, "ann"));
+    until_refused(proxy, &url, &earlier).await;
+    assert_eq!(text(proxy, &url, &later).await, (200, "answer 2".to_owned()));
+    assert_eq!(log.count(), 2);
 }
 
 #[tokio::test]
