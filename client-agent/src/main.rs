@@ -11,7 +11,7 @@ use longhaul_agent::{
     control_client,
     dashboard::TroubleStatus,
     forget::Site,
-    gateway::{self, AnsweredOver},
+    gateway::{self, UsedCarrier},
     service,
     state_dir::StateDir,
 };
@@ -110,9 +110,9 @@ async fn check_gateway(flags: &CheckGatewayArgs, environment: &Environment) -> R
         ));
     }
     match checked.map_err(|trouble| anyhow::anyhow!("{trouble}"))? {
-        AnsweredOver::Udp => say("the gateway answers\n"),
-        AnsweredOver::Tls => say("the gateway answers over TLS\n"),
-        AnsweredOver::Quic => say("the gateway answers over QUIC\n"),
+        UsedCarrier::Udp => say("the gateway answers\n"),
+        UsedCarrier::Tls => say("the gateway answers over TLS\n"),
+        UsedCarrier::Quic => say("the gateway answers over QUIC\n"),
     }
 }
 

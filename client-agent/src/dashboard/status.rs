@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    gateway::{GatewaySession, GatewayState},
+    gateway::{GatewaySession, GatewayState, UsedCarrier},
     handles::Handles,
     https::{self, Accelerate, Https},
     savings::{ReportedFlows, SavedBytes},
-    trouble::{LoginPage, Tried, Trouble},
+    trouble::{LoginPage, Trouble},
     upstream::{Upstream, WaitingPageState},
 };
 
@@ -421,7 +421,7 @@ impl TroubleStatus {
             since_s: since.as_secs_f64(),
             detail: trouble.to_string(),
             over: trouble.tried().map(|tried| tried.name().to_owned()),
-            tls_port: trouble.tried().and_then(|tried: Tried| tried.tls),
+            tls_port: trouble.tried().and_then(|tried| tried.tls),
             quic_port: trouble.tried().and_then(|tried| tried.quic),
             login_page: trouble.login_page().map(LoginPage::address),
         }
@@ -431,19 +431,14 @@ impl TroubleStatus {
 impl SessionStatus {
     fn of(session: &GatewaySession, upstream: &Upstream) -> Self {
         let stats = session.stats();
-        // Only a path over UDP has an address, and of the others only TLS keeps the order.
-        let carrier = match (stats.remote, stats.is_ordered) {
-            (Some(_), _) => "udp",
-            (None, true) => "tls",
-            (None, false) => "quic",
-        };
+        let carrier = UsedCarrier::of(&stats);
         Self {
             rtt_ms: stats.measured_srtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             rate_bps: stats.measured_receive_rate.map(|rate| rate.as_bps()),
-            carrier: carrier.to_owned(),
-            tls_port: (carrier == "tls").then_some(upstream.tls_port),
-            intercepted: upstream.certificates.is_intercepted() && stats.remote.is_none(),
+            carrier: carrier.name().to_owned(),
+            tls_port: (carrier == UsedCarrier::Tls).then_some(upstream.tls_port),
+            intercepted: upstream.certificates.is_intercepted() && carrier != UsedCarrier::Udp,
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,
             stalls: stats.stalls,

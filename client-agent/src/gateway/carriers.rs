@@ -9,7 +9,7 @@ use std::{
 pub(super) use longhaul_carriers::KeyPin;
 use longhaul_carriers::{CarrierError, LinkAttempt, QuicCarrier, TlsCarrier};
 pub use longhaul_carriers::{Certificates, PinPolicy};
-use longhaul_driver::{Carrier, CarrierPlan, LinkCarriers, ReturnTimes};
+use longhaul_driver::{Carrier, CarrierPlan, ConnectionStats, LinkCarriers, ReturnTimes};
 use longhaul_proxy::HttpProxy;
 use longhaul_types::Invite;
 use tokio::sync::watch;
@@ -166,6 +166,37 @@ impl Carriers {
 impl Default for Carriers {
     fn default() -> Self {
         Self::AUTO
+    }
+}
+
+/// The carrier that brought an answer, or that a session uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsedCarrier {
+    /// UDP.
+    Udp,
+    /// A WebSocket over TLS.
+    Tls,
+    /// QUIC.
+    Quic,
+}
+
+impl UsedCarrier {
+    /// The carrier of a session. Only a path over UDP has an address, and of the others only TLS keeps the order.
+    pub(crate) const fn of(stats: &ConnectionStats) -> Self {
+        match (stats.remote, stats.is_ordered) {
+            (Some(_), _) => Self::Udp,
+            (None, true) => Self::Tls,
+            (None, false) => Self::Quic,
+        }
+    }
+
+    /// Name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tls => "tls",
+            Self::Quic => "quic",
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{
-    carriers::{Known, UdpBefore},
+    carriers::{Known, UdpBefore, UsedCarrier},
     gateway_session::GatewaySession,
     state::LinkKnowledge,
 };
@@ -50,31 +50,13 @@ pub(super) struct LinkTracker {
     /// Packets of the session at the last look.
     packets: u64,
     /// The carrier of the session, if it may use UDP and others and is open.
-    uses: Option<Uses>,
+    uses: Option<UsedCarrier>,
     /// Address through whose route a session without UDP runs: the gateway's, or that of an HTTP proxy.
     towards: Option<SocketAddr>,
     /// The attempt in progress avoids UDP.
     avoids_udp: bool,
     /// Returns of the session to UDP that were undone because UDP carried less, at the last look.
     worse_returns: u64,
-}
-
-/// Carrier of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Uses {
-    Udp,
-    Tls,
-    Quic,
-}
-
-impl Uses {
-    const fn of(stats: &ConnectionStats) -> Self {
-        match (stats.remote, stats.is_ordered) {
-            (Some(_), _) => Self::Udp,
-            (None, true) => Self::Tls,
-            (None, false) => Self::Quic,
-        }
-    }
 }
 
 /// How a session begins.
@@ -156,11 +138,11 @@ impl LinkTracker {
     /// Notes which of the addresses has answered: the way to it may be another one. `is_udp_expected`: the session may
     /// use the other carriers only where UDP fails.
     pub(super) async fn opened(&mut self, session: &GatewaySession, is_udp_expected: bool) {
-        let uses = Uses::of(&session.stats());
+        let uses = UsedCarrier::of(&session.stats());
         let was_avoided = std::mem::take(&mut self.avoids_udp);
         self.worse_returns = 0;
         self.uses = is_udp_expected.then_some(uses);
-        if is_udp_expected && uses != Uses::Udp && was_avoided {
+        if is_udp_expected && uses != UsedCarrier::Udp && was_avoided {
             // Where UDP was avoided, its silence says nothing.
             self.record_link(uses).await;
         } else if is_udp_expected {
@@ -177,15 +159,15 @@ impl LinkTracker {
     }
 
     /// Records which carrier works in the current network.
-    async fn record_carrier(&self, uses: Uses) {
+    async fn record_carrier(&self, uses: UsedCarrier) {
         let Some(network) = self.network.clone() else {
             return;
         };
         let memory = self.memory.clone();
         let record = move || {
-            memory.record_udp(&network, uses == Uses::Udp);
-            if uses != Uses::Udp {
-                memory.record_quic(&network, uses == Uses::Quic);
+            memory.record_udp(&network, uses == UsedCarrier::Udp);
+            if uses != UsedCarrier::Udp {
+                memory.record_quic(&network, uses == UsedCarrier::Quic);
             }
         };
         // It cannot be cancelled, and a panic in it is reported by the runtime.
@@ -193,26 +175,26 @@ impl LinkTracker {
     }
 
     /// Records the carrier if the session has changed to another one than UDP.
-    async fn note_carrier(&mut self, now: Uses) {
+    async fn note_carrier(&mut self, now: UsedCarrier) {
         let Some(before) = self.uses.replace(now) else {
             self.uses = None;
             return;
         };
-        if before == Uses::Udp && now != Uses::Udp {
+        if before == UsedCarrier::Udp && now != UsedCarrier::Udp {
             self.record_carrier(now).await;
-        } else if before != now && now != Uses::Udp {
+        } else if before != now && now != UsedCarrier::Udp {
             self.record_link(now).await;
         }
     }
 
     /// Records which carrier works in the current network beside UDP, of which nothing is known.
-    async fn record_link(&self, uses: Uses) {
+    async fn record_link(&self, uses: UsedCarrier) {
         let Some(network) = self.network.clone() else {
             return;
         };
         let memory = self.memory.clone();
         // It cannot be cancelled, and a panic in it is reported by the runtime.
-        let record = move || memory.record_quic(&network, uses == Uses::Quic);
+        let record = move || memory.record_quic(&network, uses == UsedCarrier::Quic);
         let _written = tokio::task::spawn_blocking(record).await;
     }
 
@@ -253,7 +235,7 @@ impl LinkTracker {
         if std::mem::replace(&mut self.worse_returns, worse_returns) < worse_returns {
             self.record_worse_udp().await;
         }
-        self.note_carrier(Uses::of(&stats)).await;
+        self.note_carrier(UsedCarrier::of(&stats)).await;
         let Some(remote) = stats.remote.or(self.towards) else {
             return;
         };

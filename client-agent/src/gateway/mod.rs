@@ -28,8 +28,8 @@ mod traffic;
 mod window_decoding;
 
 pub use answer::{GatewayAnswer, ResponseStream};
-pub use carriers::{CarrierSettings, Carriers, Certificates, PinPolicy};
-pub use check::{AnsweredOver, check_gateway};
+pub use carriers::{CarrierSettings, Carriers, Certificates, PinPolicy, UsedCarrier};
+pub use check::check_gateway;
 pub(crate) use codings::{body_coding_of, coding_of};
 pub use demand::WaitingRequest;
 pub use dialer::GatewayConfig;

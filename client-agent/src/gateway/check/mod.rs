@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     announced::Announced,
-    carriers::{CarrierSettings, Carriers},
+    carriers::{CarrierSettings, Carriers, UsedCarrier},
     device_identity::DeviceIdentity,
     reachability,
 };
@@ -41,28 +41,6 @@ const LOOKUP_TIME: Duration = Duration::from_secs(3);
 /// link only where UDP is silent.
 const HEAD_START: Duration = Duration::from_millis(1_500);
 
-/// Carrier over which the gateway answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnsweredOver {
-    /// UDP.
-    Udp,
-    /// TLS: the network blocks UDP, or the settings do not permit it.
-    Tls,
-    /// QUIC: the network passes neither UDP nor TLS, or the settings do not permit them.
-    Quic,
-}
-
-impl AnsweredOver {
-    /// Name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tls => "tls",
-            Self::Quic => "quic",
-        }
-    }
-}
-
 /// Asks the gateway of `invite` for a session, and opens none. Harmless beside a running agent.
 ///
 /// # Errors
@@ -71,7 +49,7 @@ pub async fn check_gateway(
     invite: Invite,
     state_dir: &StateDir,
     carrier: &CarrierSettings,
-) -> Result<AnsweredOver, Trouble> {
+) -> Result<UsedCarrier, Trouble> {
     // After a one-time invite, the gateway knows this device by a key of its own.
     let mut identity = DeviceIdentity::load(invite, state_dir);
     let mut outcome = check(identity.invite(), state_dir, carrier).await;
@@ -89,7 +67,7 @@ async fn check(
     invite: &Invite,
     state_dir: &StateDir,
     carrier: &CarrierSettings,
-) -> Result<AnsweredOver, Trouble> {
+) -> Result<UsedCarrier, Trouble> {
     let deadline = Instant::now() + CHECK_TIME;
     // A certificate is compared with what earlier sessions have announced.
     Announced::load(state_dir.clone(), invite.gateway(), carrier.certificates.clone());
@@ -115,12 +93,12 @@ async fn check(
     };
     tokio::pin!(over_links, over_udp);
     let (over_udp, over_links) = match timeout(HEAD_START, &mut over_udp).await {
-        Ok(outcome) if is_answer(&outcome) => return outcome.map(|()| AnsweredOver::Udp),
+        Ok(outcome) if is_answer(&outcome) => return outcome.map(|()| UsedCarrier::Udp),
         Ok(outcome) => (outcome, over_links.await),
         Err(_) => tokio::select! {
             outcome = &mut over_udp => {
                 if is_answer(&outcome) {
-                    return outcome.map(|()| AnsweredOver::Udp);
+                    return outcome.map(|()| UsedCarrier::Udp);
                 }
                 (outcome, over_links.await)
             }
@@ -128,7 +106,7 @@ async fn check(
         },
     };
     if is_answer(&over_udp) {
-        return over_udp.map(|()| AnsweredOver::Udp);
+        return over_udp.map(|()| UsedCarrier::Udp);
     }
     let mut outcome = over_udp;
     for (answered, over_link) in over_links {
@@ -137,7 +115,7 @@ async fn check(
         }
         outcome = combined(carrier, outcome, over_link);
     }
-    outcome.map(|()| AnsweredOver::Udp)
+    outcome.map(|()| UsedCarrier::Udp)
 }
 
 /// The first address of the gateway's name.
@@ -152,7 +130,7 @@ async fn check_links(
     carrier: &CarrierSettings,
     ip: Option<IpAddr>,
     has_proxy: bool,
-) -> Vec<(AnsweredOver, Result<(), Trouble>)> {
+) -> Vec<(UsedCarrier, Result<(), Trouble>)> {
     let Carriers { tls, quic, .. } = carrier.carriers;
     let tls_ip = ip.or_else(|| has_proxy.then_some(Ipv4Addr::UNSPECIFIED.into()));
     let over_tls = async {
@@ -171,8 +149,8 @@ async fn check_links(
         },
         quic = &mut over_quic => (over_tls.await, quic),
     };
-    let over_tls = over_tls.map(|outcome| (AnsweredOver::Tls, outcome));
-    let over_quic = over_quic.map(|outcome| (AnsweredOver::Quic, outcome));
+    let over_tls = over_tls.map(|outcome| (UsedCarrier::Tls, outcome));
+    let over_quic = over_quic.map(|outcome| (UsedCarrier::Quic, outcome));
     over_tls.into_iter().chain(over_quic).collect()
 }
 
