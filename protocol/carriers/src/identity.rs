@@ -1,5 +1,14 @@
-//! Certificate and key of the carrier.
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+//! Certificate and key of the carriers.
+use std::sync::Arc;
+
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    version::TLS13,
+};
+
+use crate::KeyPin;
 
 /// Errors of a certificate and key.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +76,23 @@ impl PemIdentity {
         }
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(IdentityError::Key)?;
         Ok(Identity { chain, key })
+    }
+}
+
+impl Identity {
+    /// Settings of TLS 1.3 of a port whose application protocol is `alpn`.
+    pub(crate) fn server_config(self, alpn: &[u8]) -> Result<ServerConfig, rustls::Error> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(self.chain, self.key)?;
+        config.alpn_protocols = vec![alpn.to_vec()];
+        Ok(config)
+    }
+
+    /// The key of the certificate, for agents to compare; `None` if the certificate cannot be parsed.
+    pub(crate) fn pin(&self) -> Option<KeyPin> {
+        self.chain.first().and_then(KeyPin::of)
     }
 }
 

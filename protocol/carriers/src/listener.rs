@@ -4,7 +4,6 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use longhaul_driver::LinkAcceptor;
 use longhaul_protocol::path::PathClass;
 use longhaul_types::PublicKey;
-use rustls::{ServerConfig, crypto::ring, version::TLS13};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -82,12 +81,8 @@ impl TlsListener {
         identity: Identity,
         gateway: PublicKey,
     ) -> Result<Self, BindError> {
-        let certificate = identity.chain.first().and_then(KeyPin::of);
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[&TLS13])?
-            .with_no_client_auth()
-            .with_single_cert(identity.chain, identity.key)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let certificate = identity.pin();
+        let config = identity.server_config(b"http/1.1")?;
         let failed = |source| BindError::Socket { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;

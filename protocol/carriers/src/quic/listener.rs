@@ -8,7 +8,6 @@ use quinn::{
     Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, ServerConfig, VarInt,
     crypto::rustls::QuicServerConfig,
 };
-use rustls::{crypto::ring::default_provider, version::TLS13};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
@@ -58,7 +57,7 @@ impl QuicListener {
         // A connection of a gateway that has restarted is reset at once, and not silent until it times out.
         let reset = blake3::derive_key("longhaul 1 quic reset", identity.key.secret_der());
         let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &reset);
-        let certificate = identity.chain.first().and_then(KeyPin::of);
+        let certificate = identity.pin();
         let config = server(identity)?;
         let failed = |source| BindError::Udp { address, source };
         let socket = settings::bind(address).map_err(failed)?;
@@ -112,11 +111,7 @@ impl QuicListener {
 }
 
 fn server(identity: Identity) -> Result<ServerConfig, BindError> {
-    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_protocol_versions(&[&TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(identity.chain, identity.key)?;
-    tls.alpn_protocols = vec![settings::ALPN.to_vec()];
+    let tls = identity.server_config(settings::ALPN)?;
     let crypto = QuicServerConfig::try_from(tls)
         .map_err(|error| BindError::Tls(rustls::Error::General(error.to_string())))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
