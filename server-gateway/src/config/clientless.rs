@@ -9,7 +9,7 @@ use longhaul_session::ImageLevel;
 use longhaul_settings::{Form, Setting, Value, Wrong, list, quoted};
 use longhaul_types::LinkProfile;
 
-use super::{PortSet, parse};
+use super::{PortSet, parse, settings::address_or_off};
 
 /// `[clientless]`: the proxy for clients without an agent.
 #[derive(Clone, Debug)]
@@ -53,11 +53,7 @@ pub const CLIENTLESS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
     Form::Text("`off`, or an address and port, such as `10.0.0.1:3128`"),
     |_| None,
     listen,
-    |address| {
-        Some(quoted(
-            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
-        ))
-    },
+    address_or_off,
 )
 .flag("--clientless-listen", "ADDR:PORT")
 .meaning("TCP address of an HTTP proxy for browsers without an agent")

@@ -368,17 +368,23 @@ pub const TUNNEL_IDLE_TIMEOUT: Setting<Duration> =
          would break chat and push connections. A tunnel costs about 100 KiB",
     );
 
+/// The text of a setting that is an address or `off`.
+#[expect(
+    clippy::ref_option,
+    reason = "the function of a setting gets a reference to its value"
+)]
+pub(super) fn address_or_off(address: &Option<SocketAddr>) -> Option<String> {
+    let text = address.map_or_else(|| "off".to_owned(), |address| address.to_string());
+    Some(quoted(&text))
+}
+
 /// `metrics.listen`
 pub const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
     "metrics.listen",
     Form::Text("a loopback address and port, such as `127.0.0.1:9090`, or `off`"),
     |_| None,
     parse::metrics_listen,
-    |address| {
-        Some(quoted(
-            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
-        ))
-    },
+    address_or_off,
 )
 .flag("--metrics", "ADDR:PORT")
 .meaning("address of a page with Prometheus metrics")
@@ -390,11 +396,7 @@ pub const CARRIERS_TLS: Setting<Option<SocketAddr>> = Setting::new(
     Form::Text("`off`, `on` for `[::]:443`, or an address and port, such as `0.0.0.0:443`"),
     |_| None,
     parse::carrier_address,
-    |address| {
-        Some(quoted(
-            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
-        ))
-    },
+    address_or_off,
 )
 .flag("--carrier-tls", "ADDR:PORT")
 .meaning("TCP address on which agents reach this gateway from networks that block UDP")
@@ -410,11 +412,7 @@ pub const CARRIERS_QUIC: Setting<Option<SocketAddr>> = Setting::new(
     Form::Text("`off`, `on` for `[::]:443`, or an address and port, such as `0.0.0.0:443`"),
     |_| None,
     parse::carrier_address,
-    |address| {
-        Some(quoted(
-            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
-        ))
-    },
+    address_or_off,
 )
 .flag("--carrier-quic", "ADDR:PORT")
 .meaning("UDP address on which agents reach this gateway by QUIC, from networks that pass no other UDP")
@@ -455,11 +453,7 @@ pub const PORTAL_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
     Form::Text("`off`, `on` for `[::]:80`, or an address and port, such as `0.0.0.0:80`"),
     |_| None,
     parse::portal_address,
-    |address| {
-        Some(quoted(
-            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
-        ))
-    },
+    address_or_off,
 )
 .flag("--portal-listen", "ADDR:PORT")
 .meaning("TCP address on which agents find out, by plain HTTP, whether a login page (captive portal) is in the way")
