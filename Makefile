@@ -51,11 +51,11 @@ away-long: tools-build
 
 # NETWORKS random networks between agent and gateway, with what middleboxes do to UDP, QUIC and TCP: a page, a download of
 # 20 MB and a page in each.
-.PHONY: lottery
-lottery: NETWORKS = 200
-lottery: tools
+.PHONY: random-networks
+random-networks: NETWORKS = 200
+random-networks: tools
 	$(CARGO) build --locked --workspace --bins
-	LONGHAUL_LOTTERY=$(NETWORKS) $(CARGO) test --locked --workspace --test e2e lottery:: -- --nocapture
+	LONGHAUL_RANDOM_NETWORKS=$(NETWORKS) $(CARGO) test --locked --workspace --test e2e random_networks:: -- --nocapture
 
 # The distance to the ideal: BENCH_OUT gets the results and a report. `bench` is short, `bench-full` takes about an hour and a half.
 BENCH_OUT ?= target/bench

@@ -4,8 +4,8 @@
 mod blocked;
 mod families;
 mod harness;
-mod lottery;
 mod middlebox;
 mod moving;
 mod portal;
+mod random_networks;
 mod remembered;

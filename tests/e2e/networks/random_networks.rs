@@ -2,7 +2,7 @@
 //! combinations that change during a download. Wherever connections to TCP port 443 get through, a page loads and a
 //! download is complete.
 //!
-//! `LONGHAUL_LOTTERY=200` draws 200 networks (`make lottery`); `LONGHAUL_LOTTERY_SEED=n` draws one.
+//! `LONGHAUL_RANDOM_NETWORKS=200` runs 200 of them (`make random-networks`); `LONGHAUL_NETWORK_SEED=n` runs one.
 use std::{
     env,
     net::SocketAddr,
@@ -45,7 +45,7 @@ enum Change {
     OtherNetwork(Vec<Obstacle>),
 }
 
-/// A drawn course.
+/// The networks of one run, and what changes meanwhile.
 #[derive(Clone, Debug)]
 struct Course {
     mbps: u32,
@@ -81,7 +81,7 @@ fn below(random: &mut ChaCha8Rng, end: usize) -> usize {
     usize::try_from(random.next_u32()).unwrap_or(usize::MAX) % end
 }
 
-/// Network 1 or 2, with what happens there.
+/// The computer of the agent, and the network in which it is: 1 or 2.
 struct Computer {
     net: Arc<Net>,
     network: u8,
@@ -121,7 +121,7 @@ async fn page(proxy: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// A page, the download, and another page, over one drawn course; `false` without the privileges.
+/// Loads a page, the file and another page; `false` without the privileges.
 async fn run(seed: u64) -> Result<bool> {
     let Some(net) = Net::build()? else {
         return Ok(false);
@@ -152,18 +152,18 @@ async fn run(seed: u64) -> Result<bool> {
         .context("not in time")
         .and_then(|done| done);
     let log = programs.agent().log().text();
-    outcome.with_context(|| format!("LONGHAUL_LOTTERY_SEED={seed}: {course:?}\n{log}"))?;
+    outcome.with_context(|| format!("LONGHAUL_NETWORK_SEED={seed}: {course:?}\n{log}"))?;
     println!("seed {seed}: {:.1} s, {course:?}", began.elapsed().as_secs_f64());
     Ok(true)
 }
 
 /// The seeds of the environment, or a few.
 fn seeds() -> Result<Vec<u64>> {
-    if let Ok(seed) = env::var("LONGHAUL_LOTTERY_SEED") {
-        return Ok(vec![seed.parse().context("LONGHAUL_LOTTERY_SEED")?]);
+    if let Ok(seed) = env::var("LONGHAUL_NETWORK_SEED") {
+        return Ok(vec![seed.parse().context("LONGHAUL_NETWORK_SEED")?]);
     }
-    match env::var("LONGHAUL_LOTTERY") {
-        Ok(number) => Ok((1..=number.parse().context("LONGHAUL_LOTTERY")?).collect()),
+    match env::var("LONGHAUL_RANDOM_NETWORKS") {
+        Ok(number) => Ok((1..=number.parse().context("LONGHAUL_RANDOM_NETWORKS")?).collect()),
         Err(_) => Ok(SEEDS.to_vec()),
     }
 }
