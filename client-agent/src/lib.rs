@@ -4,7 +4,7 @@
 //! [`access`] has decided whom the agent serves; `request` runs it through its phases: [`store`] may have a stored
 //! response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`] carries it over the hop (or
 //! [`upstream::direct`] fetches it if no gateway answers). [`pages`] explains failures, [`trouble`] those of the hop. [`images`] applies the
-//! user's image level. `CONNECT` goes to `tunnel`, or to `https_server` for the hosts that [`https`] accelerates.
+//! user's image level. [`socks`] serves other programs than browsers. `CONNECT` goes to `tunnel`, or to `https_server` for the hosts that [`https`] accelerates.
 //! [`networks`] remembers the links of networks. [`control`] serves the status page of [`dashboard`]. [`savings`] counts what was saved.
 //!
 //! Components get what they use through four handles ([`handles`]): [`upstream`], [`store::Storage`],
@@ -45,6 +45,7 @@ pub mod proxy_body;
 mod request;
 pub mod savings;
 pub mod service;
+pub mod socks;
 pub mod state_dir;
 pub mod state_lock;
 pub mod store;

@@ -30,4 +30,5 @@ mod pair;
 mod recorded;
 mod reloads;
 mod services;
+mod socks;
 mod uploads;

@@ -156,6 +156,14 @@ impl Access {
             .map(Some)
             .ok_or(Denial::Password)
     }
+
+    /// Returns the holder of a name and password; `None` if they are wrong.
+    pub(crate) fn holder(&self, name: &[u8], password: &[u8]) -> Option<Arc<str>> {
+        // A name of the password file has no colon.
+        let has_colon = name.contains(&b':');
+        let pair = [name, b":", password].concat();
+        self.passwords.holder(&pair).filter(|_| !has_colon)
+    }
 }
 
 /// Returns the `name:password` of a Basic credential (RFC 7617 section 2).
@@ -321,6 +329,10 @@ mod tests {
         let mut twice = shows(me);
         twice.append(header::PROXY_AUTHORIZATION, HeaderValue::from_static(me));
         assert_eq!(access.authenticate(&twice), Err(Denial::Password), "two of them");
+        let holder = |name: &str, password: &str| access.holder(name.as_bytes(), password.as_bytes());
+        assert_eq!(holder("you", "b long:password").as_deref(), Some("you"));
+        assert_eq!(holder("you:b long", "password"), None);
+        assert_eq!(holder("you", "a long password"), None);
         assert!(!format!("{access:?}").contains("long"), "{access:?}");
     }
 }

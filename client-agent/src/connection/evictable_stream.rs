@@ -1,6 +1,7 @@
 //! Observation of a connection's bytes for its [`ConnectionPermit`]: arrival of bytes, progress of the client's reads,
 //! and eviction of the connection.
 use std::{
+    future::poll_fn,
     io,
     pin::Pin,
     sync::Arc,
@@ -9,7 +10,10 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
 
 use super::{connection_limit::ConnectionPermit, connection_slot::InUse};
 use crate::proxy_body::{BodyBroken, ProxyBody};
@@ -26,12 +30,35 @@ impl<T> EvictableStream<T> {
         Self { inner, permit }
     }
 
-    pub(super) const fn get_ref(&self) -> &T {
+    pub(crate) const fn get_ref(&self) -> &T {
         &self.inner
     }
 
     fn end<R>() -> Poll<io::Result<R>> {
         Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()))
+    }
+}
+
+impl EvictableStream<TcpStream> {
+    /// Waits for the first byte, which stays unread; `None` if the connection ended without one.
+    pub(crate) async fn first_byte(&self) -> Option<u8> {
+        let mut byte = [0];
+        let peeked = poll_fn(|cx| {
+            if self.permit.is_evicted() {
+                return Self::end();
+            }
+            let polled = self.inner.poll_peek(cx, &mut ReadBuf::new(&mut byte));
+            if polled.is_pending() {
+                self.permit.wake_reader(cx.waker());
+                // The eviction may have happened just now.
+                if self.permit.is_evicted() {
+                    return Self::end();
+                }
+            }
+            polled
+        });
+        let length = peeked.await.unwrap_or_default();
+        (length > 0).then_some(byte[0])
     }
 }
 

@@ -5,13 +5,14 @@ use http::{Request, Response};
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     time::timeout,
 };
 use tracing::debug;
 
 use super::{
+    close::close_after_answer,
     error_page_stream::ExplainingIo,
     evictable_stream::{EvictableStream, InUseBody},
 };
@@ -24,10 +25,6 @@ const MAX_FIELDS: usize = 512;
 /// Timeout of a header section, and lifetime of an idle connection. Longer than the pauses of a reader, so
 /// that browsers rarely open new connections.
 const HEAD_TIME: Duration = Duration::from_secs(90);
-/// Maximum bytes and time of reading after the last answer: if the connection were closed earlier, the system
-/// would send RST and the browser would lose the answer.
-const LINGER_BYTES: usize = 8 * 1024 * 1024;
-const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// Serves a connection inside TLS; once `ending` is ready, requests in progress get `grace` to end.
 pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = ()>, grace: Duration)
@@ -91,18 +88,7 @@ where
             let _best_effort = stream.get_ref().set_zero_linger();
         }
         Ok(()) | Err(_) => {
-            let _late = timeout(LINGER_TIME, drain(stream)).await;
-        }
-    }
-}
-
-async fn drain(mut stream: EvictableStream<TcpStream>) {
-    let mut buffer = vec![0; 16 * 1024];
-    let mut left = LINGER_BYTES;
-    while left > 0 {
-        match stream.read(&mut buffer).await {
-            Ok(0) | Err(_) => return,
-            Ok(read) => left = left.saturating_sub(read),
+            close_after_answer(stream).await;
         }
     }
 }

@@ -59,6 +59,8 @@ fn help(proxy: SocketAddr) -> Markup {
             dd { code { "http://" (proxy) "/proxy.pac" } }
             dt { "HTTP proxy, also for HTTPS" }
             dd { code { (proxy) } }
+            dt { "SOCKS 5, for programs that are no browsers (mail, ssh, git)" }
+            dd { code { (proxy) } }
         }
         p { "With the first one, local addresses stay local, and pages still load when the agent is stopped." }
     };

@@ -1,4 +1,5 @@
-//! The listener for browsers: an HTTP/1.1 forward proxy.
+//! The listener for browsers: an HTTP/1.1 forward proxy. Connections of other programs that begin with a byte of SOCKS go to
+//! [`socks`].
 //!
 //! Each connection takes a permit (`connection`). Before any byte is read, `access` determines the connection's
 //! user and decides whether that user is served. The connection's requests carry its [`ConnectionScope`].
@@ -26,7 +27,7 @@ use crate::{
     https_server,
     pages::{BadRequest, Failure, page_response},
     proxy_body::ProxyBody,
-    request, tunnel,
+    request, socks, tunnel,
 };
 
 /// Limits of connections, including tunnels. Chromium opens up to 225 tunnels and 99 connections, so six
@@ -63,6 +64,9 @@ async fn serve_one(accepted: Accepted, handles: Handles, access: AccessRules, pr
     }
     let scope = Arc::new(ConnectionScope::with_permit(user, Arc::clone(&permit)));
     drop(permit);
+    if stream.first_byte().await == Some(socks::VERSION) {
+        return socks::serve(stream, &handles, &access.current(), scope).await;
+    }
     let service = service_fn(|request| {
         let (handles, access, scope) = (handles.clone(), access.current(), Arc::clone(&scope));
         async move {
@@ -79,6 +83,9 @@ async fn deny(stream: EvictableStream<TcpStream>, permit: &ConnectionPermit, den
     debug!(?denial, "a client is not served");
     if !permit.set_owner(Owner::Refused) {
         return;
+    }
+    if stream.first_byte().await == Some(socks::VERSION) {
+        return socks::deny(stream).await;
     }
     let service = service_fn(|_request: Request<Incoming>| async move {
         let in_use = Some(permit.begin());

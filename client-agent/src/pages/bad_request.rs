@@ -39,7 +39,7 @@ impl BadRequest {
                 StatusCode::BAD_REQUEST,
                 "This is not a valid HTTP request",
                 "The data received at the agent's proxy port is not HTTP, or violates its rules (two different lengths, for example).",
-                "Check that the program is configured for an HTTP proxy, not for SOCKS or an HTTPS proxy.",
+                "Check that the program is configured for an HTTP proxy or SOCKS 5, not for SOCKS 4 or an HTTPS proxy.",
             ),
             Self::Target(_) => (
                 StatusCode::BAD_REQUEST,

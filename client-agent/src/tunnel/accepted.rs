@@ -1,5 +1,5 @@
 //! Tunnels for the connections that the agent has accepted as HTTPS of an accelerated host.
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul_session::TunnelSecurity;
@@ -8,6 +8,7 @@ use tracing::debug;
 
 use super::{
     open::{OpenTunnel, open},
+    prepared::relay_after,
     relay::{BUFFER, relay, relay_direct},
 };
 use crate::{connection::ConnectionScope, counters::Counters, pages::Failure, upstream::Upstream};
@@ -26,13 +27,7 @@ pub(crate) async fn tunnel_accepted<B>(
     scope.become_tunnel(!first.is_empty());
     counters.tunnels.increment();
     let ended = match open(upstream, counters, host, port, TunnelSecurity::Untouched).await {
-        Ok(OpenTunnel::Gateway(mut up, down)) => {
-            counters.tunnel_bytes.add(first.len() as u64);
-            match up.write(first).await {
-                Ok(()) => relay(browser, up, down, counters).await,
-                Err(error) => Err(io::Error::other(error)),
-            }
-        }
+        Ok(OpenTunnel::Gateway(up, down)) => relay_after(browser, first, up, down, counters).await,
         Ok(OpenTunnel::Direct(mut stream)) => match stream.write_all(&first).await {
             Ok(()) => relay_direct(browser, stream, counters).await,
             Err(error) => Err(error),

@@ -1,12 +1,14 @@
 //! Tunnels: raw bytes to a host, multiplexed in the session.
 //!
-//! If a tunnel to the host worked recently, the browser gets its 200 at once and its first bytes (a
-//! ClientHello) travel with `TunnelOpen`. For other hosts the 200 is sent only after the gateway has
+//! If a tunnel to the host worked recently, the client (CONNECT or SOCKS) is told that it is open at once and its first bytes (a
+//! ClientHello) travel with `TunnelOpen`. Other clients are told only after the gateway has
 //! connected, so that a failure can still be answered with an error page.
 mod accepted;
 mod connect;
 mod open;
+mod prepared;
 mod relay;
 
 pub(crate) use accepted::{open_secure, tunnel_accepted};
 pub(crate) use connect::{connect, refuse};
+pub(crate) use prepared::{PreparedTunnel, prepare};

@@ -16,6 +16,8 @@ mod proxy;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod socks;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tunnels;

@@ -19,6 +19,7 @@ mod messages;
 mod packets;
 mod pages;
 mod recordings;
+mod socks;
 
 /// A harness with valid initial inputs.
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +158,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "set_cookie",
         run: pages::set_cookie,
         seeds: pages::cookie_seeds,
+    },
+    Harness {
+        name: "socks_messages",
+        run: socks::socks_messages,
+        seeds: socks::socks_seeds,
     },
     Harness {
         name: "vcdiff_decode",

@@ -1,0 +1,150 @@
+//! A tunnel whose client can be told that it is open.
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use longhaul_driver::SendStream;
+use longhaul_session::TunnelSecurity;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    time::timeout,
+};
+use tracing::debug;
+
+use super::{
+    open::{OpenTunnel, accepted, open, send_open},
+    relay::{BUFFER, relay, relay_direct},
+};
+use crate::{
+    connection::ConnectionScope,
+    counters::Counters,
+    gateway::{GatewaySession, RequiredSessionState, ResponseStream, SendPhase},
+    pages::Failure,
+    upstream::Upstream,
+};
+
+/// Wait for the client's first bytes before `TunnelOpen` is sent without them: in protocols where the server
+/// sends first there are none.
+const FIRST_BYTES: Duration = Duration::from_millis(50);
+
+/// A tunnel that is open, or towards a host to which tunnels were opened recently: then its client may be told so at
+/// once, and its first bytes travel with `TunnelOpen`.
+pub(crate) struct PreparedTunnel {
+    upstream: Arc<Upstream>,
+    counters: Arc<Counters>,
+    scope: Arc<ConnectionScope>,
+    host: String,
+    port: u16,
+    state: State,
+}
+
+enum State {
+    Open(Box<OpenTunnel>),
+    WorkingHost(Arc<GatewaySession>),
+}
+
+/// Prepares a tunnel of the client of `scope`; the caller counts failures.
+pub(crate) async fn prepare(
+    upstream: &Arc<Upstream>,
+    counters: &Arc<Counters>,
+    scope: &Arc<ConnectionScope>,
+    (host, port): (String, u16),
+) -> Result<PreparedTunnel, Failure> {
+    let session = upstream.gateway.usable_session(RequiredSessionState::Open);
+    let state = match session {
+        Some((session, SendPhase::Open)) if upstream.working_hosts.contains(&host, port) => {
+            State::WorkingHost(session)
+        }
+        _ => {
+            let opened = open(upstream, counters, &host, port, TunnelSecurity::Untouched).await?;
+            State::Open(Box::new(opened))
+        }
+    };
+    counters.tunnels.increment();
+    Ok(PreparedTunnel {
+        upstream: Arc::clone(upstream),
+        counters: Arc::clone(counters),
+        scope: Arc::clone(scope),
+        host,
+        port,
+        state,
+    })
+}
+
+impl PreparedTunnel {
+    /// Relays the bytes of the client, who has been told that the tunnel is open and has sent the bytes `first`.
+    pub(crate) async fn run<C>(self, client: C, first: BytesMut)
+    where
+        C: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.scope.become_tunnel(!first.is_empty());
+        let opened = match self.state {
+            State::Open(opened) => *opened,
+            State::WorkingHost(ref session) => {
+                let session = Arc::clone(session);
+                return self.run_to_working_host(&session, client, first).await;
+            }
+        };
+        let ended = match opened {
+            OpenTunnel::Gateway(up, down) => relay_after(client, first, up, down, &self.counters).await,
+            OpenTunnel::Direct(mut host) => match host.write_all(&first).await {
+                Ok(()) => relay_direct(client, host, &self.counters).await,
+                Err(error) => Err(error),
+            },
+        };
+        debug!(?ended, "tunnel ended");
+    }
+
+    async fn run_to_working_host<C>(self, session: &Arc<GatewaySession>, mut client: C, mut first: BytesMut)
+    where
+        C: AsyncRead + AsyncWrite + Unpin,
+    {
+        if first.is_empty() {
+            first.reserve(BUFFER);
+            if let Ok(Ok(0) | Err(_)) = timeout(FIRST_BYTES, client.read_buf(&mut first)).await {
+                return;
+            }
+        }
+        let (host, port) = (&self.host, self.port);
+        let opened = match send_open(session, host, port, TunnelSecurity::Untouched, &first).await {
+            Ok(Some((mut exchange, up))) => match exchange.answer().await {
+                Ok(answer) => accepted(answer).map(|down| Some((up, down))),
+                Err(_) => Ok(None),
+            },
+            Ok(None) => Ok(None),
+            Err(failure) => Err(failure),
+        };
+        self.counters.tunnel_bytes.add(first.len() as u64);
+        match opened {
+            Ok(Some((up, down))) => {
+                self.upstream.working_hosts.record(host, port);
+                let ended = relay(client, up, down, &self.counters).await;
+                debug!(?ended, "tunnel ended");
+            }
+            // Dropping `client` closes its connection; the next attempt is told the reason.
+            failure => {
+                debug!(?failure, "a tunnel to a host that worked recently failed");
+                self.counters.failures.increment();
+                self.upstream.working_hosts.forget(host, port);
+            }
+        }
+    }
+}
+
+/// Relays a tunnel through the gateway whose client has already sent `first`.
+pub(super) async fn relay_after<C>(
+    client: C,
+    first: impl Into<bytes::Bytes>,
+    mut up: SendStream,
+    down: ResponseStream,
+    counters: &Counters,
+) -> io::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    let first = first.into();
+    if !first.is_empty() {
+        counters.tunnel_bytes.add(first.len() as u64);
+        up.write(first).await.map_err(io::Error::other)?;
+    }
+    relay(client, up, down, counters).await
+}
