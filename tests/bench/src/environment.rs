@@ -83,6 +83,7 @@ fn versions(bin_dir: &Path) -> BTreeMap<String, String> {
         ("longhaul-gateway", ours("longhaul-gateway"), "--version"),
         ("chromium", "chromium".to_owned(), "--version"),
         ("squid", squid(), "-v"),
+        ("ziproxy", "ziproxy".to_owned(), "--help"),
     ];
     for (name, program, flag) in asked {
         if let Some(line) = answer(&program, &[flag]) {

@@ -26,6 +26,14 @@ pub enum System {
     Squid,
     /// Squid instead of the gateway with its cache in memory.
     SquidCache,
+    /// The same, two connections, requests pipelined.
+    SquidPipelined,
+    /// Ziproxy instead of the gateway: gzip and smaller images, without a cache.
+    Ziproxy,
+    /// The gateway as the HTTP proxy of a browser without an agent.
+    Clientless,
+    /// The same, two connections, requests pipelined.
+    ClientlessPipelined,
     /// Longhaul's agent and gateway.
     Longhaul,
     /// The same without pushes: each object is requested by the browser and then fetched.
@@ -43,7 +51,7 @@ pub enum System {
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -52,6 +60,10 @@ impl System {
         Self::TcpProxy,
         Self::Squid,
         Self::SquidCache,
+        Self::SquidPipelined,
+        Self::Ziproxy,
+        Self::Clientless,
+        Self::ClientlessPipelined,
         Self::Longhaul,
         Self::LonghaulNopush,
         Self::LonghaulFixed,
@@ -71,6 +83,10 @@ impl System {
             Self::TcpProxy => "tcp-proxy",
             Self::Squid => "squid",
             Self::SquidCache => "squid-cache",
+            Self::SquidPipelined => "squid-pipelined",
+            Self::Ziproxy => "ziproxy",
+            Self::Clientless => "clientless",
+            Self::ClientlessPipelined => "clientless-pipelined",
             Self::Longhaul => "longhaul",
             Self::LonghaulNopush => "longhaul-nopush",
             Self::LonghaulFixed => "longhaul-fixed",
@@ -86,6 +102,9 @@ impl System {
             (Self::DirectH2, Loader::Model) => Some("the scripted browser has no HTTP/2"),
             (Self::Direct6 | Self::DirectPipelined | Self::DirectHttp10, Loader::Chromium) => {
                 Some("Chromium has its own rules for connections; use `direct`")
+            }
+            (Self::SquidPipelined | Self::ClientlessPipelined, Loader::Chromium) => {
+                Some("Chromium does not pipeline requests; use `squid-cache` or `clientless`")
             }
             _ => None,
         }
@@ -104,7 +123,17 @@ impl System {
 
     /// Returns true if the browser is configured with a proxy.
     pub fn is_explicit_proxy(self) -> bool {
-        matches!(self, Self::Squid | Self::SquidCache) || self.is_longhaul()
+        self.is_squid() || self.is_clientless() || self == Self::Ziproxy || self.is_longhaul()
+    }
+
+    /// Returns true if Squid is the proxy.
+    pub fn is_squid(self) -> bool {
+        matches!(self, Self::Squid | Self::SquidCache | Self::SquidPipelined)
+    }
+
+    /// Returns true if the gateway is the proxy of a browser without an agent.
+    pub fn is_clientless(self) -> bool {
+        matches!(self, Self::Clientless | Self::ClientlessPipelined)
     }
 
     /// Returns true if agent and gateway are between browser and origins.
@@ -146,7 +175,7 @@ impl FromStr for System {
     type Err = UnknownSystem;
 
     fn from_str(name: &str) -> Result<Self, UnknownSystem> {
-        if matches!(name, "longhaul-quic" | "longhaul-tls" | "clientless" | "tcp-wwan") {
+        if matches!(name, "longhaul-quic" | "longhaul-tls" | "tcp-wwan") {
             return Err(UnknownSystem::NotYet(name.to_owned()));
         }
         let found = Self::ALL.into_iter().find(|system| system.name() == name);

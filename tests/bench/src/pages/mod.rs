@@ -383,11 +383,20 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
             return Err(programs::ProgramError::NoFixedEffort.into());
         }
     }
-    if systems
-        .iter()
-        .any(|system| matches!(system, System::Squid | System::SquidCache))
-    {
+    if systems.iter().any(|system| system.is_squid()) {
         programs::installed("squid")?;
+    }
+    if systems.contains(&System::Ziproxy) {
+        programs::installed("ziproxy")?;
+    }
+    if systems.iter().any(|system| system.is_clientless()) {
+        if args.image_level.contains(&ImageLevel::Text) {
+            return Err(programs::ProgramError::NoTextLevel.into());
+        }
+        let gateway = programs::ours(bin_dir, "longhaul-gateway")?;
+        if !knows(&gateway, "--clientless-listen") {
+            return Err(programs::ProgramError::NoClientless.into());
+        }
     }
     if args.loader.contains(&Loader::Chromium) {
         programs::installed("chromium")?;

@@ -363,12 +363,14 @@ async fn start_browser(
 fn rules(system: System) -> Rules {
     match system {
         System::DirectHttp10 => Rules::Http10,
-        System::DirectPipelined => Rules::pipelined(),
+        System::DirectPipelined | System::SquidPipelined | System::ClientlessPipelined => Rules::pipelined(),
         System::Direct | System::TcpProxy => Rules::persistent(2),
         System::Direct6
         | System::DirectH2
         | System::Squid
         | System::SquidCache
+        | System::Ziproxy
+        | System::Clientless
         | System::Longhaul
         | System::LonghaulNopush
         | System::LonghaulFixed

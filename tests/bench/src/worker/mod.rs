@@ -4,6 +4,7 @@
 //! system that is removed with it, and it ends when its parent does.
 mod browser;
 mod bulk_download;
+mod clientless;
 mod device_requests;
 mod idle;
 mod load_detail;
@@ -14,6 +15,7 @@ pub mod programs;
 pub mod row;
 mod service;
 mod squid;
+mod ziproxy;
 
 use std::{
     io::{BufRead, Read, Write, stdin, stdout},

@@ -4,7 +4,7 @@ mod origins;
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
     path::Path,
     sync::Arc,
     time::Duration,
@@ -28,7 +28,7 @@ use super::{
     device_requests::DeviceRequests,
     pair::{self, AgentAuthority},
     service::Service,
-    squid,
+    squid, ziproxy,
 };
 use crate::{
     cli::Beside,
@@ -43,7 +43,8 @@ const INTERNET_RATE: BitRate = BitRate::bps(1_000_000_000);
 const INTERNET_QUEUE: ByteCount = ByteCount::kb(4_000);
 /// Time for which proxies and browsers may cache an address.
 const TTL: Duration = Duration::from_secs(300);
-const SQUID_PORT: u16 = 3128;
+/// Address of a proxy at the gateway's place.
+const PROXY_AT_GATEWAY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(GATEWAY_ON_HOP, 3128));
 
 /// The running parts of a load's network.
 pub(super) struct Network {
@@ -86,6 +87,9 @@ pub(super) enum NetworkError {
     /// Squid could not be started.
     #[error(transparent)]
     Squid(#[from] squid::SquidError),
+    /// Ziproxy could not be started.
+    #[error(transparent)]
+    Ziproxy(#[from] ziproxy::ZiproxyError),
     /// Agent or gateway could not be started.
     #[error(transparent)]
     Pair(#[from] pair::PairError),
@@ -158,7 +162,7 @@ impl Network {
     ) -> Result<DeviceRequests, NetworkError> {
         let proxy = match &mut self.between {
             Between::Nothing | Between::Splitting(_) => None,
-            Between::Squid(_) => Some((GATEWAY_ON_HOP, SQUID_PORT).into()),
+            Between::Proxy(_) | Between::Ziproxy(_) => Some(PROXY_AT_GATEWAY),
             Between::Pair(pair) => {
                 pair.start_other(self.world.gateway()).await?;
                 Some(pair::PROXY)
@@ -173,7 +177,7 @@ impl Network {
     pub(super) fn proxy(&self) -> Option<SocketAddr> {
         match &self.between {
             Between::Nothing | Between::Splitting(_) => None,
-            Between::Squid(_) => Some((GATEWAY_ON_HOP, SQUID_PORT).into()),
+            Between::Proxy(_) | Between::Ziproxy(_) => Some(PROXY_AT_GATEWAY),
             Between::Pair(_) => Some(pair::PROXY),
         }
     }
@@ -227,8 +231,8 @@ impl Network {
     /// [`Self::forget_memory`], in bytes.
     pub(super) fn memory(&self) -> (Option<u64>, Option<u64>) {
         match &self.between {
-            Between::Nothing | Between::Splitting(_) => (None, None),
-            Between::Squid(squid) => (None, squid.peak_memory()),
+            Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => (None, None),
+            Between::Proxy(proxy) => (None, proxy.peak_memory()),
             Between::Pair(pair) => (pair.agent.peak_memory(), pair.gateway.peak_memory()),
         }
     }
@@ -240,15 +244,15 @@ impl Network {
     pub(super) fn agent_authority(&self) -> Result<Option<AgentAuthority>, NetworkError> {
         match &self.between {
             Between::Pair(pair) => Ok(pair.authority()?),
-            Between::Nothing | Between::Splitting(_) | Between::Squid(_) => Ok(None),
+            Between::Nothing | Between::Splitting(_) | Between::Proxy(_) | Between::Ziproxy(_) => Ok(None),
         }
     }
 
     /// Resets [`Self::memory`].
     pub(super) fn forget_memory(&self) {
         match &self.between {
-            Between::Nothing | Between::Splitting(_) => {}
-            Between::Squid(squid) => squid.forget_memory(),
+            Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => {}
+            Between::Proxy(proxy) => proxy.forget_memory(),
             Between::Pair(pair) => [&pair.agent, &pair.gateway]
                 .into_iter()
                 .for_each(Service::forget_memory),
@@ -258,8 +262,10 @@ impl Network {
     /// Returns the processor time of agent and gateway (or another proxy) so far.
     pub(super) fn cpu(&self) -> (Duration, Duration) {
         match &self.between {
-            Between::Nothing | Between::Splitting(_) => (Duration::ZERO, Duration::ZERO),
-            Between::Squid(squid) => (Duration::ZERO, squid.cpu()),
+            Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => {
+                (Duration::ZERO, Duration::ZERO)
+            }
+            Between::Proxy(proxy) => (Duration::ZERO, proxy.cpu()),
             Between::Pair(pair) => (pair.agent.cpu(), pair.gateway.cpu()),
         }
     }

@@ -29,9 +29,9 @@ use crate::{
 pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
 const CONTROL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3129));
 /// Address of the gateway, on its side of the hop.
-const GATEWAY: &str = "10.78.0.1:4433";
+pub(super) const GATEWAY: &str = "10.78.0.1:4433";
 /// Network of the pages' hosts, which are private addresses.
-const ORIGINS: &str = "10.79.0.0/16";
+pub(super) const ORIGINS: &str = "10.79.0.0/16";
 const FIRST_DEVICE: &str = "agent";
 const SECOND_DEVICE: &str = "second-agent";
 const OTHER_DEVICE: &str = "other-agent";
@@ -396,7 +396,7 @@ pub(super) async fn status() -> Option<serde_json::Value> {
 }
 
 /// Returns a command that neither settings in this process' environment nor configuration files of this machine reach.
-fn clean(program: &Path) -> Command {
+pub(super) fn clean(program: &Path) -> Command {
     let mut command = Command::new(program);
     let ours = std::env::vars_os().map(|(name, _)| name);
     for name in ours.filter(|name| name.to_string_lossy().starts_with("LONGHAUL_")) {
@@ -406,7 +406,7 @@ fn clean(program: &Path) -> Command {
     command
 }
 
-fn private_folder(parent: &Path, name: &str) -> io::Result<PathBuf> {
+pub(super) fn private_folder(parent: &Path, name: &str) -> io::Result<PathBuf> {
     let path = parent.join(name);
     std::fs::DirBuilder::new().mode(0o700).create(&path)?;
     Ok(path)

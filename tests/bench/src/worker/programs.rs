@@ -35,6 +35,11 @@ pub enum ProgramError {
     /// The program is older than the flag for https.
     #[error("this version of the agent has no --https-accelerate; omit the system `longhaul-https`")]
     NoHttpsFlag,
+    /// The program is older than the proxy for clients without an agent.
+    #[error(
+        "this version of the gateway has no --clientless-listen; omit the systems `clientless` and `clientless-pipelined`"
+    )]
+    NoClientless,
     /// A program of the system is missing.
     #[error("`{name}` is not installed; on Debian: apt-get install {name}")]
     Other {

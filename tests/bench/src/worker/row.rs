@@ -365,7 +365,10 @@ fn counters(row: &mut Row, network: &Network, start: &Counters, end: &End) {
     row.bytes_down = grown(&now.hop.down, &start.hop.down);
     row.bytes_up = grown(&now.hop.up, &start.hop.up);
     row.origin_bytes = grown(&now.internet.down, &start.internet.down);
-    if !matches!(network.between, Between::Squid(_) | Between::Pair(_)) {
+    if !matches!(
+        network.between,
+        Between::Proxy(_) | Between::Ziproxy(_) | Between::Pair(_)
+    ) {
         // Chromium does not report connections that carried no response.
         let accepted = now.connections.saturating_sub(start.connections);
         row.connections = row.connections.max(accepted);

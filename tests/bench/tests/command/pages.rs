@@ -1,5 +1,5 @@
 //! Page loads through the whole command.
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Command};
 
 use serde_json::Value;
 
@@ -65,14 +65,21 @@ fn every_system_loads_a_complete_page() {
     let mut command = bench(&[
         "pages", "--link", "umts-384", "--pages", "mail", "--loader", "model", "--runs", "1",
     ]);
-    command.args([
-        "--system",
-        "direct,direct-6,direct-pipelined,direct-http10,tcp-proxy,squid,squid-cache,longhaul",
-    ]);
+    let mut systems =
+        "direct,direct-6,direct-pipelined,direct-http10,tcp-proxy,squid,squid-cache,squid-pipelined,\
+         clientless,clientless-pipelined,longhaul"
+            .to_owned();
+    let has_ziproxy = Command::new("ziproxy").arg("--help").output().is_ok();
+    if has_ziproxy {
+        systems.push_str(",ziproxy");
+    } else {
+        println!("SKIPPED: the system `ziproxy`, which is not installed");
+    }
+    command.args(["--system", &systems]);
     let output = run(command.arg("--json").arg(&results));
     assert!(output.status.success(), "{}", stderr_text(&output));
     let results = json(&results);
-    assert_eq!(rows(&results).len(), 8);
+    assert_eq!(rows(&results).len(), 11 + usize::from(has_ziproxy));
     for row in rows(&results) {
         assert_eq!(
             (row["failed"].as_u64(), row["missing"].as_u64()),

@@ -6,17 +6,19 @@ use std::{
 };
 
 use longhaul_hosting::{Destination, SplittingProxy, TestAuthority};
-use longhaul_world::{GATEWAY_ON_HOP, World};
+use longhaul_world::World;
 
-use super::{NetworkError, SQUID_PORT};
+use super::{NetworkError, PROXY_AT_GATEWAY};
 use crate::{
     job::LoadJob,
     link::Link,
     system::System,
     worker::{
+        clientless::{self, ClientlessPlan},
         pair::{Coding, Https, Pair, PairPlan, Push},
         service::Service,
         squid::{self, Caching},
+        ziproxy,
     },
 };
 
@@ -26,8 +28,10 @@ pub(in crate::worker) enum Between {
     Nothing,
     /// A proxy that splits connections.
     Splitting(SplittingProxy),
-    /// Squid.
-    Squid(Service),
+    /// A proxy at the gateway's place.
+    Proxy(Service),
+    /// Ziproxy, which has a process for each connection; their memory and processor time are not measured.
+    Ziproxy(#[expect(dead_code, reason = "it ends with this value")] Service),
     /// Longhaul.
     Pair(Box<Pair>),
 }
@@ -93,13 +97,31 @@ pub(super) async fn between(
             let pair = Pair::start(world.gateway(), world.client(), plan).await?;
             return Ok(Between::Pair(Box::new(pair)));
         }
+        System::Ziproxy => {
+            let temporary = temporary.to_owned();
+            let started = world
+                .gateway()
+                .run(move || async move { ziproxy::start(PROXY_AT_GATEWAY, &temporary).await });
+            return Ok(Between::Ziproxy(started.await?));
+        }
+        System::Clientless | System::ClientlessPipelined => {
+            let plan = ClientlessPlan {
+                bin_dir: job.bin_dir.clone(),
+                temporary: temporary.to_owned(),
+                link: link.agent_profile.clone(),
+                image_level: job.image_level,
+            };
+            let started = world
+                .gateway()
+                .run(move || async move { clientless::start(PROXY_AT_GATEWAY, &plan).await });
+            return Ok(Between::Proxy(started.await?));
+        }
         System::Squid => Caching::Off,
-        System::SquidCache => Caching::Memory,
+        System::SquidCache | System::SquidPipelined => Caching::Memory,
     };
-    let address = (GATEWAY_ON_HOP, SQUID_PORT).into();
     let temporary = temporary.to_owned();
     let started = world
         .gateway()
-        .run(move || async move { squid::start(address, caching, &temporary).await });
-    Ok(Between::Squid(started.await?))
+        .run(move || async move { squid::start(PROXY_AT_GATEWAY, caching, &temporary).await });
+    Ok(Between::Proxy(started.await?))
 }
