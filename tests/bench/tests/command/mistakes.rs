@@ -35,7 +35,7 @@ fn errors_of_unknown_names_list_the_known_ones() {
         system.contains("`squit`") && system.contains("squid-cache"),
         "{system}"
     );
-    let later = refused(&["--link", "lte", "--pages", "static", "--system", "clientless"]);
+    let later = refused(&["--link", "lte", "--pages", "static", "--system", "tcp-wwan"]);
     assert!(later.contains("not in this version"), "{later}");
 }
 
