@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FROM: &str = "Referer: http://a.test/\r\n";
 
 /// A state directory with clients; returns their passwords.
-fn with_clients<const N: usize>(names: [&str; N]) -> (TempDir, StateDir, [String; N]) {
+pub(crate) fn with_clients<const N: usize>(names: [&str; N]) -> (TempDir, StateDir, [String; N]) {
     let home = tempfile::tempdir().unwrap();
     let state = StateDir::open(&home.path().join("state")).unwrap();
     let key = PasswordKey::derived_from(&state.keys().unwrap().secret);
@@ -29,7 +29,7 @@ fn with_clients<const N: usize>(names: [&str; N]) -> (TempDir, StateDir, [String
     (home, state, passwords)
 }
 
-fn credentials(name: &str, password: &str) -> String {
+pub(crate) fn credentials(name: &str, password: &str) -> String {
     let token = STANDARD.encode(format!("{name}:{password}"));
     format!("Proxy-Authorization: Basic {token}\r\n{FROM}")
 }
