@@ -37,8 +37,8 @@ mod tunnel;
 pub use admin::metrics::{LinkBytes, Metrics, Outcome};
 pub use admission::{clients, devices, state};
 pub use clientless::{
-    AccessError, BadChunk, ChunkEvent, ChunkedDecoder, ClientlessError, HeadError, HeadReader, RequestHead,
-    RequestTarget,
+    AccessError, BadChunk, CertificateError, ChunkEvent, ChunkedDecoder, ClientlessError, HeadError,
+    HeadReader, RequestHead, RequestTarget, check_http2,
 };
 pub use images::picture_workers;
 pub use server::{ReloadError, Server, ServerControl, ServerError};

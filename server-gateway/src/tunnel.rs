@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -18,6 +18,7 @@ use longhaul_session::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, WriteHalf, split},
     net::{TcpStream, tcp::OwnedWriteHalf},
+    time::Instant,
 };
 use tokio_rustls::client::TlsStream;
 use tracing::debug;
@@ -33,15 +34,15 @@ use crate::{
 
 /// Class of a tunnel's first bytes (docs/protocol/session.md section 2): behind a page of megabytes, the host
 /// would time out before the TLS handshake has crossed the hop.
-const BEGINNING: Priority = class::RENDER;
+pub(crate) const BEGINNING: Priority = class::RENDER;
 /// Number of bytes in that class: a handshake with its certificates takes 3 to 6 KB.
-const HANDSHAKE: u64 = 8 * 1024;
+pub(crate) const HANDSHAKE: u64 = 8 * 1024;
 /// Class after that, because tunnels are often interactive.
-const CLASS: Priority = class::OBJECT;
+pub(crate) const CLASS: Priority = class::OBJECT;
 /// Read size from the host, in bytes.
 const READ: usize = 16 * 1024;
 /// Number of bytes towards the agent after which the tunnel is bulk, so that a download does not delay pages.
-const LONG: u64 = 4 * 1024 * 1024;
+pub(crate) const LONG: u64 = 4 * 1024 * 1024;
 /// Stream error code towards the agent if the host's connection failed.
 const ERROR_HOST: u64 = 3;
 

@@ -10,20 +10,29 @@ pub const MEDIA_TYPE: &str = "application/x-ns-proxy-autoconfig";
 /// It sends all non-local requests to the proxy, with `DIRECT` as alternative while it does not answer. It
 /// decides by the text of the host alone: `dnsResolve` and `isInNet` would resolve names over the slow hop.
 pub fn script(proxy: impl std::fmt::Display) -> String {
+    script_for("PROXY", &proxy.to_string())
+}
+
+/// Returns the script for a secure web proxy, to which browsers speak TLS. See [`script`].
+pub fn secure_script(proxy: impl std::fmt::Display) -> String {
+    script_for("HTTPS", &proxy.to_string())
+}
+
+fn script_for(kind: &str, proxy: &str) -> String {
     // Through a proxy, systems and browsers would not detect a captive portal.
     let probes: Vec<String> = captive_portal::hosts()
         .map(|name| format!("\"{name}\""))
         .collect();
     let probes = probes.join(", ");
     TEMPLATE
-        .replace("@PROXY@", &proxy.to_string())
+        .replace("@PROXY@", &format!("{kind} {proxy}"))
         .replace("@PROBES@", &probes)
 }
 
 const TEMPLATE: &str = r#"function FindProxyForURL(url, host) {
   var h = host.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
   if (h.indexOf(":") >= 0) {
-    return /^(::1$|::$|f[cd][0-9a-f]{2}:|fe[89ab][0-9a-f]:|::ffff:(127|10|192\.168|169\.254)\.)/.test(h) ? "DIRECT" : "PROXY @PROXY@; DIRECT";
+    return /^(::1$|::$|f[cd][0-9a-f]{2}:|fe[89ab][0-9a-f]:|::ffff:(127|10|192\.168|169\.254)\.)/.test(h) ? "DIRECT" : "@PROXY@; DIRECT";
   }
   if (h.indexOf(".") < 0 || /\.(local|localhost|home\.arpa)$/.test(h)) {
     return "DIRECT";
@@ -37,7 +46,7 @@ const TEMPLATE: &str = r#"function FindProxyForURL(url, host) {
       return "DIRECT";
     }
   }
-  return "PROXY @PROXY@; DIRECT";
+  return "@PROXY@; DIRECT";
 }
 "#;
 
@@ -64,5 +73,8 @@ mod tests {
         assert_eq!(script.matches('{').count(), script.matches('}').count());
         let v6 = super::script("[::1]:3128".parse::<std::net::SocketAddr>().unwrap());
         assert!(v6.contains("\"PROXY [::1]:3128; DIRECT\""));
+        let secure = secure_script("gw.example.org:3129");
+        assert_eq!(secure.matches("\"HTTPS gw.example.org:3129; DIRECT\"").count(), 2);
+        assert_eq!(secure.matches("PROXY").count(), 0);
     }
 }

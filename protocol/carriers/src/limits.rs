@@ -47,17 +47,18 @@ struct Counts {
 
 /// Counts the connections in the handshake.
 #[derive(Clone, Debug)]
-pub(crate) struct HandshakeLimits(Arc<Mutex<Counts>>);
+pub struct HandshakeLimits(Arc<Mutex<Counts>>);
 
 /// A connection in the handshake; it counts until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Handshake {
+pub struct Handshake {
     network: Network,
     counts: Arc<Mutex<Counts>>,
 }
 
 impl HandshakeLimits {
-    pub(crate) fn new(now: Instant) -> Self {
+    /// Creates the limits. No handshake runs.
+    pub fn new(now: Instant) -> Self {
         Self(Arc::new(Mutex::new(Counts {
             by_network: BTreeMap::new(),
             in_all: 0,
@@ -74,7 +75,7 @@ impl HandshakeLimits {
     }
 
     /// Admits a connection from `address`, or refuses it.
-    pub(crate) fn admit(&self, now: Instant, address: IpAddr) -> Option<Handshake> {
+    pub fn admit(&self, now: Instant, address: IpAddr) -> Option<Handshake> {
         let network = Network::of(address);
         let mut counts = self.0.lock();
         let of_network = counts.by_network.get(&network).copied().unwrap_or(0);

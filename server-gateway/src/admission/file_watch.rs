@@ -3,7 +3,7 @@ use std::{fs, path::PathBuf, time::SystemTime};
 
 /// Detects changes of a file.
 #[derive(Debug)]
-pub(super) struct FileWatch {
+pub(crate) struct FileWatch {
     path: PathBuf,
     seen: Option<Fingerprint>,
 }
@@ -18,12 +18,12 @@ struct Fingerprint {
 
 impl FileWatch {
     /// Creates a watch. The first call of `has_changed` reports a change if the file exists.
-    pub(super) const fn new(path: PathBuf) -> Self {
+    pub(crate) const fn new(path: PathBuf) -> Self {
         Self { path, seen: None }
     }
 
     /// Returns true if the file changed since the last call.
-    pub(super) fn has_changed(&mut self) -> bool {
+    pub(crate) fn has_changed(&mut self) -> bool {
         let now = fs::metadata(&self.path).ok().map(|found| Fingerprint {
             modified: found.modified().ok(),
             length: found.len(),

@@ -4,7 +4,7 @@
 //! changes of the list in a running gateway, `gateway_lock` keeps a second gateway out of the directory.
 pub mod clients;
 pub mod devices;
-mod file_watch;
+pub(crate) mod file_watch;
 pub(crate) mod gateway_lock;
 pub(crate) mod invites;
 mod ownership;

@@ -1,4 +1,5 @@
-//! Who may use the proxy. It is never open: each client is in a network that the operator named.
+//! Who may use the proxy. It is never open: each client is in a network that the operator named, or states a name and a
+//! password inside TLS.
 use std::{
     net::IpAddr,
     sync::Arc,
@@ -36,6 +37,12 @@ pub enum AccessError {
          networks of your clients, such as [\"10.0.0.0/8\"], or listen to \"off\""
     )]
     NobodyAllowed,
+    /// Nobody could use the port with TLS.
+    #[error(
+        "[clientless] tls: nobody may use the proxy, and it is never open to everybody; `longhaul-gateway client add NAME` \
+         makes a name and a password, or set clientless.allow to the networks of your clients, or clientless.tls to \"off\""
+    )]
+    NobodyKnown,
     /// Passwords are required, and nobody has one.
     #[error(
         "[clientless] passwords: passwords are required, and no client has one; `longhaul-gateway client add NAME` makes \
@@ -56,6 +63,21 @@ pub(super) struct Access {
     clients: watch::Sender<Arc<Clients>>,
     failures: PasswordFailures,
     state: StateDir,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    pub(super) address: IpAddr,
+    pub(super) security: Security,
+}
+
+/// Protection of the way from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Security {
+    /// None: whoever can read the network reads passwords.
+    Plain,
+    Tls,
 }
 
 /// A client that is served.
@@ -100,9 +122,12 @@ impl Access {
         key: PasswordKey,
     ) -> Result<Self, AccessError> {
         let clients = Clients::load(state)?;
-        // Passwords alone are not sufficient, because they cross this port unencrypted.
-        if config.allow.is_empty() {
+        // Passwords alone are not sufficient without TLS, because they would cross every network unencrypted.
+        if config.listen.is_some() && config.allow.is_empty() {
             return Err(AccessError::NobodyAllowed);
+        }
+        if config.allow.is_empty() && clients.is_empty() {
+            return Err(AccessError::NobodyKnown);
         }
         if config.passwords == Passwords::Required && clients.is_empty() {
             return Err(AccessError::NoPasswords);
@@ -122,19 +147,30 @@ impl Access {
         self.failures.is_silent(peer, Instant::now())
     }
 
-    /// Decides about a request.
-    pub(super) fn admit(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Admitted, Denied> {
-        if !self.allow.iter().any(|range| range.contains(peer)) {
+    /// Decides about a request for the proxy's own objects, which programs ask for without a password.
+    pub(super) fn admit_asker(&self, Peer { address, security }: Peer) -> Result<(), Denied> {
+        if security == Security::Plain && !self.is_inside(address) {
             return Err(Denied::Outside);
         }
-        let now = Instant::now();
-        if self.failures.is_silent(peer, now) {
+        if self.is_silent(address) {
             return Err(Denied::Silent);
         }
+        Ok(())
+    }
+
+    fn is_inside(&self, address: IpAddr) -> bool {
+        self.allow.iter().any(|range| range.contains(address))
+    }
+
+    /// Decides about a request.
+    pub(super) fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<Admitted, Denied> {
+        self.admit_asker(peer)?;
+        let Peer { address: peer, .. } = peer;
+        let is_inside = self.is_inside(peer);
         if !headers.contains_key(PROXY_AUTHORIZATION) {
             return match self.passwords {
-                Passwords::Optional => Ok(Admitted::Unnamed),
-                Passwords::Required => Err(Denied::Password),
+                Passwords::Optional if is_inside => Ok(Admitted::Unnamed),
+                Passwords::Optional | Passwords::Required => Err(Denied::Password),
             };
         }
         let clients = Arc::clone(&self.clients.borrow());
@@ -142,7 +178,7 @@ impl Access {
         match presented.and_then(|(name, password)| clients.admit(&self.key, &name, &password)) {
             Some(client) => Ok(Admitted::Named(client)),
             None => {
-                self.failures.note(peer, now);
+                self.failures.note(peer, Instant::now());
                 Err(Denied::Password)
             }
         }

@@ -2,7 +2,8 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use longhaul_codec::ContentCoding;
-use longhaul_session::{FailureReason, Fault};
+use longhaul_session::{FailureReason, Fault, class};
+use longhaul_types::Priority;
 use longhaul_webcache::BodyReader;
 
 use super::{access::Denied, head::HeadError, prefetch::PageTap};
@@ -13,6 +14,8 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: AnswerBody,
+    /// Class of the body among those of a connection (docs/protocol/session.md section 2).
+    pub(super) class: Priority,
     /// The content coding to apply, which the fields describe.
     pub(super) coding: Option<ContentCoding>,
     /// True if the connection ends after it.
@@ -55,6 +58,7 @@ impl Answer {
             status,
             headers,
             body: AnswerBody::Whole(Bytes::from(text.into())),
+            class: class::PAGE,
             coding: None,
             closes: false,
             tap: None,

@@ -87,7 +87,7 @@ pub(super) async fn serve<S: ClientStream>(
 }
 
 /// Connects to the host, within the limits of the client.
-async fn open(
+pub(super) async fn open(
     connection: &ConnectionState,
     request: &TunnelRequest,
 ) -> Result<(tokio::net::TcpStream, impl Sized + use<>), Failure> {

@@ -3,9 +3,9 @@
 //! Safe requests without a body are read ahead and fetched at the same time; responses are written in the order of
 //! the requests. Each other request waits until all earlier responses are written, and nothing is read past it before
 //! its own response is written (RFC 9112 section 9.3.2).
-use std::{io, net::IpAddr, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::{Version, header};
 use longhaul_http::{
     framing::BodyLength,
@@ -18,10 +18,11 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout_at},
 };
+use tokio_rustls::server::TlsStream;
 
 use super::{
     Clientless,
-    access::{Admitted, Denied},
+    access::{Admitted, Denied, Peer},
     answer::Answer,
     chunked::ChunkEvent,
     connect::{self, TunnelRequest},
@@ -29,7 +30,7 @@ use super::{
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     held::{MAX_HELD, ReadAhead},
     pac,
-    request_body::{BodyFraming, RequestBody},
+    request_body::{BodyFraming, END, Pieces, RequestBody},
     writer::{Exchange, FetchTask, PendingAnswer, Writer, Written},
 };
 use crate::session::logins::Logins;
@@ -57,6 +58,12 @@ impl ClientStream for TcpStream {
     }
 }
 
+impl ClientStream for TlsStream<TcpStream> {
+    fn break_off(&self) {
+        self.get_ref().0.break_off();
+    }
+}
+
 /// Reasons for reading no further request.
 enum ReadEnd {
     Closed,
@@ -64,7 +71,7 @@ enum ReadEnd {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, peer: IpAddr) {
+pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, peer: Peer) {
     let (read, write) = split(stream);
     let (queue, exchanges) = mpsc::channel(MAX_AHEAD as usize);
     let idle = shared.config.idle_timeout;
@@ -142,11 +149,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
                     return Ok(ReadEnd::Closed);
                 }
             };
-            let admitted = self
-                .connection
-                .shared
-                .access
-                .admit(self.connection.peer, &head.headers);
+            let admitted = self.connection.shared.admit(self.connection.peer, &head);
             let keeps_alive = match (head.target.clone(), admitted) {
                 (_, Err(denied)) => self.deny(queue, &head, denied, place).await?,
                 (RequestTarget::Proxy(path), Ok(_)) => self.answer_itself(queue, &head, &path, place).await?,
@@ -233,7 +236,12 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         place: OwnedSemaphorePermit,
     ) -> io::Result<bool> {
         let goes_on = head.keeps_alive && head.body == BodyLength::None;
-        let answer = pac::answer(&head.method, path, head.headers.get(header::HOST));
+        let answer = pac::answer(
+            self.connection.peer.security,
+            &head.method,
+            path,
+            head.headers.get(header::HOST),
+        );
         send(
             queue,
             own_answer(answer, head.version, goes_on, place).for_head(head),
@@ -301,15 +309,15 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
     }
 
     /// Passes a body to the origin; returns true if it was read completely.
-    async fn body(
-        &mut self,
-        mut framing: BodyFraming,
-        pieces: mpsc::Sender<io::Result<Bytes>>,
-    ) -> io::Result<bool> {
+    async fn body(&mut self, mut framing: BodyFraming, pieces: Pieces) -> io::Result<bool> {
         let mut unread = 0;
         loop {
             match framing.next(&mut self.buffer) {
-                Ok(ChunkEvent::End) => return Ok(true),
+                Ok(ChunkEvent::End) => {
+                    // The origin may have stopped reading, which is harmless.
+                    let _gone = pieces.send(Ok(END)).await;
+                    return Ok(true);
+                }
                 Ok(ChunkEvent::Data(bytes)) => {
                     let count = bytes.len();
                     if pieces.send(Ok(bytes)).await.is_err() {

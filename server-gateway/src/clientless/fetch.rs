@@ -1,12 +1,12 @@
 //! Answers one request from the cache or the origin.
-use std::{net::IpAddr, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_http::{
     credentials::is_connection_bound, hop_by_hop, policy::Reload, request_context::Navigation, target::Target,
 };
 use longhaul_page::MediaType;
-use longhaul_session::{BoundConnectionId, FailureReason};
+use longhaul_session::{BoundConnectionId, FailureReason, FetchKind};
 use longhaul_webcache::{CacheRequest, Content, GatewayResponse, OriginRequest, Purpose};
 use tokio::time::timeout;
 use tracing::debug;
@@ -14,7 +14,7 @@ use url::Url;
 
 use super::{
     Clientless,
-    access::Admitted,
+    access::{Admitted, Peer},
     answer::{Answer, AnswerBody},
     client::{ClientlessClient, owner, take_level},
     encoding::Encoding,
@@ -24,6 +24,7 @@ use super::{
 use crate::{
     device_streams::StreamSlot,
     failure::Failure,
+    fetch::class_of,
     origin_request::{Arrived, RequestLine, prepare},
     session::logins::Logins,
 };
@@ -44,14 +45,14 @@ pub(super) struct ProxyRequest {
 /// State of one connection that its requests share.
 pub(super) struct ConnectionState {
     pub(super) shared: Arc<Clientless>,
-    pub(super) peer: IpAddr,
+    pub(super) peer: Peer,
     pub(super) logins: Logins,
 }
 
 impl ConnectionState {
     /// The client of a request; takes the client's own fields out of the request.
     pub(super) fn client(&self, admitted: &Admitted, headers: &mut HeaderMap) -> ClientlessClient {
-        let owner = owner(admitted, self.peer);
+        let owner = owner(admitted, self.peer.address);
         let level = take_level(headers).unwrap_or(self.shared.config.level);
         // What remains is the browser's request to the origin.
         hop_by_hop::strip_request(headers);
@@ -137,6 +138,12 @@ async fn respond(
         identity,
         login,
     };
+    let is_page = outgoing.identity.context().navigation() == Navigation::TopLevel;
+    let kind = if is_page {
+        FetchKind::Page
+    } else {
+        FetchKind::Object
+    };
     let page = page_of(connection, &client, &outgoing, &url);
     let response = match request.body {
         Some(body) => gateway.store.upload(outgoing, body).await?,
@@ -161,7 +168,12 @@ async fn respond(
             (AnswerBody::Stream(reader), coding)
         }
     };
+    let length = match &body {
+        AnswerBody::Stream(reader) => reader.length(),
+        AnswerBody::None | AnswerBody::Whole(_) => None,
+    };
     Ok(Answer {
+        class: class_of(kind, length, &headers),
         status,
         headers,
         body,

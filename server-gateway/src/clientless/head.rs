@@ -28,7 +28,7 @@ pub struct RequestHead {
     pub method: Method,
     /// The target.
     pub target: RequestTarget,
-    /// HTTP/1.0 or HTTP/1.1.
+    /// HTTP/1.0, HTTP/1.1 or HTTP/2.
     pub version: Version,
     /// The fields.
     pub headers: HeaderMap,
@@ -56,7 +56,7 @@ pub enum HeadError {
     #[error("the request head is too large")]
     TooLarge,
     /// The head is malformed.
-    #[error("the request is not valid HTTP/1.1")]
+    #[error("the request is not valid HTTP")]
     Malformed,
     /// A line does not end with CR and LF, or there is a CR elsewhere.
     #[error("the lines of the request do not end with CR LF")]
@@ -216,12 +216,17 @@ fn request_target(method: &Method, path: &str) -> Result<RequestTarget, HeadErro
     Ok(RequestTarget::Origin(target))
 }
 
-/// Checks that `Host` names the target, so that nobody behind the proxy can be told another host.
-fn check_host(version: Version, headers: &HeaderMap, target: &RequestTarget) -> Result<(), HeadError> {
+/// Checks that `Host` names the target, so that nobody behind the proxy can be told another host. Only HTTP/1.1
+/// requires the field.
+pub(super) fn check_host(
+    version: Version,
+    headers: &HeaderMap,
+    target: &RequestTarget,
+) -> Result<(), HeadError> {
     let mut values = headers.get_all(HOST).iter();
     let value = match (values.next(), values.next()) {
         (Some(value), None) => value,
-        (None, _) if version == Version::HTTP_10 => return Ok(()),
+        (None, _) if version != Version::HTTP_11 => return Ok(()),
         (None, _) | (Some(_), Some(_)) => return Err(HeadError::Host),
     };
     let told = value.to_str().map_err(|_| HeadError::Host)?;

@@ -1,14 +1,7 @@
-//! The port of the proxy.
-use std::{
-    collections::BTreeMap,
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+//! The ports of the proxy.
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use longhaul_types::SecretKey;
-use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -18,8 +11,11 @@ use tracing::{info, warn};
 
 use super::{
     Clientless,
-    access::{Access, AccessError, Denied},
+    access::{Access, AccessError, Denied, Peer, Security},
+    certificate::CertificateError,
     connection,
+    connections::Connections,
+    secure::SecurePort,
 };
 use crate::{
     admission::{clients::PasswordKey, state::StateDir},
@@ -27,10 +23,6 @@ use crate::{
     gateway::Gateway,
 };
 
-/// Connections at the same time.
-const MAX_CONNECTIONS: usize = 2048;
-/// Connections of one address at the same time. Browsers open up to 32 through a proxy.
-const MAX_OF_ADDRESS: usize = 256;
 /// Pause after an error of accepting, such as too many open files: the error would occur again at once.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
@@ -41,9 +33,14 @@ pub enum ClientlessError {
     /// Nobody, or everybody, could use the proxy.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The port cannot be opened.
-    #[error("[clientless] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// A port cannot be opened.
+    #[error("[clientless] {setting}: {address} cannot be used: {source}; choose another port, or \"off\"")]
     Listen {
+        /// The setting.
+        setting: &'static str,
         /// The configured address.
         address: SocketAddr,
         /// Error of the operating system.
@@ -51,27 +48,31 @@ pub enum ClientlessError {
     },
 }
 
-/// The open port.
+/// A port that is open.
 #[derive(Debug)]
-pub(crate) struct ClientlessListener {
+pub(super) struct Port {
     listener: TcpListener,
     local: SocketAddr,
+}
+
+/// The open ports.
+#[derive(Debug)]
+pub(crate) struct ClientlessListener {
+    plain: Option<Port>,
+    secure: Option<SecurePort>,
     access: Access,
     config: ClientlessConfig,
 }
 
-/// Connections of each address.
-#[derive(Debug, Default)]
-struct Connections(Mutex<BTreeMap<IpAddr, usize>>);
-
-/// The place of a connection among those of its address, until dropped.
-struct Place {
+/// What the connections of both ports share.
+struct Server {
+    shared: Arc<Clientless>,
     connections: Arc<Connections>,
-    address: IpAddr,
+    tasks: JoinSet<()>,
 }
 
 impl ClientlessListener {
-    /// Opens the port, if it is configured.
+    /// Opens the ports that are configured; `None` without any.
     ///
     /// # Errors
     /// See [`ClientlessError`].
@@ -80,100 +81,158 @@ impl ClientlessListener {
         state: &StateDir,
         secret: &SecretKey,
     ) -> Result<Option<Self>, ClientlessError> {
-        let Some(address) = config.listen else {
+        if config.listen.is_none() && config.tls.is_none() {
             return Ok(None);
-        };
+        }
         let access = Access::new(config, state, PasswordKey::derived_from(secret))?;
-        let failed = |source| ClientlessError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let local = listener.local_addr().map_err(failed)?;
-        info!(address = %local, "clients without an agent may use the HTTP proxy");
+        let plain = Port::open("listen", config.listen).await?;
+        if let Some(port) = &plain {
+            info!(address = %port.local, "clients without an agent may use the HTTP proxy");
+        }
+        let secure = SecurePort::open(config).await?;
+        if let Some(port) = &secure {
+            info!(address = %port.local_addr(), "clients without an agent may use the HTTP proxy inside TLS");
+        }
         Ok(Some(Self {
-            listener,
-            local,
+            plain,
+            secure,
             access,
             config: config.clone(),
         }))
     }
 
-    /// The local address.
-    pub(crate) const fn local_addr(&self) -> SocketAddr {
-        self.local
+    /// Local address of the port without TLS.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        self.plain.as_ref().map(|port| port.local)
+    }
+
+    /// Local address of the port with TLS.
+    pub(crate) fn tls_addr(&self) -> Option<SocketAddr> {
+        self.secure.as_ref().map(SecurePort::local_addr)
     }
 
     /// Serves clients until the future is dropped, which ends their connections.
     pub(crate) async fn run(self, gateway: Arc<Gateway>) {
-        let shared = Arc::new(Clientless::new(gateway, self.config, self.access));
-        let connections = Arc::new(Connections::default());
-        let mut tasks = JoinSet::new();
-        let look = shared.access.look();
-        tokio::pin!(look);
+        let Self {
+            plain,
+            secure,
+            access,
+            config,
+        } = self;
+        let mut server = Server {
+            shared: Arc::new(Clientless::new(gateway, config, access)),
+            connections: Arc::default(),
+            tasks: JoinSet::new(),
+        };
+        let access = Arc::clone(&server.shared);
+        let look = access.access.look();
+        let look_at_certificate = async {
+            match &secure {
+                Some(port) => port.look().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(look, look_at_certificate);
         loop {
             tokio::select! {
                 () = &mut look => return,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, peer)) => accept(&shared, &connections, &mut tasks, stream, peer),
-                    Err(error) => {
-                        warn!(%error, "the proxy accepts no connection");
-                        sleep(ERROR_PAUSE).await;
+                () = &mut look_at_certificate => return,
+                accepted = accept(plain.as_ref()) => server.plain(accepted).await,
+                accepted = accept(secure.as_ref().map(SecurePort::port)) => {
+                    if let Some(port) = &secure {
+                        server.secure(port, accepted).await;
                     }
-                },
-                Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
+                }
+                Some(_) = server.tasks.join_next(), if !server.tasks.is_empty() => {}
             }
         }
     }
 }
 
-fn accept(
-    shared: &Arc<Clientless>,
-    connections: &Arc<Connections>,
-    tasks: &mut JoinSet<()>,
-    stream: TcpStream,
-    peer: SocketAddr,
-) {
-    let address = peer.ip().to_canonical();
-    if shared.access.is_silent(address) {
-        shared.counters.denied(Denied::Silent.name());
-        // Fails if the client has already closed, which is harmless.
-        let _gone = stream.set_zero_linger();
-        return;
+impl Port {
+    /// Opens the port of a setting, if it has an address.
+    pub(super) async fn open(
+        setting: &'static str,
+        address: Option<SocketAddr>,
+    ) -> Result<Option<Self>, ClientlessError> {
+        let Some(address) = address else { return Ok(None) };
+        let failed = |source| ClientlessError::Listen {
+            setting,
+            address,
+            source,
+        };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let local = listener.local_addr().map_err(failed)?;
+        Ok(Some(Self { listener, local }))
     }
-    // A connection beyond the limits is closed: its client tries again later.
-    let place = (tasks.len() < MAX_CONNECTIONS).then(|| connections.enter(address));
-    let Some(place) = place.flatten() else { return };
-    let shared = Arc::clone(shared);
-    tasks.spawn(async move {
-        let _open = shared.counters.connection();
-        // Small responses must not wait for the acknowledgement of earlier ones.
-        let _delayed = stream.set_nodelay(true);
-        connection::serve(Arc::clone(&shared), stream, address).await;
-        drop(place);
-    });
+
+    pub(super) const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
 }
 
-impl Connections {
-    fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut connections = self.0.lock();
-        let count = connections.entry(address).or_default();
-        if *count >= MAX_OF_ADDRESS {
+type Accepted = io::Result<(TcpStream, SocketAddr)>;
+
+async fn accept(port: Option<&Port>) -> Accepted {
+    match port {
+        Some(port) => port.listener.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Server {
+    async fn plain(&mut self, accepted: Accepted) {
+        let Some((stream, peer, place)) = self.enter(accepted, Security::Plain).await else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        self.tasks.spawn(async move {
+            let _open = shared.counters.connection();
+            connection::serve(Arc::clone(&shared), stream, peer).await;
+            drop(place);
+        });
+    }
+
+    async fn secure(&mut self, port: &SecurePort, accepted: Accepted) {
+        let Some((stream, peer, place)) = self.enter(accepted, Security::Tls).await else {
+            return;
+        };
+        let Some(handshake) = port.handshake(stream, peer.address) else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        self.tasks.spawn(async move {
+            let _open = shared.counters.connection();
+            handshake.serve(Arc::clone(&shared), peer).await;
+            drop(place);
+        });
+    }
+
+    /// Counts a connection; `None` if it is not served.
+    async fn enter(
+        &self,
+        accepted: Accepted,
+        security: Security,
+    ) -> Option<(TcpStream, Peer, impl Sized + Send + use<>)> {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "the proxy accepts no connection");
+                sleep(ERROR_PAUSE).await;
+                return None;
+            }
+        };
+        let address = peer.ip().to_canonical();
+        if self.shared.access.is_silent(address) {
+            self.shared.counters.denied(Denied::Silent.name());
+            // Fails if the client has already closed, which is harmless.
+            let _gone = stream.set_zero_linger();
             return None;
         }
-        *count += 1;
-        Some(Place {
-            connections: Arc::clone(self),
-            address,
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut connections = self.connections.0.lock();
-        if let Some(count) = connections.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                connections.remove(&self.address);
-            }
-        }
+        // A connection beyond the limits is closed: its client tries again later.
+        let place = self.connections.enter(address)?;
+        // Small responses must not wait for the acknowledgement of earlier ones.
+        let _delayed = stream.set_nodelay(true);
+        Some((stream, Peer { address, security }, place))
     }
 }

@@ -1,37 +1,47 @@
-//! The clientless gateway: an HTTP/1.1 proxy for browsers without an agent (docs/decisions/0045).
+//! The clientless gateway: an HTTP proxy for browsers without an agent (docs/decisions/0045 and 0047).
 //!
-//! `listen` owns the port, `access` decides who is served, `connection` reads the requests of a connection (`head`,
-//! `chunked`, `request_body`) and `writer` writes the responses in their order. `fetch` answers a request with the
+//! `listen` owns the ports (`connections`, and `secure` and `certificate` for TLS), `access` decides who is served,
+//! `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
+//! responses in their order; `http2` does both for HTTP/2. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
 //! ahead of the browser.
 //!
 //! Deliberately absent: sessions and their messages. What a client is to the fetcher is in `client`.
 mod access;
 mod answer;
+mod certificate;
 mod chunked;
 mod client;
 mod connect;
 mod connection;
+mod connections;
 mod encoding;
 mod fetch;
 mod head;
 mod held;
+mod http2;
 mod listen;
 mod pac;
 mod password_failures;
 mod prefetch;
 mod request_body;
+mod secure;
 mod writer;
 
 use std::sync::Arc;
 
 pub(crate) use self::listen::ClientlessListener;
-use self::{access::Access, client::Browsers};
 pub use self::{
     access::AccessError,
+    certificate::CertificateError,
     chunked::{BadChunk, ChunkEvent, ChunkedDecoder},
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
+    http2::check as check_http2,
     listen::ClientlessError,
+};
+use self::{
+    access::{Access, Admitted, Denied, Peer},
+    client::Browsers,
 };
 use crate::{admin::clientless_counters::ClientlessCounters, config::ClientlessConfig, gateway::Gateway};
 
@@ -52,6 +62,14 @@ impl Clientless {
             config,
             access,
             browsers: Browsers::default(),
+        }
+    }
+
+    /// Decides about a request.
+    fn admit(&self, peer: Peer, head: &RequestHead) -> Result<Admitted, Denied> {
+        match head.target {
+            RequestTarget::Proxy(_) => self.access.admit_asker(peer).map(|()| Admitted::Unnamed),
+            RequestTarget::Origin(_) | RequestTarget::Tunnel(..) => self.access.admit(peer, &head.headers),
         }
     }
 }

@@ -2,22 +2,29 @@
 use http::{HeaderValue, Method, StatusCode, header};
 use longhaul_http::{pac, target::host_and_port};
 
-use super::answer::Answer;
+use super::{access::Security, answer::Answer};
 
 /// Path of the script.
 const PATH: &str = "/proxy.pac";
-/// Port of a host without one.
+/// Ports of a host without one.
 const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
 
 /// Answers a request in origin form. `host` is the address by which the client reaches the proxy.
-pub(super) fn answer(method: &Method, path: &str, host: Option<&HeaderValue>) -> Answer {
+pub(super) fn answer(security: Security, method: &Method, path: &str, host: Option<&HeaderValue>) -> Answer {
     let is_script = path.split('?').next() == Some(PATH);
     let is_readable = [Method::GET, Method::HEAD].contains(method);
-    let proxy = host.filter(|_| is_script && is_readable).and_then(proxy_of);
+    let proxy = host
+        .filter(|_| is_script && is_readable)
+        .and_then(|host| proxy_of(security, host));
     let Some(proxy) = proxy else {
         return Answer::text(StatusCode::NOT_FOUND, "Not Found\n");
     };
-    let mut answer = Answer::text(StatusCode::OK, pac::script(&proxy));
+    let script = match security {
+        Security::Plain => pac::script(&proxy),
+        Security::Tls => pac::secure_script(&proxy),
+    };
+    let mut answer = Answer::text(StatusCode::OK, script);
     answer
         .headers
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(pac::MEDIA_TYPE));
@@ -25,9 +32,12 @@ pub(super) fn answer(method: &Method, path: &str, host: Option<&HeaderValue>) ->
 }
 
 /// The address as the client names it, checked, because it becomes a part of the script.
-fn proxy_of(host: &HeaderValue) -> Option<String> {
+fn proxy_of(security: Security, host: &HeaderValue) -> Option<String> {
     let (host, port) = host_and_port(&host.to_str().ok()?.parse().ok()?).ok()?;
-    let port = port.unwrap_or(HTTP);
+    let port = port.unwrap_or(match security {
+        Security::Plain => HTTP,
+        Security::Tls => HTTPS,
+    });
     Some(if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

@@ -47,25 +47,37 @@ impl BodyFraming {
     }
 }
 
+/// Sender of the pieces of a body. A sender that is dropped before [`END`], or before the known length, makes the body
+/// incomplete: it must never look complete to the origin because its reader was stopped.
+pub(super) type Pieces = mpsc::Sender<io::Result<Bytes>>;
+
+/// The last piece of a body.
+pub(super) const END: Bytes = Bytes::new();
+
 /// The body as the origin client reads it.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     pieces: mpsc::Receiver<io::Result<Bytes>>,
+    has_ended: bool,
     /// Bytes that are still to come, if known.
     left: Option<u64>,
 }
 
 impl RequestBody {
-    /// Creates a body, and the sender of its pieces. A sender that is dropped before an error or the known length
-    /// makes the body incomplete.
-    pub(super) fn new(length: BodyLength) -> (mpsc::Sender<io::Result<Bytes>>, Self) {
+    /// Creates a body, and the sender of its pieces.
+    pub(super) fn new(length: BodyLength) -> (Pieces, Self) {
         let (sender, pieces) = mpsc::channel(WAITING);
         let left = match length {
             BodyLength::None => Some(0),
             BodyLength::Known(length) => Some(length),
             BodyLength::Chunked => None,
         };
-        (sender, Self { pieces, left })
+        let body = Self {
+            pieces,
+            has_ended: false,
+            left,
+        };
+        (sender, body)
     }
 }
 
@@ -74,14 +86,23 @@ impl Body for RequestBody {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let piece = ready!(self.pieces.poll_recv(cx));
-        if let (Some(Ok(bytes)), Some(left)) = (&piece, &mut self.left) {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        let piece = ready!(self.pieces.poll_recv(cx)).unwrap_or_else(|| match self.left {
+            Some(0) => Ok(END),
+            Some(_) | None => Err(io::ErrorKind::UnexpectedEof.into()),
+        });
+        if let (Ok(bytes), Some(left)) = (&piece, &mut self.left) {
             *left = left.saturating_sub(bytes.len() as u64);
         }
-        if piece.is_none() && self.left.is_some_and(|left| left > 0) {
-            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+        let is_end = piece.as_ref().is_ok_and(Bytes::is_empty);
+        self.has_ended = is_end || piece.is_err();
+        if is_end {
+            let is_short = self.left.is_some_and(|left| left > 0);
+            return Poll::Ready(is_short.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
         }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+        Poll::Ready(Some(piece.map(Frame::data)))
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,6 +1,7 @@
 //! `[clientless]`: settings of the proxy for clients without an agent.
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -16,6 +17,12 @@ use super::{PortSet, parse, settings::address_or_off};
 pub struct ClientlessConfig {
     /// `listen`: TCP address of the proxy; `None` if it is off.
     pub listen: Option<SocketAddr>,
+    /// `tls`: TCP address of the proxy inside TLS; `None` if it is off.
+    pub tls: Option<SocketAddr>,
+    /// `certificate`: certificate chain of `tls`.
+    pub certificate: Option<PathBuf>,
+    /// `key`: its private key.
+    pub key: Option<PathBuf>,
     /// `allow`: networks whose clients are served.
     pub allow: Vec<Cidr>,
     /// `passwords`: clients that need a name and a password.
@@ -154,7 +161,7 @@ pub const CLIENTLESS_IDLE_TIMEOUT: Setting<Duration> = Setting::duration(
 .meaning("a client's connection ends after this time without a byte in either direction")
 .reason("A new connection takes a round trip of the hop, and more on a radio link that sleeps");
 
-fn listen(value: &Value, form: &Form) -> Result<Option<SocketAddr>, Wrong> {
+pub(super) fn listen(value: &Value, form: &Form) -> Result<Option<SocketAddr>, Wrong> {
     match value.text()? {
         "off" => Ok(None),
         _ => parse::listen(value, form).map(Some),

@@ -3,6 +3,7 @@
 //! [`settings`] describes each setting: names, form, default, meaning, and reason for the default. [`Config`]
 //! holds the resolved and valid values. `longhaul_settings` combines the layers.
 pub mod clientless;
+mod clientless_tls;
 mod parse;
 mod ports;
 mod resolve;

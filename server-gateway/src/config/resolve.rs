@@ -79,6 +79,9 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         },
         clientless: ClientlessConfig {
             listen: layers.get(&settings::CLIENTLESS_LISTEN),
+            tls: layers.get(&settings::CLIENTLESS_TLS),
+            certificate: layers.get(&settings::CLIENTLESS_CERTIFICATE),
+            key: layers.get(&settings::CLIENTLESS_KEY),
             allow: layers.get(&settings::CLIENTLESS_ALLOW),
             passwords: layers.get(&settings::CLIENTLESS_PASSWORDS),
             ports: layers.get(&settings::CLIENTLESS_PORTS),

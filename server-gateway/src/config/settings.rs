@@ -15,6 +15,7 @@ pub use super::clientless::{
     CLIENTLESS_ALLOW, CLIENTLESS_IDLE_TIMEOUT, CLIENTLESS_LEVEL, CLIENTLESS_LINK, CLIENTLESS_LISTEN,
     CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
 };
+pub use super::clientless_tls::{CLIENTLESS_CERTIFICATE, CLIENTLESS_KEY, CLIENTLESS_TLS};
 use super::{PortSet, parse};
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
@@ -54,6 +55,9 @@ impl Configured for Gateway {
             &CARRIERS_KEY,
             &PORTAL_LISTEN,
             &CLIENTLESS_LISTEN,
+            &CLIENTLESS_TLS,
+            &CLIENTLESS_CERTIFICATE,
+            &CLIENTLESS_KEY,
             &CLIENTLESS_ALLOW,
             &CLIENTLESS_PASSWORDS,
             &CLIENTLESS_PORTS,

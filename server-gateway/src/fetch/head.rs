@@ -47,7 +47,7 @@ pub(super) fn encode_head(
 }
 
 /// Priority class of a response; see docs/protocol/session.md section 2.
-pub(super) fn class_of(kind: FetchKind, length: Option<u64>, headers: &HeaderMap) -> Priority {
+pub(crate) fn class_of(kind: FetchKind, length: Option<u64>, headers: &HeaderMap) -> Priority {
     let media = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())

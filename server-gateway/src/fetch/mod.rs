@@ -18,6 +18,7 @@ use longhaul_session::{
 use longhaul_webcache::{CacheRequest, GatewayResponse, OriginRequest, Purpose};
 use tracing::debug;
 
+pub(crate) use self::head::class_of;
 use self::{
     request::{Arrived, origin_request},
     respond::{Gone, Responder},

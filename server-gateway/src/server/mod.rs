@@ -53,7 +53,7 @@ pub struct Server {
     listener: Listener,
     /// Port for questions about captive portals, if it is on.
     portal: Option<PortalListener>,
-    /// Port of the proxy for clients without an agent, if it is on.
+    /// Ports of the proxy for clients without an agent, if it is on.
     clientless: Option<ClientlessListener>,
     /// Ports of the carriers beside UDP.
     carriers: Carriers,
@@ -90,7 +90,12 @@ impl Server {
 
     /// TCP address of the proxy for clients without an agent, if it is on.
     pub fn clientless_addr(&self) -> Option<SocketAddr> {
-        self.clientless.as_ref().map(ClientlessListener::local_addr)
+        self.clientless.as_ref().and_then(ClientlessListener::local_addr)
+    }
+
+    /// TCP address of the same proxy inside TLS, if it is on.
+    pub fn clientless_tls_addr(&self) -> Option<SocketAddr> {
+        self.clientless.as_ref().and_then(ClientlessListener::tls_addr)
     }
 
     /// Address of the metrics server, if it is enabled.

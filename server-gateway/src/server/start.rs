@@ -140,7 +140,8 @@ impl Server {
         let own_ports = metrics
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
-            .chain(clientless.as_ref().map(ClientlessListener::local_addr))
+            .chain(clientless.as_ref().and_then(ClientlessListener::local_addr))
+            .chain(clientless.as_ref().and_then(ClientlessListener::tls_addr))
             .collect();
         let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
         let register = DeviceRegister::new(state, listener.admission(), loaded);

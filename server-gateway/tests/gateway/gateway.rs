@@ -16,6 +16,8 @@ pub(crate) struct Gateway {
     pub(crate) metrics: SocketAddr,
     /// Address of the proxy for clients without an agent, if it is on.
     pub(crate) clientless: Option<SocketAddr>,
+    /// Address of the same proxy inside TLS, if it is on.
+    pub(crate) clientless_tls: Option<SocketAddr>,
     pub(crate) state: StateDir,
     pub(crate) control: ServerControl,
     flags: SettingArgs,
@@ -44,6 +46,7 @@ impl Gateway {
         let (stop, stopped) = oneshot::channel();
         let (address, metrics) = (server.local_addr(), server.metrics_addr().unwrap());
         let clientless = server.clientless_addr();
+        let clientless_tls = server.clientless_tls_addr();
         let task = tokio::spawn(server.run(async {
             let _dropped = stopped.await;
         }));
@@ -52,6 +55,7 @@ impl Gateway {
             address,
             metrics,
             clientless,
+            clientless_tls,
             state,
             control,
             flags,

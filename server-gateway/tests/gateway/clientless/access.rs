@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FROM: &str = "Referer: http://a.test/\r\n";
 
 /// A state directory with clients; returns their passwords.
-fn with_clients<const N: usize>(names: [&str; N]) -> (TempDir, StateDir, [String; N]) {
+pub(crate) fn with_clients<const N: usize>(names: [&str; N]) -> (TempDir, StateDir, [String; N]) {
     let home = tempfile::tempdir().unwrap();
     let state = StateDir::open(&home.path().join("state")).unwrap();
     let passwords = names.map(|name| add(&state, name));
@@ -33,7 +33,7 @@ fn add(state: &StateDir, name: &str) -> String {
     Clients::add(state, &key, name, std::time::SystemTime::now()).unwrap()
 }
 
-fn credentials(name: &str, password: &str) -> String {
+pub(crate) fn credentials(name: &str, password: &str) -> String {
     let token = STANDARD.encode(format!("{name}:{password}"));
     format!("Proxy-Authorization: Basic {token}\r\n{FROM}")
 }

@@ -14,12 +14,12 @@ use crate::{
 };
 
 /// Runs a program to its end; `None` if it is not installed.
-async fn run(program: &'static str, arguments: Vec<String>) -> Option<Output> {
+pub(crate) async fn run(program: &'static str, arguments: Vec<String>) -> Option<Output> {
     let run = move || Command::new(program).args(arguments).output().ok();
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -28,7 +28,7 @@ fn skipped(program: &str) {
     println!("SKIPPED: {program} is not installed");
 }
 
-fn is_missing(program: &str) -> bool {
+pub(crate) fn is_missing(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output();
     let is_missing = found.is_err();
     if is_missing {

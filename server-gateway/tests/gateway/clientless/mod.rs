@@ -2,9 +2,11 @@
 mod access;
 mod browsers;
 mod forwarding;
+mod http2;
 mod pictures;
 mod pipelining;
 mod prefetch;
+mod secure;
 mod smuggling;
 
 use std::net::SocketAddr;

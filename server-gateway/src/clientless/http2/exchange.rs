@@ -1,0 +1,277 @@
+//! Answers one request.
+use std::{future::poll_fn, io, pin::pin, sync::Arc};
+
+use h2::{Reason, RecvStream, server::SendResponse};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use longhaul_http::framing::BodyLength;
+use longhaul_types::PublicKey;
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::{
+    Http2Connection, request,
+    sender::{BodySender, Piece},
+    tunnel,
+};
+use crate::{
+    admin::metrics::Outcome,
+    clientless::{
+        access::{Admitted, Denied},
+        answer::{Answer, AnswerBody},
+        connect::TunnelRequest,
+        encoding::BodyEncoder,
+        fetch::{ConnectionState, ProxyRequest, answer},
+        head::{RequestHead, RequestTarget},
+        pac,
+        request_body::{END, Pieces, RequestBody},
+    },
+};
+
+/// Bytes of a body that are read after the origin has stopped reading it.
+const MAX_UNREAD: usize = 1024 * 1024;
+/// Fields of an HTTP/1.1 connection, which HTTP/2 does not have.
+const OF_CONNECTIONS: [HeaderName; 5] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Sender of a response.
+pub(super) type Respond = SendResponse<Piece>;
+
+/// Serves one stream to its end.
+pub(super) async fn serve(connection: Arc<Http2Connection>, request: Request<RecvStream>, respond: Respond) {
+    let (parts, body) = request.into_parts();
+    let has_body = !body.is_end_stream();
+    let head = match request::check(Request::from_parts(parts, ()), has_body) {
+        Ok(head) => head,
+        Err(error) => {
+            debug!(%error, "a request was rejected");
+            return own(&connection, respond, Answer::of_head_error(error), false).await;
+        }
+    };
+    let is_head = head.method == Method::HEAD;
+    let admitted = match connection.shared.admit(connection.peer, &head) {
+        Ok(admitted) => admitted,
+        Err(denied) => {
+            connection.shared.counters.denied(denied.name());
+            if denied == Denied::Silent {
+                return connection.resets.exhaust();
+            }
+            return own(&connection, respond, Answer::of_denied(denied), is_head).await;
+        }
+    };
+    let state = connection.state(&admitted);
+    match head.target.clone() {
+        RequestTarget::Proxy(path) => {
+            let security = connection.peer.security;
+            let answer = pac::answer(security, &head.method, &path, head.headers.get(header::HOST));
+            own(&connection, respond, answer, is_head).await;
+        }
+        RequestTarget::Tunnel(host, port) => {
+            let mut headers = head.headers;
+            let client = state.client(&admitted, &mut headers);
+            let request = TunnelRequest {
+                client,
+                admitted,
+                host,
+                port,
+            };
+            tunnel::serve(&connection, &state, request, body, respond).await;
+        }
+        RequestTarget::Origin(_) => forward(&connection, state, (head, &admitted), body, respond).await,
+    }
+}
+
+/// Sends an answer of the proxy itself.
+pub(super) async fn own(connection: &Http2Connection, respond: Respond, answer: Answer, is_head: bool) {
+    // Fails if the client has gone.
+    let _gone = respond_with(connection, respond, answer, (is_head, None)).await;
+}
+
+/// Fetches for a client.
+async fn forward(
+    connection: &Http2Connection,
+    state: Arc<ConnectionState>,
+    (head, admitted): (RequestHead, &Admitted),
+    mut body: RecvStream,
+    mut respond: Respond,
+) {
+    let RequestTarget::Origin(target) = head.target else {
+        return;
+    };
+    let unanswered = connection.resets.begin();
+    let mut headers = head.headers;
+    let expects = headers.contains_key(header::EXPECT);
+    let client = state.client(admitted, &mut headers);
+    let owner = client.owner;
+    let is_head = head.method == Method::HEAD;
+    let (pieces, request_body) = match head.body {
+        BodyLength::None => (None, None),
+        length => {
+            let (pieces, body) = RequestBody::new(length);
+            (Some(pieces), Some(body))
+        }
+    };
+    if expects && pieces.is_some() {
+        let mut interim = Response::new(());
+        *interim.status_mut() = StatusCode::CONTINUE;
+        // Fails if the client has gone.
+        let _gone = respond.send_informational(interim);
+    }
+    let request = ProxyRequest {
+        method: head.method,
+        target,
+        headers,
+        body: request_body,
+    };
+    let mut reading = pin!(async {
+        if let Some(pieces) = pieces {
+            read(connection, &mut body, pieces).await;
+        }
+        // The response decides when the exchange ends.
+        std::future::pending::<()>().await;
+    });
+    let answer = tokio::select! {
+        answer = answer(state, client, request) => answer,
+        () = cancelled(&mut respond) => return,
+        () = &mut reading => return,
+    };
+    unanswered.answered();
+    let sent = tokio::select! {
+        sent = respond_with(connection, respond, answer, (is_head, Some(owner))) => sent,
+        () = &mut reading => return,
+    };
+    connection.shared.gateway.metrics.outcome(match &sent {
+        Ok(()) => Outcome::Complete,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Outcome::Truncated,
+        Err(_) => Outcome::Cancelled,
+    });
+}
+
+async fn cancelled(respond: &mut Respond) {
+    let _reason = poll_fn(|cx| respond.poll_reset(cx)).await;
+}
+
+/// Passes the body of a request to the origin.
+async fn read(connection: &Http2Connection, body: &mut RecvStream, pieces: Pieces) {
+    let idle = connection.shared.config.idle_timeout;
+    let mut unread = 0;
+    while unread <= MAX_UNREAD {
+        let piece = match timeout(idle, body.data()).await {
+            Ok(Some(Ok(piece))) if piece.is_empty() => continue,
+            Ok(Some(Ok(piece))) => piece,
+            Ok(None) => {
+                // The origin may have stopped reading, which is harmless.
+                let _gone = pieces.send(Ok(END)).await;
+                return;
+            }
+            Ok(Some(Err(error))) => return drop(pieces.send(Err(io::Error::other(error))).await),
+            Err(late) => return drop(pieces.send(Err(late.into())).await),
+        };
+        let count = piece.len();
+        if pieces.send(Ok(piece)).await.is_err() {
+            unread += count;
+        }
+        // Fails if the client has gone, as the next read will tell.
+        let _gone = body.flow_control().release_capacity(count);
+    }
+}
+
+/// Sends a response. An error of the kind `InvalidData` is a body that cannot be completed.
+async fn respond_with(
+    connection: &Http2Connection,
+    mut respond: Respond,
+    answer: Answer,
+    (is_head, owner): (bool, Option<PublicKey>),
+) -> io::Result<()> {
+    let is_bodyless = is_head || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&answer.status);
+    let length = match &answer.body {
+        AnswerBody::None => Some(0),
+        AnswerBody::Whole(bytes) => Some(bytes.len() as u64),
+        AnswerBody::Stream(reader) => reader.length().filter(|_| answer.coding.is_none()),
+    };
+    let ends = is_bodyless || length == Some(0);
+    let head = head(&answer, length.filter(|_| !is_bodyless), is_bodyless);
+    let stream = respond.send_response(head, ends).map_err(io::Error::other)?;
+    if ends {
+        return Ok(());
+    }
+    let stall = connection.shared.config.idle_timeout;
+    let mut sender = BodySender::new(stream, connection.turns.clone(), stall, answer.class);
+    sender.left = length;
+    match send_body(connection, &mut sender, answer, owner).await {
+        Ok(()) => sender.finish(),
+        Err(error) => {
+            let reason = match error.kind() {
+                io::ErrorKind::InvalidData => Reason::INTERNAL_ERROR,
+                _ => Reason::CANCEL,
+            };
+            sender.break_off(reason);
+            Err(error)
+        }
+    }
+}
+
+/// The head of a response.
+fn head(answer: &Answer, length: Option<u64>, is_bodyless: bool) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = answer.status;
+    let mut headers: HeaderMap = answer.headers.clone();
+    for name in &OF_CONNECTIONS {
+        headers.remove(name);
+    }
+    match length {
+        Some(length) => drop(headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length))),
+        // Without a body, the field describes the body of a GET.
+        None if is_bodyless => {}
+        None => drop(headers.remove(header::CONTENT_LENGTH)),
+    }
+    *response.headers_mut() = headers;
+    response
+}
+
+async fn send_body(
+    connection: &Http2Connection,
+    sender: &mut BodySender,
+    answer: Answer,
+    owner: Option<PublicKey>,
+) -> io::Result<()> {
+    let mut reader = match answer.body {
+        AnswerBody::None => return Ok(()),
+        AnswerBody::Whole(bytes) => return sender.send(bytes).await,
+        AnswerBody::Stream(reader) => reader,
+    };
+    let mut tap = answer.tap;
+    let owner = owner.unwrap_or_else(|| PublicKey::from_bytes([0; 32]));
+    let cpu_pool = Arc::clone(&connection.shared.gateway.cpu_pool);
+    let mut encoder = BodyEncoder::new(answer.coding, reader.length(), owner, cpu_pool).map_err(broken)?;
+    loop {
+        let next = tokio::select! {
+            next = reader.next() => next,
+            () = sender.cancelled() => return Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        let Some(chunk) = next else { break };
+        let chunk = chunk.map_err(broken)?;
+        if let Some(tap) = &mut tap {
+            tap.chunk(&chunk);
+        }
+        let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
+        sender.send(coded).await?;
+    }
+    if let Some(tap) = tap {
+        tap.end();
+    }
+    sender.send(encoder.finish().ok_or_else(failed)?).await
+}
+
+/// A body that cannot be completed.
+fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+fn failed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the encoder failed")
+}

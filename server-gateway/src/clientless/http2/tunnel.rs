@@ -1,0 +1,142 @@
+//! Tunnels: many of them share one connection.
+use std::io;
+
+use bytes::BytesMut;
+use h2::{Reason, RecvStream};
+use http::Response;
+use longhaul_types::Priority;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::tcp::{OwnedReadHalf, OwnedWriteHalf},
+};
+use tracing::debug;
+
+use super::{
+    Http2Connection,
+    exchange::{Respond, own},
+    sender::BodySender,
+};
+use crate::{
+    admin::metrics::Metrics,
+    clientless::{
+        answer::Answer,
+        connect::{self, TunnelRequest},
+        fetch::ConnectionState,
+    },
+    tunnel::{Activity, BEGINNING, CLASS, HANDSHAKE, LONG},
+};
+use longhaul_session::class::BULK;
+
+/// Bytes that are read from the host at once.
+const READ: usize = 16 * 1024;
+
+/// Serves a tunnel to its end.
+pub(super) async fn serve(
+    connection: &Http2Connection,
+    state: &ConnectionState,
+    request: TunnelRequest,
+    mut up: RecvStream,
+    mut respond: Respond,
+) {
+    let gateway = &connection.shared.gateway;
+    let _open = gateway.metrics.tunnel();
+    let unanswered = connection.resets.begin();
+    let opened = tokio::select! {
+        opened = connect::open(state, &request) => opened,
+        _ = std::future::poll_fn(|cx| respond.poll_reset(cx)) => return,
+    };
+    unanswered.answered();
+    let (host, _slots) = match opened {
+        Ok(opened) => opened,
+        Err(failure) => {
+            gateway.metrics.failure(failure.reason);
+            return own(connection, respond, Answer::of_failure(&failure), false).await;
+        }
+    };
+    let Ok(stream) = respond.send_response(Response::new(()), false) else {
+        return;
+    };
+    let stall = connection.shared.config.idle_timeout;
+    let mut down = BodySender::new(stream, connection.turns.clone(), stall, BEGINNING);
+    let activity = Activity::new();
+    let (mut host_read, mut host_write) = host.into_split();
+    let metrics = &gateway.metrics;
+    let carried = async {
+        tokio::try_join!(
+            upwards(&mut up, &mut host_write, &activity, metrics),
+            downwards(&mut host_read, &mut down, &activity, metrics)
+        )
+    };
+    let idle = gateway.rules.load().tunnel_idle;
+    let ended = tokio::select! {
+        carried = carried => carried.map(drop),
+        () = activity.idle(idle) => Err(io::ErrorKind::TimedOut.into()),
+        () = connection.shared.access.removed(&request.admitted) => Err(io::ErrorKind::PermissionDenied.into()),
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a tunnel was broken off");
+        // The client sees that the connection to the host did not end cleanly (RFC 9113 section 8.5).
+        down.break_off(Reason::CONNECT_ERROR);
+        // Fails if the host has already closed, which is harmless.
+        let _gone = host_write.as_ref().set_zero_linger();
+    }
+}
+
+/// Relays to the host. The end of the client's stream ends only this direction.
+async fn upwards(
+    up: &mut RecvStream,
+    host: &mut OwnedWriteHalf,
+    activity: &Activity,
+    metrics: &Metrics,
+) -> io::Result<()> {
+    while let Some(bytes) = up.data().await {
+        let bytes = bytes.map_err(io::Error::other)?;
+        let count = bytes.len();
+        host.write_all(&bytes).await?;
+        // What the host has not accepted keeps the client's window closed.
+        up.flow_control()
+            .release_capacity(count)
+            .map_err(io::Error::other)?;
+        metrics.tunnel_sent(count);
+        activity.note();
+    }
+    host.shutdown().await
+}
+
+/// Relays from the host.
+async fn downwards(
+    host: &mut OwnedReadHalf,
+    down: &mut BodySender,
+    activity: &Activity,
+    metrics: &Metrics,
+) -> io::Result<()> {
+    let mut carried = 0_u64;
+    loop {
+        tokio::select! {
+            readable = host.readable() => readable?,
+            () = down.cancelled() => return Err(io::ErrorKind::BrokenPipe.into()),
+        }
+        // Allocated only now: most tunnels are silent most of the time.
+        let mut buffer = BytesMut::with_capacity(READ);
+        let count = match host.try_read_buf(&mut buffer) {
+            Ok(0) => return down.finish(),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        };
+        metrics.tunnel_received(count);
+        activity.note();
+        down.class = class(carried);
+        carried += count as u64;
+        down.send(buffer.freeze()).await?;
+    }
+}
+
+/// Class of a tunnel after so many bytes (docs/protocol/session.md section 2).
+const fn class(carried: u64) -> Priority {
+    match carried {
+        0..HANDSHAKE => BEGINNING,
+        HANDSHAKE..LONG => CLASS,
+        LONG.. => BULK,
+    }
+}
