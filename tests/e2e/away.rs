@@ -123,11 +123,12 @@ async fn away_in_a_download(pair: &Pair, origin: &FileOrigin, least: Duration) -
     Ok(began.elapsed())
 }
 
-/// Downloads the file, however long it takes; returns the response's head and body.
+/// Downloads the file, however long it takes; returns the response's head and body. HTTP/1.0 has no chunks: on a busy
+/// machine, the agent may answer before it knows the length.
 async fn download(proxy: SocketAddr) -> Result<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(proxy).await?;
     stream
-        .write_all(get(FILE, &[("Connection", "close")]).as_bytes())
+        .write_all(get(FILE, &[]).replace(" HTTP/1.1\r\n", " HTTP/1.0\r\n").as_bytes())
         .await?;
     let mut response = Vec::with_capacity(SIZE + 4096);
     stream.read_to_end(&mut response).await?;
@@ -150,7 +151,7 @@ async fn the_gateway_goes_on_fetching_while_the_hop_is_away() -> Result<()> {
     let away = away_in_a_download(&pair, &origin, least_time());
     let ((head, body), away) = tokio::try_join!(download(pair.proxy()), away)?;
     println!("the hop was away for {:.1} s", away.as_secs_f64());
-    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(head.starts_with("HTTP/1.0 200 "), "{head}");
     assert!(
         body == noise(SIZE, SEED),
         "{} bytes that are not the file",

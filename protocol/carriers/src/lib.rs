@@ -38,7 +38,7 @@ pub use listener::{BindError, TlsListener};
 pub use pin::{Certificates, KeyPin, PinPolicy};
 pub use pump::PumpError;
 pub use quic::{QuicCarrier, QuicListener};
-pub use tcp::limit_unsent;
+pub use tcp::{limit_send_buffer, limit_unsent, use_bbr};
 
 /// TCP port of `tls` and UDP port of `quic`, unless another one is configured.
 pub const DEFAULT_PORT: u16 = 443;

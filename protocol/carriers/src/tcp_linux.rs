@@ -1,5 +1,6 @@
 //! Options of a TCP connection that carries a link (tcp(7)).
 use std::{
+    io,
     os::fd::{AsFd as _, OwnedFd},
     time::Duration,
 };
@@ -17,6 +18,20 @@ const USER_TIMEOUT: Duration = Duration::from_secs(60);
 /// overtaken by what is more urgent. A refused option only costs delay.
 pub fn limit_unsent(connection: &TcpStream, bytes: u32) {
     let _refused = SockRef::from(connection).set_tcp_notsent_lowat(bytes);
+}
+
+/// Lets BBR decide how fast a connection sends (TCP_CONGESTION).
+///
+/// # Errors
+/// The kernel does not have it, or does not permit it (`net.ipv4.tcp_allowed_congestion_control`).
+pub fn use_bbr(connection: &TcpStream) -> io::Result<()> {
+    SockRef::from(connection).set_tcp_congestion(b"bbr")
+}
+
+/// Limits the bytes that are sent and not acknowledged, together with those that are not sent yet (SO_SNDBUF). A refused
+/// option only costs delay.
+pub fn limit_send_buffer(connection: &TcpStream, bytes: usize) {
+    let _refused = SockRef::from(connection).set_send_buffer_size(bytes);
 }
 
 /// Options of one connection.

@@ -16,6 +16,7 @@ use super::{
     connection,
     connections::Connections,
     secure::SecurePort,
+    socket::SocketOptions,
 };
 use crate::{
     admission::{clients::PasswordKey, state::StateDir},
@@ -68,6 +69,7 @@ pub(crate) struct ClientlessListener {
 struct Server {
     shared: Arc<Clientless>,
     connections: Arc<Connections>,
+    options: SocketOptions,
     tasks: JoinSet<()>,
 }
 
@@ -120,6 +122,7 @@ impl ClientlessListener {
             config,
         } = self;
         let mut server = Server {
+            options: SocketOptions::new(config.link),
             shared: Arc::new(Clientless::new(gateway, config, access)),
             connections: Arc::default(),
             tasks: JoinSet::new(),
@@ -231,8 +234,7 @@ impl Server {
         }
         // A connection beyond the limits is closed: its client tries again later.
         let place = self.connections.enter(address)?;
-        // Small responses must not wait for the acknowledgement of earlier ones.
-        let _delayed = stream.set_nodelay(true);
+        self.options.set(&stream);
         Some((stream, Peer { address, security }, place))
     }
 }

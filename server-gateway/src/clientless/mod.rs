@@ -1,7 +1,7 @@
 //! The clientless gateway: an HTTP proxy for browsers without an agent (docs/decisions/0045 and 0047).
 //!
 //! `listen` owns the ports (`connections`, and `secure` and `certificate` for TLS), `access` decides who is served,
-//! `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
+//! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
 //! responses in their order; `http2` does both for HTTP/2. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
 //! ahead of the browser.
@@ -26,6 +26,7 @@ mod password_failures;
 mod prefetch;
 mod request_body;
 mod secure;
+mod socket;
 mod writer;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_carriers::{HandshakeLimits, limit_unsent};
+use longhaul_carriers::HandshakeLimits;
 use rustls::ServerConfig;
 use tokio::{
     net::TcpStream,
@@ -27,11 +27,6 @@ use crate::config::ClientlessConfig;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(60);
 /// Bytes that the TLS layer buffers for a client that does not read. What it has can no longer be overtaken.
 const TLS_BUFFER: usize = 32 * 1024;
-/// Part of a second whose bytes may wait in the kernel's buffer, for the same reason.
-const UNSENT_PART: u64 = 10;
-const LEAST_UNSENT: u64 = 16 * 1024;
-/// The same for an unknown link: 100 ms at 10 Mbit/s.
-const USUAL_UNSENT: u64 = 128 * 1024;
 
 /// The open port.
 #[derive(Debug)]
@@ -39,7 +34,6 @@ pub(super) struct SecurePort {
     port: Port,
     certificate: Certificate,
     limits: HandshakeLimits,
-    unsent: u32,
 }
 
 /// A connection whose handshake has not begun.
@@ -62,15 +56,10 @@ impl SecurePort {
         let Some(port) = Port::open("tls", config.tls).await? else {
             return Ok(None);
         };
-        let unsent = config.link.map_or(USUAL_UNSENT, |link| {
-            let bytes = link.down.as_bps() / u64::from(u8::BITS) / UNSENT_PART;
-            bytes.clamp(LEAST_UNSENT, USUAL_UNSENT)
-        });
         Ok(Some(Self {
             port,
             certificate,
             limits: HandshakeLimits::new(Instant::now()),
-            unsent: u32::try_from(unsent).unwrap_or(u32::MAX),
         }))
     }
 
@@ -90,7 +79,6 @@ impl SecurePort {
     /// Prepares the handshake of a connection; `None` if there are too many.
     pub(super) fn handshake(&self, stream: TcpStream, address: IpAddr) -> Option<Handshake> {
         let limit = self.limits.admit(Instant::now(), address)?;
-        limit_unsent(&stream, self.unsent);
         Some(Handshake {
             stream,
             config: self.certificate.config(),
