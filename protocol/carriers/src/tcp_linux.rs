@@ -13,12 +13,6 @@ const GREATEST: usize = 256 * 1024;
 /// hour; an agent replaces it much earlier.
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Limits the bytes in the kernel's buffer that are not sent yet (TCP_NOTSENT_LOWAT): what is in it can no longer be
-/// overtaken by what is more urgent. A refused option only costs delay.
-pub fn limit_unsent(connection: &TcpStream, bytes: u32) {
-    let _refused = SockRef::from(connection).set_tcp_notsent_lowat(bytes);
-}
-
 /// Options of one connection.
 #[derive(Debug)]
 pub(crate) struct TcpOptions {

@@ -1,9 +1,6 @@
 //! Options of a TCP connection that carries a link, on systems without those of Linux.
 use tokio::net::TcpStream;
 
-/// Does nothing: there is no such limit.
-pub const fn limit_unsent(_connection: &TcpStream, _bytes: u32) {}
-
 /// Options of one connection.
 #[derive(Debug)]
 pub(crate) struct TcpOptions;

@@ -121,7 +121,7 @@ impl ClientlessListener {
         } = self;
         let mut server = Server {
             shared: Arc::new(Clientless::new(gateway, config, access)),
-            connections: Arc::default(),
+            connections: Connections::open(),
             tasks: JoinSet::new(),
         };
         let access = Arc::clone(&server.shared);

@@ -5,12 +5,8 @@ use std::{
     time::Duration,
 };
 
-use longhaul_carriers::{HandshakeLimits, limit_unsent};
 use rustls::ServerConfig;
-use tokio::{
-    net::TcpStream,
-    time::{Instant, timeout},
-};
+use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
@@ -18,7 +14,9 @@ use super::{
     Clientless,
     access::Peer,
     certificate::{Certificate, HTTP2},
-    connection, http2,
+    connection,
+    connections::{Connections, Place},
+    http2,
     listen::{ClientlessError, Port},
 };
 use crate::config::ClientlessConfig;
@@ -38,7 +36,7 @@ const USUAL_UNSENT: u64 = 128 * 1024;
 pub(super) struct SecurePort {
     port: Port,
     certificate: Certificate,
-    limits: HandshakeLimits,
+    handshakes: Arc<Connections>,
     unsent: u32,
 }
 
@@ -46,7 +44,7 @@ pub(super) struct SecurePort {
 pub(super) struct Handshake {
     stream: TcpStream,
     config: Arc<ServerConfig>,
-    limit: longhaul_carriers::Handshake,
+    place: Place,
 }
 
 impl SecurePort {
@@ -69,7 +67,7 @@ impl SecurePort {
         Ok(Some(Self {
             port,
             certificate,
-            limits: HandshakeLimits::new(Instant::now()),
+            handshakes: Connections::in_handshake(),
             unsent: u32::try_from(unsent).unwrap_or(u32::MAX),
         }))
     }
@@ -89,12 +87,12 @@ impl SecurePort {
 
     /// Prepares the handshake of a connection; `None` if there are too many.
     pub(super) fn handshake(&self, stream: TcpStream, address: IpAddr) -> Option<Handshake> {
-        let limit = self.limits.admit(Instant::now(), address)?;
+        let place = self.handshakes.enter(address)?;
         limit_unsent(&stream, self.unsent);
         Some(Handshake {
             stream,
             config: self.certificate.config(),
-            limit,
+            place,
         })
     }
 }
@@ -108,7 +106,7 @@ impl Handshake {
             Ok(Err(error)) => return debug!(%error, "a TLS handshake failed"),
             Err(_) => return debug!("a TLS handshake takes too long"),
         };
-        drop(self.limit);
+        drop(self.place);
         let tls = stream.get_mut().1;
         tls.set_buffer_limit(Some(TLS_BUFFER));
         if tls.alpn_protocol() == Some(HTTP2) {
@@ -118,3 +116,13 @@ impl Handshake {
         }
     }
 }
+
+/// Limits the bytes in the kernel's buffer that are not sent yet (TCP_NOTSENT_LOWAT). A refusal only costs delay.
+#[cfg(target_os = "linux")]
+fn limit_unsent(connection: &TcpStream, bytes: u32) {
+    let _refused = socket2::SockRef::from(connection).set_tcp_notsent_lowat(bytes);
+}
+
+/// Does nothing: there is no such limit.
+#[cfg(not(target_os = "linux"))]
+const fn limit_unsent(_: &TcpStream, _: u32) {}
