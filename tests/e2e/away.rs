@@ -128,7 +128,11 @@ async fn away_in_a_download(pair: &Pair, origin: &FileOrigin, least: Duration) -
 async fn download(proxy: SocketAddr) -> Result<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(proxy).await?;
     stream
-        .write_all(get(FILE, &[]).replace(" HTTP/1.1\r\n", " HTTP/1.0\r\n").as_bytes())
+        .write_all(
+            get(FILE, &[])
+                .replace(" HTTP/1.1\r\n", " HTTP/1.0\r\n")
+                .as_bytes(),
+        )
         .await?;
     let mut response = Vec::with_capacity(SIZE + 4096);
     stream.read_to_end(&mut response).await?;

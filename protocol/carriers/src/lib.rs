@@ -33,12 +33,10 @@ use tcp_portable as tcp;
 pub use bare_link::BareLink;
 pub use dialer::{CarrierError, LinkAttempt, TlsCarrier};
 pub use identity::{Identity, IdentityError, PemIdentity};
-pub use limits::{Handshake, HandshakeLimits};
 pub use listener::{BindError, TlsListener};
 pub use pin::{Certificates, KeyPin, PinPolicy};
 pub use pump::PumpError;
 pub use quic::{QuicCarrier, QuicListener};
-pub use tcp::{limit_send_buffer, limit_unsent, use_bbr};
 
 /// TCP port of `tls` and UDP port of `quic`, unless another one is configured.
 pub const DEFAULT_PORT: u16 = 443;

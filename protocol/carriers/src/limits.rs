@@ -47,18 +47,17 @@ struct Counts {
 
 /// Counts the connections in the handshake.
 #[derive(Clone, Debug)]
-pub struct HandshakeLimits(Arc<Mutex<Counts>>);
+pub(crate) struct HandshakeLimits(Arc<Mutex<Counts>>);
 
 /// A connection in the handshake; it counts until this is dropped.
 #[derive(Debug)]
-pub struct Handshake {
+pub(crate) struct Handshake {
     network: Network,
     counts: Arc<Mutex<Counts>>,
 }
 
 impl HandshakeLimits {
-    /// Creates the limits. No handshake runs.
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self(Arc::new(Mutex::new(Counts {
             by_network: BTreeMap::new(),
             in_all: 0,
@@ -75,7 +74,7 @@ impl HandshakeLimits {
     }
 
     /// Admits a connection from `address`, or refuses it.
-    pub fn admit(&self, now: Instant, address: IpAddr) -> Option<Handshake> {
+    pub(crate) fn admit(&self, now: Instant, address: IpAddr) -> Option<Handshake> {
         let network = Network::of(address);
         let mut counts = self.0.lock();
         let of_network = counts.by_network.get(&network).copied().unwrap_or(0);

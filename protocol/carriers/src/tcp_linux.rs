@@ -1,6 +1,5 @@
 //! Options of a TCP connection that carries a link (tcp(7)).
 use std::{
-    io,
     os::fd::{AsFd as _, OwnedFd},
     time::Duration,
 };
@@ -13,26 +12,6 @@ const GREATEST: usize = 256 * 1024;
 /// Time for which sent bytes may stay unacknowledged. A dead connection otherwise ends after a quarter of an
 /// hour; an agent replaces it much earlier.
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Limits the bytes in the kernel's buffer that are not sent yet (TCP_NOTSENT_LOWAT): what is in it can no longer be
-/// overtaken by what is more urgent. A refused option only costs delay.
-pub fn limit_unsent(connection: &TcpStream, bytes: u32) {
-    let _refused = SockRef::from(connection).set_tcp_notsent_lowat(bytes);
-}
-
-/// Lets BBR decide how fast a connection sends (TCP_CONGESTION).
-///
-/// # Errors
-/// The kernel does not have it, or does not permit it (`net.ipv4.tcp_allowed_congestion_control`).
-pub fn use_bbr(connection: &TcpStream) -> io::Result<()> {
-    SockRef::from(connection).set_tcp_congestion(b"bbr")
-}
-
-/// Limits the bytes that are sent and not acknowledged, together with those that are not sent yet (SO_SNDBUF). A refused
-/// option only costs delay.
-pub fn limit_send_buffer(connection: &TcpStream, bytes: usize) {
-    let _refused = SockRef::from(connection).set_send_buffer_size(bytes);
-}
 
 /// Options of one connection.
 #[derive(Debug)]

@@ -1,21 +1,5 @@
 //! Options of a TCP connection that carries a link, on systems without those of Linux.
-use std::io;
-
 use tokio::net::TcpStream;
-
-/// Does nothing: there is no such limit.
-pub const fn limit_unsent(_connection: &TcpStream, _bytes: u32) {}
-
-/// Refused: only Linux lets a program choose.
-///
-/// # Errors
-/// Always.
-pub fn use_bbr(_connection: &TcpStream) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Does nothing.
-pub const fn limit_send_buffer(_connection: &TcpStream, _bytes: usize) {}
 
 /// Options of one connection.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use super::metrics::{UnderWay, under_way};
 pub(crate) struct ClientlessCounters {
     connections: Counter,
     connections_open: Gauge,
+    http2: Counter,
     prefetched: Counter,
     denied: Family<[(&'static str, &'static str); 1], Counter>,
 }
@@ -20,6 +21,11 @@ impl ClientlessCounters {
     pub(crate) fn connection(&self) -> UnderWay<'_> {
         self.connections.inc();
         under_way(&self.connections_open)
+    }
+
+    /// Counts a connection with HTTP/2.
+    pub(crate) fn http2(&self) {
+        self.http2.inc();
     }
 
     /// Counts an object that was fetched ahead of the browser.
@@ -39,6 +45,11 @@ impl ClientlessCounters {
                 "clientless_connections",
                 "Connections of clients without an agent",
                 &self.connections,
+            ),
+            (
+                "clientless_http2",
+                "Connections of clients without an agent that use HTTP/2",
+                &self.http2,
             ),
             (
                 "clientless_prefetched",

@@ -8,9 +8,17 @@ const MAX_CONNECTIONS: usize = 2048;
 /// Connections of one address at the same time. Browsers open up to 32 through a proxy.
 const MAX_OF_ADDRESS: usize = 256;
 
-/// The connections that are open.
-#[derive(Debug, Default)]
-pub(super) struct Connections(Mutex<Counts>);
+/// TLS handshakes at the same time, of all addresses and of one: each costs a signature.
+const MAX_HANDSHAKES: usize = 256;
+const MAX_HANDSHAKES_OF_ADDRESS: usize = 32;
+
+/// The connections that are open, or in the handshake.
+#[derive(Debug)]
+pub(super) struct Connections {
+    counts: Mutex<Counts>,
+    most: usize,
+    most_of_address: usize,
+}
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -19,17 +27,36 @@ struct Counts {
 }
 
 /// The place of a connection among those of its address, until dropped.
+#[derive(Debug)]
 pub(super) struct Place {
     connections: Arc<Connections>,
     address: IpAddr,
 }
 
 impl Connections {
+    /// No connection is open.
+    pub(super) fn open() -> Arc<Self> {
+        Self::limited(MAX_CONNECTIONS, MAX_OF_ADDRESS)
+    }
+
+    /// No connection is in the handshake.
+    pub(super) fn in_handshake() -> Arc<Self> {
+        Self::limited(MAX_HANDSHAKES, MAX_HANDSHAKES_OF_ADDRESS)
+    }
+
+    fn limited(most: usize, most_of_address: usize) -> Arc<Self> {
+        Arc::new(Self {
+            counts: Mutex::default(),
+            most,
+            most_of_address,
+        })
+    }
+
     /// Counts a connection; `None` beyond the limits.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut counts = self.0.lock();
+        let mut counts = self.counts.lock();
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
-        if counts.in_all >= MAX_CONNECTIONS || of_address >= MAX_OF_ADDRESS {
+        if counts.in_all >= self.most || of_address >= self.most_of_address {
             return None;
         }
         counts.in_all += 1;
@@ -43,7 +70,7 @@ impl Connections {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.connections.0.lock();
+        let mut counts = self.connections.counts.lock();
         counts.in_all -= 1;
         if let Some(count) = counts.by_address.get_mut(&self.address) {
             *count -= 1;
@@ -60,7 +87,7 @@ mod tests {
 
     #[test]
     fn one_address_cannot_use_up_all_connections() {
-        let connections = Arc::new(Connections::default());
+        let connections = Connections::open();
         let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         let mut open: Vec<Place> = (0..MAX_CONNECTIONS)
             .filter_map(|_| connections.enter(one))
@@ -70,6 +97,6 @@ mod tests {
         open.pop();
         assert!(connections.enter(one).is_some());
         open.clear();
-        assert!(connections.0.lock().by_address.is_empty());
+        assert!(connections.counts.lock().by_address.is_empty());
     }
 }

@@ -124,7 +124,7 @@ impl ClientlessListener {
         let mut server = Server {
             options: SocketOptions::new(config.link),
             shared: Arc::new(Clientless::new(gateway, config, access)),
-            connections: Arc::default(),
+            connections: Connections::open(),
             tasks: JoinSet::new(),
         };
         let access = Arc::clone(&server.shared);

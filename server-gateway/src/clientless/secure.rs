@@ -5,12 +5,8 @@ use std::{
     time::Duration,
 };
 
-use longhaul_carriers::HandshakeLimits;
 use rustls::ServerConfig;
-use tokio::{
-    net::TcpStream,
-    time::{Instant, timeout},
-};
+use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
@@ -18,7 +14,9 @@ use super::{
     Clientless,
     access::Peer,
     certificate::{Certificate, HTTP2},
-    connection, http2,
+    connection,
+    connections::{Connections, Place},
+    http2,
     listen::{ClientlessError, Port},
 };
 use crate::config::ClientlessConfig;
@@ -27,20 +25,19 @@ use crate::config::ClientlessConfig;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(60);
 /// Bytes that the TLS layer buffers for a client that does not read. What it has can no longer be overtaken.
 const TLS_BUFFER: usize = 32 * 1024;
-
 /// The open port.
 #[derive(Debug)]
 pub(super) struct SecurePort {
     port: Port,
     certificate: Certificate,
-    limits: HandshakeLimits,
+    handshakes: Arc<Connections>,
 }
 
 /// A connection whose handshake has not begun.
 pub(super) struct Handshake {
     stream: TcpStream,
     config: Arc<ServerConfig>,
-    limit: longhaul_carriers::Handshake,
+    place: Place,
 }
 
 impl SecurePort {
@@ -59,7 +56,7 @@ impl SecurePort {
         Ok(Some(Self {
             port,
             certificate,
-            limits: HandshakeLimits::new(Instant::now()),
+            handshakes: Connections::in_handshake(),
         }))
     }
 
@@ -78,11 +75,11 @@ impl SecurePort {
 
     /// Prepares the handshake of a connection; `None` if there are too many.
     pub(super) fn handshake(&self, stream: TcpStream, address: IpAddr) -> Option<Handshake> {
-        let limit = self.limits.admit(Instant::now(), address)?;
+        let place = self.handshakes.enter(address)?;
         Some(Handshake {
             stream,
             config: self.certificate.config(),
-            limit,
+            place,
         })
     }
 }
@@ -96,7 +93,7 @@ impl Handshake {
             Ok(Err(error)) => return debug!(%error, "a TLS handshake failed"),
             Err(_) => return debug!("a TLS handshake takes too long"),
         };
-        drop(self.limit);
+        drop(self.place);
         let tls = stream.get_mut().1;
         tls.set_buffer_limit(Some(TLS_BUFFER));
         if tls.alpn_protocol() == Some(HTTP2) {

@@ -5,7 +5,6 @@
 //! operator has named the link (`clientless.link`), the buffer holds little more than the link.
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use longhaul_carriers::{limit_send_buffer, limit_unsent, use_bbr};
 use longhaul_types::LinkProfile;
 use tokio::net::TcpStream;
 use tracing::info;
@@ -56,11 +55,7 @@ impl SocketOptions {
     pub(super) fn set(&self, stream: &TcpStream) {
         // Small responses must not wait for the acknowledgement of earlier ones.
         let _delayed = stream.set_nodelay(true);
-        limit_unsent(stream, self.unsent);
-        if let Some(bytes) = self.send_buffer {
-            limit_send_buffer(stream, bytes);
-        }
-        if let Err(error) = use_bbr(stream)
+        if let Err(error) = self.set_for_linux(stream)
             && !self.is_refusal_known.swap(true, Ordering::Relaxed)
         {
             info!(
@@ -69,6 +64,33 @@ impl SocketOptions {
                  control, which keeps longer queues; `sysctl net.ipv4.tcp_allowed_congestion_control` lists what is permitted"
             );
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl SocketOptions {
+    /// Limits the bytes that are not sent yet (TCP_NOTSENT_LOWAT), and these together with those that are not acknowledged
+    /// (SO_SNDBUF), and lets BBR decide when bytes are sent (TCP_CONGESTION).
+    fn set_for_linux(&self, stream: &TcpStream) -> std::io::Result<()> {
+        let socket = socket2::SockRef::from(stream);
+        let _refused = socket.set_tcp_notsent_lowat(self.unsent);
+        if let Some(bytes) = self.send_buffer {
+            let _refused = socket.set_send_buffer_size(bytes);
+        }
+        socket.set_tcp_congestion(b"bbr")
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl SocketOptions {
+    /// Sets nothing: other systems have no such options.
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the options of Linux need both"
+    )]
+    const fn set_for_linux(&self, _: &TcpStream) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use longhaul_settings::{Form, Setting, quoted};
 
-use super::clientless::listen;
+use super::{clientless::listen, settings::address_or_off};
 
 /// `clientless.tls`
 pub const CLIENTLESS_TLS: Setting<Option<SocketAddr>> = Setting::new(
@@ -11,11 +11,7 @@ pub const CLIENTLESS_TLS: Setting<Option<SocketAddr>> = Setting::new(
     Form::Text("`off`, or an address and port, such as `0.0.0.0:3129`"),
     |_| None,
     listen,
-    |address| {
-        Some(quoted(
-            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
-        ))
-    },
+    address_or_off,
 )
 .flag("--clientless-tls", "ADDR:PORT")
 .meaning("TCP address of the same proxy inside TLS, with HTTP/2 or HTTP/1.1")

@@ -55,6 +55,11 @@ pub const HARNESSES: &[Harness] = &[
         seeds: carriers::upgrade_seeds,
     },
     Harness {
+        name: "clientless_http2",
+        run: clientless::http2_request,
+        seeds: clientless::http2_seeds,
+    },
+    Harness {
         name: "clientless_requests",
         run: clientless::request_reader,
         seeds: clientless::reader_seeds,

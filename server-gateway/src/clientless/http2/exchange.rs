@@ -108,12 +108,11 @@ async fn forward(
     let client = state.client(admitted, &mut headers);
     let owner = client.owner;
     let is_head = head.method == Method::HEAD;
-    let (pieces, request_body) = match head.body {
-        BodyLength::None => (None, None),
-        length => {
-            let (pieces, body) = RequestBody::new(length);
-            (Some(pieces), Some(body))
-        }
+    let (pieces, request_body) = if head.body == BodyLength::None {
+        (None, None)
+    } else {
+        let (pieces, body) = RequestBody::new(head.body);
+        (Some(pieces), Some(body))
     };
     if expects && pieces.is_some() {
         let mut interim = Response::new(());
@@ -205,9 +204,11 @@ async fn respond_with(
     match send_body(connection, &mut sender, answer, owner).await {
         Ok(()) => sender.finish(),
         Err(error) => {
-            let reason = match error.kind() {
-                io::ErrorKind::InvalidData => Reason::INTERNAL_ERROR,
-                _ => Reason::CANCEL,
+            let is_cut = error.kind() == io::ErrorKind::InvalidData;
+            let reason = if is_cut {
+                Reason::INTERNAL_ERROR
+            } else {
+                Reason::CANCEL
             };
             sender.break_off(reason);
             Err(error)

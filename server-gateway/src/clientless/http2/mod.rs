@@ -71,6 +71,7 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
     let Ok(Ok(mut frames)) = timeout(PREFACE_TIME, handshake).await else {
         return debug!("a connection did not begin as HTTP/2");
     };
+    shared.counters.http2();
     let connection = Arc::new(Http2Connection {
         shared,
         peer,

@@ -115,3 +115,87 @@ impl BodySender {
         let _reason = poll_fn(|cx| self.stream.poll_reset(cx)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use h2::{RecvStream, client, server};
+    use http::{Request, Response};
+    use longhaul_session::class;
+    use tokio::{
+        io::{DuplexStream, duplex},
+        task::JoinSet,
+    };
+
+    use super::*;
+
+    const LONG: usize = 1_000_000;
+    const PAGE: usize = 20_000;
+
+    /// Sends a long body of low class for each stream, and a page for each request for `/page`.
+    async fn serve(stream: DuplexStream) {
+        let mut frames = server::Builder::new()
+            .handshake::<_, Piece>(stream)
+            .await
+            .unwrap();
+        let (turns, mut sending) = (Turns::default(), JoinSet::new());
+        while let Some(Ok((request, mut respond))) = frames.accept().await {
+            let is_page = request.uri().path() == "/page";
+            let (class, length) = if is_page {
+                (class::PAGE, PAGE)
+            } else {
+                (class::BULK, LONG)
+            };
+            let stream = respond.send_response(Response::new(()), false).unwrap();
+            let mut sender = BodySender::new(stream, turns.clone(), Duration::from_secs(60), class);
+            sender.left = Some(length as u64);
+            sending.spawn(async move {
+                sender.send(Bytes::from(vec![0; length])).await.unwrap();
+                sender.finish().unwrap();
+            });
+        }
+    }
+
+    /// Bytes that have arrived.
+    fn arrived(streams: &mut [RecvStream]) -> usize {
+        let mut count = 0;
+        for stream in streams {
+            while let Some(Some(bytes)) = stream.data().now_or_never() {
+                count += bytes.unwrap().len();
+            }
+        }
+        count
+    }
+
+    #[tokio::test]
+    async fn a_page_overtakes_long_bodies_that_are_on_their_way() {
+        let (near, far) = duplex(8 * 1024);
+        tokio::spawn(serve(near));
+        let window = 2 * u32::try_from(LONG).unwrap();
+        let (client, connection) = client::Builder::new()
+            .initial_window_size(window)
+            .initial_connection_window_size(40 * window)
+            .handshake::<_, Bytes>(far)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let get = |path: &str| Request::get(format!("http://a.test{path}")).body(()).unwrap();
+        let mut long = Vec::new();
+        for _ in 0..30 {
+            let mut client = client.clone().ready().await.unwrap();
+            let (response, _) = client.send_request(get("/long"), true).unwrap();
+            long.push(response.await.unwrap().into_body());
+        }
+        let before = arrived(&mut long);
+        let (response, _) = client.clone().send_request(get("/page"), true).unwrap();
+        let mut page = response.await.unwrap().into_body();
+        let mut received = 0;
+        while let Some(bytes) = page.data().await {
+            received += bytes.unwrap().len();
+        }
+        assert_eq!(received, PAGE);
+        let between = arrived(&mut long);
+        // In turn with 30 others, two pieces of the page would take a megabyte.
+        assert!(between < 200_000, "{between} bytes after {before}");
+    }
+}

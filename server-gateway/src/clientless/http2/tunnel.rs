@@ -59,12 +59,12 @@ pub(super) async fn serve(
     let stall = connection.shared.config.idle_timeout;
     let mut down = BodySender::new(stream, connection.turns.clone(), stall, BEGINNING);
     let activity = Activity::new();
-    let (mut host_read, mut host_write) = host.into_split();
+    let (host_read, mut host_write) = host.into_split();
     let metrics = &gateway.metrics;
     let carried = async {
         tokio::try_join!(
             upwards(&mut up, &mut host_write, &activity, metrics),
-            downwards(&mut host_read, &mut down, &activity, metrics)
+            downwards(&host_read, &mut down, &activity, metrics)
         )
     };
     let idle = gateway.rules.load().tunnel_idle;
@@ -105,7 +105,7 @@ async fn upwards(
 
 /// Relays from the host.
 async fn downwards(
-    host: &mut OwnedReadHalf,
+    host: &OwnedReadHalf,
     down: &mut BodySender,
     activity: &Activity,
     metrics: &Metrics,

@@ -1,15 +1,16 @@
 //! curl and Chromium as clients.
 use std::{
-    net::SocketAddr,
+    path::Path,
     process::{Command, Output},
 };
 
 use http::Request;
 use hyper::body::Incoming;
 
-use super::start;
+use super::{secure, start};
 use crate::{
     origin::{full, serve, text},
+    sessions::scrape,
     store::{Log, reply},
 };
 
@@ -82,8 +83,8 @@ async fn curl_gets_compressed_pages_and_uploads() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-async fn dump(proxy: SocketAddr, url: &str) -> Option<String> {
-    let profile = tempfile::tempdir().unwrap();
+async fn dump(proxy: &str, home: &Path, url: &str) -> Option<String> {
+    let profile = home.join("profile").display().to_string();
     let arguments = words(&[
         "--headless",
         "--no-sandbox",
@@ -92,12 +93,20 @@ async fn dump(proxy: SocketAddr, url: &str) -> Option<String> {
         "--disable-component-update",
         "--no-first-run",
         "--virtual-time-budget=60000",
-        &format!("--user-data-dir={}", profile.path().display()),
-        &format!("--proxy-server=http://{proxy}"),
+        &format!("--user-data-dir={profile}"),
+        proxy,
         "--dump-dom",
         url,
     ]);
-    let done = run("chromium", arguments).await?;
+    let home = home.to_owned();
+    let run = move || {
+        Command::new("chromium")
+            .env("HOME", home)
+            .args(arguments)
+            .output()
+            .ok()
+    };
+    let done = tokio::task::spawn_blocking(run).await.unwrap()?;
     Some(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
@@ -107,6 +116,19 @@ async fn chromium_loads_a_page_with_its_objects() {
         return;
     }
     let (_gateway, proxy) = start().await;
+    let (port, log) = scripted().await;
+    let home = tempfile::tempdir().unwrap();
+    let (proxy, url) = (
+        format!("--proxy-server=http://{proxy}"),
+        format!("http://a.test:{port}/"),
+    );
+    let dom = dump(&proxy, home.path(), &url).await.unwrap();
+    assert!(dom.contains("the script ran"), "{dom}");
+    assert!(log.count() >= 2);
+}
+
+/// An origin of a page whose script runs only if it is loaded.
+async fn scripted() -> (u16, Log) {
     let log = Log::default();
     let noted = log.clone();
     let port = serve(move |request: Request<Incoming>| {
@@ -132,7 +154,44 @@ async fn chromium_loads_a_page_with_its_objects() {
         }
     })
     .await;
-    let dom = dump(proxy, &format!("http://a.test:{port}/")).await.unwrap();
+    (port, log)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_finds_the_secure_proxy_by_its_script() {
+    if is_missing("chromium") || Command::new("certutil").arg("-H").output().is_err() {
+        skipped("chromium or certutil");
+        return;
+    }
+    let secure = secure::start().await;
+    let (port, log) = scripted().await;
+    let home = tempfile::tempdir().unwrap();
+    let database = home.path().join(".local/share/pki/nssdb");
+    std::fs::create_dir_all(&database).unwrap();
+    let database = format!("sql:{}", database.display());
+    let authority = secure.gateway.folder().join("ca.pem").display().to_string();
+    for arguments in [
+        &["-N", "--empty-password"][..],
+        &["-A", "-n", "proxy", "-t", "C,,", "-i", &authority],
+    ] {
+        let arguments = words(&[&["-d", &database], arguments].concat());
+        let done = run("certutil", arguments).await.unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let script = format!(
+        "--proxy-pac-url=https://{}:{}/proxy.pac",
+        secure::NAME,
+        secure.address.port()
+    );
+    let dom = dump(&script, home.path(), &format!("http://a.test:{port}/"))
+        .await
+        .unwrap();
     assert!(dom.contains("the script ran"), "{dom}");
     assert!(log.count() >= 2);
+    let metrics = scrape(&secure.gateway, "host: localhost").await;
+    let count = |name| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim().parse::<u32>().unwrap()
+    };
+    assert!(count("longhaul_clientless_http2_total ") >= 1, "{metrics}");
 }

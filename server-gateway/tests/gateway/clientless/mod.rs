@@ -3,11 +3,14 @@ mod access;
 mod browsers;
 mod forwarding;
 mod http2;
+mod http2_abuse;
+mod http2_requests;
 mod pictures;
 mod pipelining;
 mod prefetch;
 mod secure;
 mod smuggling;
+mod timeouts;
 
 use std::net::SocketAddr;
 

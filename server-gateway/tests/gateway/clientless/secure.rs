@@ -6,8 +6,12 @@ use longhaul_gateway::{
     cli::SettingArgs,
     config::{Environment, resolve, settings},
 };
-use rcgen::{CertifiedKey, KeyPair};
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName},
+};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -37,13 +41,22 @@ pub(crate) struct Secure {
     pub(crate) trust: RootCertStore,
 }
 
-/// Writes a new certificate and its key.
-pub(crate) fn certify(folder: &Path) -> CertifiedKey<KeyPair> {
-    let made = rcgen::generate_simple_self_signed(vec![NAME.to_owned(), "127.0.0.1".to_owned()]).unwrap();
+/// Writes a new certificate, its key and its authority; returns the authority.
+pub(crate) fn certify(folder: &Path) -> CertificateDer<'static> {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Otherwise it would have the name of what it issues.
+    let name = &mut params.distinguished_name;
+    name.push(DnType::CommonName, "authority of the proxy");
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![NAME.to_owned()]).unwrap();
+    let made = params.signed_by(&key, &authority).unwrap();
     // The key first: a gateway that looks in between keeps what it has.
-    std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
-    made
+    std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
+    std::fs::write(folder.join("cert.pem"), made.pem()).unwrap();
+    std::fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
+    authority.der().clone()
 }
 
 /// Flags of a proxy inside TLS whose files are in a folder.
@@ -58,7 +71,7 @@ fn flags(flags: SettingArgs, folder: &Path) -> SettingArgs {
 
 /// A gateway whose proxy inside TLS serves the clients of a network.
 pub(crate) async fn start_in(home: TempDir, allow: &str, change: impl FnOnce(&mut SettingArgs)) -> Secure {
-    let made = certify(home.path());
+    let authority = certify(home.path());
     let folder = home.path().to_owned();
     let gateway = Gateway::start_in(home, |args| {
         *args = flags(std::mem::take(args), &folder).with(&settings::CLIENTLESS_ALLOW, allow);
@@ -66,7 +79,7 @@ pub(crate) async fn start_in(home: TempDir, allow: &str, change: impl FnOnce(&mu
     })
     .await;
     let mut trust = RootCertStore::empty();
-    trust.add(made.cert.der().clone()).unwrap();
+    trust.add(authority).unwrap();
     Secure {
         address: gateway.clientless_tls.unwrap(),
         gateway,
@@ -218,7 +231,7 @@ async fn a_renewed_certificate_is_used_without_a_restart() {
     std::fs::write(folder.join("cert.pem"), "-----BEGIN CERT").unwrap();
     let renewed = certify(&folder);
     let mut trust = RootCertStore::empty();
-    trust.add(renewed.cert.der().clone()).unwrap();
+    trust.add(renewed).unwrap();
     let mut looks = interval(Duration::from_millis(100));
     let used = async {
         while connect_with(secure.address, trust.clone(), &[]).await.is_err() {
@@ -236,7 +249,7 @@ async fn curl_uses_the_secure_proxy() {
     }
     let secure = start().await;
     let (url, log) = numbered(&[]).await;
-    let authority = secure.gateway.folder().join("cert.pem").display().to_string();
+    let authority = secure.gateway.folder().join("ca.pem").display().to_string();
     let proxy = format!("https://{NAME}:{}", secure.address.port());
     let common = [
         "--silent",

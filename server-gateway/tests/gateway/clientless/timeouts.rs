@@ -1,0 +1,106 @@
+//! Time limits, on virtual time: while nothing happens, the clock goes to the next deadline.
+use std::time::Duration;
+
+use h2::Reason;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::{Instant, pause},
+};
+
+use super::{
+    http2::{body, client_with, get, send},
+    http2_requests::{RawClient, good, headers},
+    secure,
+};
+use crate::{
+    origin::{full, serve, text},
+    store::{numbered, reply},
+};
+
+/// The default of `clientless.idle-timeout`.
+const IDLE: Duration = Duration::from_secs(600);
+/// The limits of heads and handshakes.
+const BEGINNING: Duration = Duration::from_secs(60);
+const END_STREAM: u8 = 1;
+
+/// Time from `start`, before the limit began, until a connection ends; on virtual time from now on.
+async fn until_end(start: Instant, connection: &mut (impl AsyncRead + Unpin)) -> Duration {
+    pause();
+    let mut rest = Vec::new();
+    let _reset = connection.read_to_end(&mut rest).await;
+    start.elapsed()
+}
+
+/// Asserts that a time is at least the limit, and not much longer.
+fn assert_limit(time: Duration, limit: Duration) {
+    assert!(
+        time >= limit && time < limit + Duration::from_secs(30),
+        "{time:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_ends_the_connection() {
+    let (_gateway, proxy) = super::start().await;
+    let start = Instant::now();
+    let mut connection = TcpStream::connect(proxy).await.unwrap();
+    connection
+        .write_all(b"GET http://a.test/ HTTP/1.1\r\nHost:")
+        .await
+        .unwrap();
+    assert_limit(until_end(start, &mut connection).await, BEGINNING);
+}
+
+#[tokio::test]
+async fn an_idle_connection_ends() {
+    let (_gateway, proxy) = super::start().await;
+    let (url, _) = numbered(&[]).await;
+    let host = url.trim_start_matches("http://").trim_end_matches('/');
+    let start = Instant::now();
+    let mut connection = TcpStream::connect(proxy).await.unwrap();
+    let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = [0; 8];
+    connection.read_exact(&mut answer).await.unwrap();
+    assert_limit(until_end(start, &mut connection).await, IDLE);
+}
+
+#[tokio::test]
+async fn a_handshake_and_a_preface_that_do_not_come_end_the_connection() {
+    let secure = secure::start().await;
+    let start = Instant::now();
+    let mut silent = TcpStream::connect(secure.address).await.unwrap();
+    let mut without_preface = secure.connect(&[b"h2"]).await;
+    assert_limit(until_end(start, &mut silent).await, BEGINNING);
+    // Both began at the same time.
+    let mut rest = Vec::new();
+    let _reset = without_preface.read_to_end(&mut rest).await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_with_http2_ends() {
+    let secure = secure::start().await;
+    let (url, _) = numbered(&[]).await;
+    let host = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let start = Instant::now();
+    let mut client = RawClient::new(&secure).await;
+    client.fate(&headers(1, &good(&host), END_STREAM), 1).await;
+    assert_limit(until_end(start, &mut client.0).await, IDLE);
+}
+
+#[tokio::test]
+async fn a_body_that_a_client_does_not_accept_is_reset() {
+    let secure = secure::start().await;
+    let port = serve(|_| async { reply(200, &[("content-type", "image/x")], full(text(1000))) }).await;
+    let url = format!("http://a.test:{port}/");
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(0);
+    let client = client_with(&secure, builder).await;
+    let start = Instant::now();
+    let response = send(&client, get(&url)).await.unwrap();
+    pause();
+    let ended = body(response).await;
+    assert_eq!(ended.unwrap_err().reason(), Some(Reason::CANCEL));
+    assert_limit(start.elapsed(), IDLE);
+}
