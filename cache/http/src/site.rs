@@ -73,14 +73,15 @@ pub fn registrable_domain(host: &str) -> &str {
         return host;
     }
     let name = host.strip_suffix('.').unwrap_or(host);
-    let domain = psl::domain_str(name).map(|domain| &host[name.len() - domain.len()..]);
+    let domain =
+        longhaul_public_suffix::registrable_domain(name).map(|domain| &host[name.len() - domain.len()..]);
     domain.unwrap_or(host)
 }
 
 /// Returns true if anybody may register names below this name (in lower case), so that no cookie may cover
 /// it. An unknown name of one label is a suffix.
 pub fn is_public_suffix(name: &str) -> bool {
-    !is_address(name) && psl::suffix_str(name).is_some_and(|suffix| suffix == name)
+    !is_address(name) && longhaul_public_suffix::public_suffix(name).is_some_and(|suffix| suffix == name)
 }
 
 /// Returns true if a host is an IP address. By the URL standard, each name whose last label is a number is an
