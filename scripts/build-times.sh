@@ -1,0 +1,88 @@
+#!/bin/sh
+# How long compilation takes. Processor time depends less on what else the machine does than wall time, but a machine whose
+# processors are all busy inflates it, too.
+#
+# build-times.sh demo           the build of `make demo` from nothing: in total, and for each crate
+# build-times.sh edits [TIMES]  builds after a change of one file: medians of TIMES (3) runs
+set -eu
+cd "$(dirname "$0")/.."
+CARGO=${CARGO:-cargo}
+work=$(mktemp -d "${TMPDIR:-/tmp}/longhaul-build-times-XXXXXX")
+trap 'rm -rf "$work"' EXIT INT TERM
+
+# User and system time of the ended children of this shell, in seconds. In a subshell it would be zero: writes to a file.
+children() { # file
+    times >"$work/times"
+    sed -n 's/^\(.*\)m\(.*\)s \(.*\)m\(.*\)s$/\1 \2 \3 \4/p' "$work/times" | awk 'END { print $1 * 60 + $2, $3 * 60 + $4 }' >"$1"
+}
+
+demo() {
+    cat >"$work/rustc" <<'WRAPPER'
+#!/bin/sh
+"$@" || exit
+times >"$LONGHAUL_BUILD_TIMES/$$"
+name=
+while [ $# -gt 1 ]; do
+    [ "$1" = --crate-name ] && name=$2
+    shift
+done
+tail -n 1 "$LONGHAUL_BUILD_TIMES/$$" | sed 's/m/ /g; s/s//g' |
+    awk -v "name=$name" '{ printf "%.2f %s\n", $1 * 60 + $2 + $3 * 60 + $4, name }' >"$LONGHAUL_BUILD_TIMES/$$.crate"
+rm "$LONGHAUL_BUILD_TIMES/$$"
+WRAPPER
+    chmod +x "$work/rustc"
+    mkdir "$work/crates"
+    # The recipe of the Makefile without its last command, in a folder of its own.
+    make -n demo | sed '/scripts\/install-tools.sh/d; /longhaul demo/d' >"$work/recipe"
+    LONGHAUL_BUILD_TIMES="$work/crates" RUSTC_WRAPPER="$work/rustc" CARGO_TARGET_DIR="$work/target" sh -eu "$work/recipe"
+    children "$work/all"
+    echo "seconds of processor time:"
+    awk '{ printf "%.0f in total\n", $1 + $2 }' "$work/all"
+    cat "$work"/crates/*.crate | sort -rn | head -n 40
+}
+
+# One line for a build: user time, wall time.
+build() { # arguments of cargo
+    children "$work/before"
+    began=$(date +%s.%N)
+    "$CARGO" "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+    ended=$(date +%s.%N)
+    children "$work/after"
+    cat "$work/before" "$work/after" | awk -v "wall=$(echo "$ended $began" | awk '{ print $1 - $2 }')" \
+        'NR == 1 { user = $1 } NR == 2 { printf "%.1f %.1f\n", $1 - user, wall }'
+}
+
+median() { # column, file
+    awk "{ print \$$1 }" "$2" | sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
+}
+
+edits() { # times
+    "$CARGO" build --locked --workspace --bins
+    "$CARGO" test --locked --workspace --tests --no-run
+    echo "| changed file | programs: user, wall | tests: user, wall |"
+    echo "| --- | ---: | ---: |"
+    for file in server-gateway/src/pageload/plan/mod.rs server-gateway/webcache/src/lib.rs protocol/src/connection/mod.rs \
+        cache/http/src/lib.rs client-agent/src/lib.rs; do
+        : >"$work/programs"
+        : >"$work/tests"
+        run=0
+        while [ "$run" -lt "$1" ]; do
+            touch "$file"
+            build build --locked --workspace --bins >>"$work/programs"
+            touch "$file"
+            build test --locked --workspace --tests --no-run >>"$work/tests"
+            run=$((run + 1))
+        done
+        echo "| \`$file\` | $(median 1 "$work/programs") s, $(median 2 "$work/programs") s |" \
+            "$(median 1 "$work/tests") s, $(median 2 "$work/tests") s |"
+    done
+}
+
+case "${1:-}" in
+demo) demo ;;
+edits) edits "${2:-3}" ;;
+*)
+    sed -n 's/^# \(build-times.sh .*\)/\1/p' "$0" >&2
+    exit 2
+    ;;
+esac
