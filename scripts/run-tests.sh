@@ -32,9 +32,6 @@ run_each() { # name for files
 run_each_beside() { # name for files
     # shellcheck disable=SC2086 # an empty one is no argument
     trap 'kill $program 2>/dev/null || true; exit 143' TERM
-    # Two waiting tests for each processor; the default is one.
-    RUST_TEST_THREADS=$(($(getconf _NPROCESSORS_ONLN) * 2))
-    export RUST_TEST_THREADS
     run_each "$1"
 }
 

@@ -73,9 +73,9 @@ pub fn registrable_domain(host: &str) -> &str {
         return host;
     }
     let name = host.strip_suffix('.').unwrap_or(host);
-    let domain =
-        longhaul_public_suffix::registrable_domain(name).map(|domain| &host[name.len() - domain.len()..]);
-    domain.unwrap_or(host)
+    // The list reads a name that ends with further dots without them: such a host is no name.
+    let before = longhaul_public_suffix::registrable_domain(name).and_then(|domain| name.strip_suffix(domain));
+    before.map_or(host, |before| &host[before.len()..])
 }
 
 /// Returns true if anybody may register names below this name (in lower case), so that no cookie may cover
@@ -207,6 +207,14 @@ mod tests {
     fn parts_are_in_lower_case() {
         let site = SchemefulSite::of("HTTPS", "A.Site.Test");
         assert_eq!((site.scheme(), site.domain()), ("https", "site.test"));
+    }
+
+    #[test]
+    fn a_host_with_several_dots_at_its_end_has_no_registrable_domain() {
+        for host in ["a.example.com..", "\u{103011}.com..", "..", "com..."] {
+            assert_eq!(registrable_domain(host), host);
+        }
+        assert_eq!(registrable_domain("a.example.com."), "example.com.");
     }
 
     proptest::proptest! {
