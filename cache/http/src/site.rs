@@ -74,7 +74,8 @@ pub fn registrable_domain(host: &str) -> &str {
     }
     let name = host.strip_suffix('.').unwrap_or(host);
     // The list reads a name that ends with further dots without them: such a host is no name.
-    let before = longhaul_public_suffix::registrable_domain(name).and_then(|domain| name.strip_suffix(domain));
+    let before =
+        longhaul_public_suffix::registrable_domain(name).and_then(|domain| name.strip_suffix(domain));
     before.map_or(host, |before| &host[before.len()..])
 }
 

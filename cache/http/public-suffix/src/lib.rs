@@ -29,7 +29,8 @@ mod tests {
             ("www.example.co.uk", Some("example.co.uk"), Some("co.uk")),
             ("example.org", Some("example.org"), Some("org")),
             ("co.uk", None, Some("co.uk")),
-            ("a.b.kawasaki.jp", None, Some("b.kawasaki.jp")),
+            ("b.kawasaki.jp", None, Some("b.kawasaki.jp")),
+            ("a.b.kawasaki.jp", Some("a.b.kawasaki.jp"), Some("b.kawasaki.jp")),
             (
                 "a.city.kawasaki.jp",
                 Some("city.kawasaki.jp"),
