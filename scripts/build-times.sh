@@ -2,8 +2,9 @@
 # How long compilation takes. Processor time depends less on what else the machine does than wall time, but a machine whose
 # processors are all busy inflates it, too.
 #
-# build-times.sh demo           the build of `make demo` from nothing: in total, and for each crate
-# build-times.sh edits [TIMES]  builds after a change of one file: medians of TIMES (3) runs
+# build-times.sh demo              the build of `make demo` from nothing: in total, and for each crate
+# build-times.sh programs [TIMES]  debug builds of the programs after a change of one file: medians of TIMES (3) runs
+# build-times.sh tests [TIMES]     the same of the programs and all tests
 set -eu
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
@@ -56,31 +57,30 @@ median() { # column, file
     awk "{ print \$$1 }" "$2" | sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
 }
 
-edits() { # times
-    "$CARGO" build --locked --workspace --bins
-    "$CARGO" test --locked --workspace --tests --no-run
-    echo "| changed file | programs: user, wall | tests: user, wall |"
+# One line for each of some files that are edited often: the planner, the store of each end, the transport, the rules of HTTP.
+edits() { # times, arguments of cargo
+    times=$1
+    shift
+    build "$@" >/dev/null
+    echo "| changed file | user time | wall time |"
     echo "| --- | ---: | ---: |"
-    for file in server-gateway/src/pageload/plan/mod.rs server-gateway/webcache/src/lib.rs protocol/src/connection/mod.rs \
-        cache/http/src/lib.rs client-agent/src/lib.rs; do
-        : >"$work/programs"
-        : >"$work/tests"
+    for file in server-gateway/src/pageload/plan/mod.rs server-gateway/webcache/src/lib.rs cache/src/store/mod.rs \
+        protocol/src/connection/mod.rs cache/http/src/lib.rs client-agent/src/lib.rs; do
+        : >"$work/runs"
         run=0
-        while [ "$run" -lt "$1" ]; do
+        while [ "$run" -lt "$times" ]; do
             touch "$file"
-            build build --locked --workspace --bins >>"$work/programs"
-            touch "$file"
-            build test --locked --workspace --tests --no-run >>"$work/tests"
+            build "$@" >>"$work/runs"
             run=$((run + 1))
         done
-        echo "| \`$file\` | $(median 1 "$work/programs") s, $(median 2 "$work/programs") s |" \
-            "$(median 1 "$work/tests") s, $(median 2 "$work/tests") s |"
+        echo "| \`$file\` | $(median 1 "$work/runs") s | $(median 2 "$work/runs") s |"
     done
 }
 
 case "${1:-}" in
 demo) demo ;;
-edits) edits "${2:-3}" ;;
+programs) edits "${2:-3}" build --locked --workspace --bins ;;
+tests) edits "${2:-3}" test --locked --workspace --tests --no-run ;;
 *)
     sed -n 's/^# \(build-times.sh .*\)/\1/p' "$0" >&2
     exit 2
