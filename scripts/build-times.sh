@@ -2,9 +2,9 @@
 # How long compilation takes. Processor time depends less on what else the machine does than wall time, but a machine whose
 # processors are all busy inflates it, too.
 #
-# build-times.sh demo              the build of `make demo` from nothing: in total, and for each crate
-# build-times.sh programs [TIMES]  debug builds of the programs after a change of one file: medians of TIMES (3) runs
-# build-times.sh tests [TIMES]     the same of the programs and all tests
+# build-times.sh demo                       the build of `make demo` from nothing: in total, and for each crate
+# build-times.sh programs [TIMES [FILE...]] debug builds of the programs after a change of one file: medians of TIMES (3) runs
+# build-times.sh tests [TIMES [FILE...]]    the same of the programs and all tests
 set -eu
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
@@ -57,30 +57,39 @@ median() { # column, file
     awk "{ print \$$1 }" "$2" | sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
 }
 
-# One line for each of some files that are edited often: the planner, the store of each end, the transport, the rules of HTTP.
-edits() { # times, arguments of cargo
-    times=$1
+# One line for each file: without arguments the planner, the store, the transport, the rules of HTTP, the gateway's fetcher
+# and the agent. The contents stay the same; cargo compiles again whatever has a newer time.
+edits() { # arguments of cargo in one word, times, files
+    cargo_arguments=$1
+    times=${2:-3}
     shift
-    build "$@" >/dev/null
+    [ $# -eq 0 ] || shift
+    [ $# -gt 0 ] || set -- server-gateway/src/pageload/plan/mod.rs cache/src/store/mod.rs protocol/src/connection/mod.rs \
+        cache/http/src/lib.rs server-gateway/webcache/src/lib.rs client-agent/src/lib.rs
+    # shellcheck disable=SC2086 # several arguments
+    build $cargo_arguments >/dev/null
     echo "| changed file | user time | wall time |"
     echo "| --- | ---: | ---: |"
-    for file in server-gateway/src/pageload/plan/mod.rs server-gateway/webcache/src/lib.rs cache/src/store/mod.rs \
-        protocol/src/connection/mod.rs cache/http/src/lib.rs client-agent/src/lib.rs; do
+    for file; do
+        test -f "$file"
         : >"$work/runs"
         run=0
         while [ "$run" -lt "$times" ]; do
             touch "$file"
-            build "$@" >>"$work/runs"
+            # shellcheck disable=SC2086 # several arguments
+            build $cargo_arguments >>"$work/runs"
             run=$((run + 1))
         done
         echo "| \`$file\` | $(median 1 "$work/runs") s | $(median 2 "$work/runs") s |"
     done
 }
 
-case "${1:-}" in
+mode=${1:-}
+[ $# -eq 0 ] || shift
+case "$mode" in
 demo) demo ;;
-programs) edits "${2:-3}" build --locked --workspace --bins ;;
-tests) edits "${2:-3}" test --locked --workspace --tests --no-run ;;
+programs) edits "build --locked --workspace --bins" "$@" ;;
+tests) edits "test --locked --workspace --tests --no-run" "$@" ;;
 *)
     sed -n 's/^# \(build-times.sh .*\)/\1/p' "$0" >&2
     exit 2

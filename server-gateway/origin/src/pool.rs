@@ -4,8 +4,6 @@
 //! device afterwards; otherwise the connection belongs to its device permanently ([`Ownership`]). Requests of
 //! one device, with and without credentials, therefore use the same connections, and devices share only
 //! connections without private data.
-mod http2_streams;
-
 use std::{
     collections::HashMap,
     sync::{
@@ -15,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use hyper::client::conn::http2;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::oneshot,
@@ -22,41 +21,21 @@ use tokio::{
 };
 
 use crate::{
-    connection::{Connection, Http1, NewConnection, Opened},
+    connection::{Connection, Http1, Http2Stream, NewConnection, Opened},
     connector::Connector,
-    host_connections::{HostConnections, Waiting},
+    host_connections::{HostConnections, Http2, Waiting},
     host_scheduler::{HostSchedulers, RequestPermit},
     owner::{ConnectionOwner, Multiplexing, Ownership, RequestProperties},
-    shares::FairShares,
+    pool_rules::{PoolRules, Sharing},
+    shares::{FairShares, Slot},
     target::Target,
+    upload::Upload,
 };
-
-pub(crate) use self::http2_streams::StreamGuard;
 
 /// Sweeps of idle connections per idle timeout.
 const SWEEPS: u32 = 4;
 /// Minimum interval between two sweeps.
 const MIN_SWEEP: Duration = Duration::from_millis(100);
-
-/// Rule for the use of pooled connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// The ownership of each connection decides.
-    ByOwnership,
-    /// All requests belong to one browser connection and share its login.
-    OneUser,
-}
-
-/// Parameters of the pool.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolRules {
-    pub(crate) sharing: Sharing,
-    /// Idle HTTP/1.1 connections of one owner to one host.
-    pub(crate) idle_per_host: usize,
-    pub(crate) idle: Duration,
-    /// Requests of one device that share an HTTP/2 connection.
-    pub(crate) streams: usize,
-}
 
 /// Idle connections, and all HTTP/2 connections.
 pub(crate) struct Pool {
@@ -73,6 +52,13 @@ struct State {
     hosts: HashMap<Target, HostConnections>,
     next: u64,
     is_swept: bool,
+}
+
+/// Slot of a stream in its connection, until dropped.
+pub(crate) struct StreamGuard {
+    pool: Arc<Pool>,
+    target: Target,
+    id: u64,
 }
 
 impl Pool {
@@ -148,6 +134,48 @@ impl Pool {
                 self.opened_http2(target, (sender, task), (slot, generation), owner, properties)
             }
         }
+    }
+
+    fn opened_http2(
+        self: &Arc<Self>,
+        target: &Target,
+        (sender, task): (http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
+        (slot, generation): (Arc<Slot<ConnectionOwner>>, u64),
+        owner: ConnectionOwner,
+        properties: Option<&RequestProperties>,
+    ) -> Option<Connection> {
+        let live = self.schedulers.h2_opened(target, owner);
+        let mut served = Vec::new();
+        let mut state = self.state();
+        self.sweep(&mut state);
+        let id = state.next;
+        state.next += 1;
+        let host = state.hosts.entry(target.clone()).or_default();
+        host.http2.push(Http2 {
+            id,
+            sender,
+            ownership: Ownership::Unclaimed,
+            user: owner,
+            live,
+            has_answered: Arc::default(),
+            slot,
+            generation,
+            streams: 0,
+            idle_since: Instant::now(),
+        });
+        let entry = host.http2.last_mut();
+        let own = properties.and_then(|properties| entry.map(|entry| self.stream(entry, target, properties)));
+        self.serve(host, target, &mut served);
+        drop(state);
+        drop(served);
+        let (pool, target) = (Arc::downgrade(self), target.clone());
+        tokio::spawn(async move {
+            let _ended = task.await;
+            if let Some(pool) = pool.upgrade() {
+                pool.lost(&target, id);
+            }
+        });
+        own.map(Connection::Http2)
     }
 
     /// Returns a connection to the pool once the origin is ready for the next request, and only then ends the
@@ -241,7 +269,7 @@ impl Pool {
         properties: &RequestProperties,
     ) -> Option<Connection> {
         let found = host.http2.iter_mut().filter_map(|entry| {
-            let preference = self.preference(entry.ownership, properties)?;
+            let preference = self.rules.preference(entry.ownership, properties)?;
             let is_current = self.is_current(entry.generation);
             let is_free =
                 entry.streams == 0 || entry.user == properties.owner && entry.streams < self.rules.streams;
@@ -259,8 +287,9 @@ impl Pool {
                 && self.is_current(idle.generation)
         });
         let found = host.idle.iter().enumerate();
-        let found = found
-            .filter_map(|(index, (_, idle))| Some((self.preference(idle.ownership, properties)?, index)));
+        let found = found.filter_map(|(index, (_, idle))| {
+            Some((self.rules.preference(idle.ownership, properties)?, index))
+        });
         let (_, index) = found.max()?;
         let (_, mut connection) = host.idle.remove(index)?;
         connection.ownership = connection.ownership.after(properties, Multiplexing::No);
@@ -274,10 +303,54 @@ impl Pool {
         generation == self.generation.load(Relaxed)
     }
 
-    fn preference(&self, ownership: Ownership, properties: &RequestProperties) -> Option<u8> {
-        match self.rules.sharing {
-            Sharing::ByOwnership => ownership.preference(properties),
-            Sharing::OneUser => Some(0),
+    fn stream(
+        self: &Arc<Self>,
+        entry: &mut Http2,
+        target: &Target,
+        properties: &RequestProperties,
+    ) -> Http2Stream {
+        entry.ownership = entry.ownership.after(properties, Multiplexing::Streams);
+        if entry.user != properties.owner {
+            entry.user = properties.owner;
+            entry.live = self.schedulers.h2_opened(target, properties.owner);
+            entry.slot.transfer(properties.owner);
+        }
+        entry.streams += 1;
+        Http2Stream {
+            sender: entry.sender.clone(),
+            has_answered: Arc::clone(&entry.has_answered),
+            guard: StreamGuard {
+                pool: Arc::clone(self),
+                target: target.clone(),
+                id: entry.id,
+            },
+        }
+    }
+
+    fn stream_ended(self: &Arc<Self>, target: &Target, id: u64) {
+        let mut served = Vec::new();
+        let mut state = self.state();
+        if let Some(host) = state.hosts.get_mut(target)
+            && let Some(index) = host.http2.iter().position(|entry| entry.id == id)
+        {
+            let entry = &mut host.http2[index];
+            entry.streams = entry.streams.saturating_sub(1);
+            entry.idle_since = Instant::now();
+            if entry.streams == 0 {
+                self.serve(host, target, &mut served);
+            }
+            let entry = &host.http2[index];
+            if entry.streams == 0 && self.slots.is_wanted_from(entry.user) {
+                host.http2.remove(index);
+            }
+        }
+        drop(state);
+        drop(served);
+    }
+
+    fn lost(&self, target: &Target, id: u64) {
+        if let Some(host) = self.state().hosts.get_mut(target) {
+            host.http2.retain(|entry| entry.id != id);
         }
     }
 
@@ -312,5 +385,11 @@ impl Pool {
     fn state(&self) -> MutexGuard<'_, State> {
         // The guarded state is consistent between any two statements.
         self.state.lock()
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.pool.stream_ended(&self.target, self.id);
     }
 }
