@@ -1,4 +1,5 @@
 //! Endpoints of an agent and a gateway at the two ends of a modelled hop, in virtual time.
+mod checks;
 mod traffic;
 
 use std::{collections::VecDeque, net::SocketAddr, rc::Rc, time::Duration};
@@ -26,8 +27,6 @@ use crate::{
 const UNIX_AT_ZERO: UnixTime = UnixTime::new(Duration::from_secs(1_800_000_000));
 /// Maximum turns without progress of time; more indicate an endless loop.
 const MAX_TURNS: u32 = 20_000;
-/// Maximum time to the next timer of a side that is not done.
-const LONGEST_TIMER: Duration = Duration::from_secs(60);
 /// The application's purpose of random numbers for stream keys.
 const PURPOSE_KEYS: u64 = 1;
 
@@ -264,21 +263,6 @@ impl World {
         self.agent.application.is_done() && self.gateway.application.is_done()
     }
 
-    /// State of both sides, for failure messages.
-    pub(crate) fn describe(&mut self) -> String {
-        let mut text = format!("at {:?}", self.now - Timestamp::ZERO);
-        for side in [&mut self.agent, &mut self.gateway] {
-            let stats = side.stats();
-            let events: Vec<_> = side.events.iter().rev().take(4).collect();
-            text += &format!(
-                "\n  {}\n    {stats:?}\n    {:?}\n    last events {events:?}",
-                side.application.describe(),
-                side.endpoint.counters()
-            );
-        }
-        text
-    }
-
     /// Closes the session at the agent; both sides must become silent.
     pub(crate) fn close(&mut self) {
         let handle = self.agent.handle.expect("the agent has a session");
@@ -348,50 +332,6 @@ impl World {
         let address = self.hop.client_address(self.now);
         if std::mem::replace(&mut self.address, address) != address && self.moves == Moves::Told {
             self.notice_new_network();
-        }
-    }
-
-    /// A side that waits must have a timer; otherwise a lost datagram would block it for ever.
-    fn check_timers(&self) {
-        for (side, name) in [(&self.agent, "agent"), (&self.gateway, "gateway")] {
-            if side.handle.is_none() || side.application.is_done() {
-                continue;
-            }
-            let own = side.application.next_action();
-            let next = side.endpoint.poll_timeout().into_iter().chain(own).min();
-            // A gateway that only expects data may wait without a timer, because the agent sends keepalives.
-            if name == "agent" {
-                assert!(
-                    next.is_some_and(|at| at - self.now <= LONGEST_TIMER),
-                    "the {name}'s next timer is {next:?} at {:?}",
-                    self.now
-                );
-            }
-        }
-    }
-
-    /// Checks that the streams of a side hold no more than the configured limits.
-    fn watch_memory(&mut self) {
-        /// Reading the counters of a session wakes it up, so they are read rarely enough that its own timers
-        /// are tested.
-        const EVERY: u64 = 61;
-        self.steps += 1;
-        if !self.steps.is_multiple_of(EVERY) {
-            return;
-        }
-        let bounds = self.bounds;
-        for (side, bounds) in [(&mut self.agent, bounds[0]), (&mut self.gateway, bounds[1])] {
-            let Some(stats) = side.stats() else { continue };
-            assert!(
-                stats.receive_buffered <= bounds.received,
-                "{} bytes received and not read",
-                stats.receive_buffered
-            );
-            assert!(
-                stats.send_buffered <= bounds.to_send,
-                "{} bytes to be sent",
-                stats.send_buffered
-            );
         }
     }
 

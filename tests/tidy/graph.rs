@@ -14,6 +14,7 @@ const PURE: &[&str] = &[
     "longhaul-protocol",
     "longhaul-session",
     "longhaul-codec",
+    "longhaul-public-suffix",
     "longhaul-http",
     "longhaul-netem",
     "longhaul-page",
@@ -44,6 +45,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("snow", &["longhaul-protocol"]),
     ("bincode", &["longhaul-session"]),
     ("rusqlite", &["longhaul-cache"]),
+    ("psl", &["longhaul-public-suffix"]),
     ("quinn-udp", &["longhaul-driver"]),
     (
         "longhaul-carriers",

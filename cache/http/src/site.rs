@@ -74,14 +74,15 @@ pub fn registrable_domain(host: &str) -> &str {
     }
     let name = host.strip_suffix('.').unwrap_or(host);
     // The list reads a name that ends with further dots without them: such a host is no name.
-    let before = psl::domain_str(name).and_then(|domain| name.strip_suffix(domain));
+    let before =
+        longhaul_public_suffix::registrable_domain(name).and_then(|domain| name.strip_suffix(domain));
     before.map_or(host, |before| &host[before.len()..])
 }
 
 /// Returns true if anybody may register names below this name (in lower case), so that no cookie may cover
 /// it. An unknown name of one label is a suffix.
 pub fn is_public_suffix(name: &str) -> bool {
-    !is_address(name) && psl::suffix_str(name).is_some_and(|suffix| suffix == name)
+    !is_address(name) && longhaul_public_suffix::public_suffix(name).is_some_and(|suffix| suffix == name)
 }
 
 /// Returns true if a host is an IP address. By the URL standard, each name whose last label is a number is an

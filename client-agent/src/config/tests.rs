@@ -1,9 +1,10 @@
+mod access;
+mod descriptions;
+
 use std::path::Path;
 
-use clap::{CommandFactory as _, Parser as _};
-use longhaul_settings::{
-    Configured as _, Describe as _, FileState, Flag, Mistake, Mistakes, Source, reference_table, table_after,
-};
+use clap::Parser as _;
+use longhaul_settings::{Configured as _, Mistake, Mistakes, Source};
 use longhaul_types::SecretKey;
 
 use super::*;
@@ -281,95 +282,6 @@ fn https_is_not_accelerated_by_default() {
     assert!(https(Some("https://a.test/"), "").is_err());
 }
 
-#[test]
-fn access_settings_are_read_from_all_layers() {
-    let none = Environment::default();
-    let load = resolve_with;
-    let own = crate::listener::UserId::own();
-    let plain = load(&flags(), &none, "listen = '127.0.0.1:1'").unwrap();
-    assert_eq!(plain.access.users().collect::<Vec<_>>(), [own]);
-    assert!(!plain.access.has_passwords() && plain.direct_allow.is_empty());
-    let table = "[listen]\naddress = '127.0.0.1:1'\nusers = ['4000001', '4000002']\nallow = ['10.0.0.0/8']\n\
-                 [direct]\nallow = '127.0.0.1, ::1'";
-    let config = load(&flags(), &none, table).unwrap();
-    assert_eq!(config.listen.port(), 1);
-    assert_eq!(config.access.users().count(), 3);
-    assert_eq!(config.access.ranges().len(), 1);
-    assert_eq!(config.direct_allow.len(), 2);
-    let environment = Environment::from([
-        ("LONGHAUL_LISTEN", "127.0.0.1:2"),
-        ("LONGHAUL_LISTEN_USERS", "4000003"),
-    ]);
-    let given = flags().with(&settings::DIRECT_ALLOW, "10.0.0.1");
-    let config = load(&given, &environment, table).unwrap();
-    assert_eq!((config.listen.port(), config.access.users().count()), (2, 2));
-    assert_eq!(config.direct_allow.len(), 1);
-    for (wrong, key) in [
-        ("[listen]\nusers = ['no-such-user-anywhere']", "listen.users"),
-        ("[listen]\nallow = ['10.0.0.1/8']", "listen.allow"),
-        (
-            "[listen]\npassword-file = '/nowhere/at/all'",
-            "listen.password-file",
-        ),
-        ("[direct]\nallow = ['localhost']", "direct.allow"),
-        ("[listen]\naddress = 3128", "listen"),
-    ] {
-        let mistakes = load(&flags(), &none, wrong).unwrap_err();
-        assert_eq!(
-            places(&mistakes),
-            [format!("line 2: {key}")],
-            "{wrong}: {mistakes}"
-        );
-    }
-    assert!(load(&flags(), &none, "[listen]\nuser = 'x'").is_err());
-}
-
-#[test]
-fn a_port_for_other_machines_needs_ranges_and_a_password() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("passwords");
-    std::fs::write(&path, "me:a long password\n").unwrap();
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    for address in [
-        "0.0.0.0:1",
-        "[::]:1",
-        "[::ffff:0.0.0.0]:1",
-        "192.0.2.1:1",
-        "[2001:db8::1]:1",
-    ] {
-        let given = |allow: Option<&str>, has_passwords: bool| {
-            let mut flags = flags().with(&settings::LISTEN, address);
-            if let Some(allow) = allow {
-                flags.set(&settings::LISTEN_ALLOW, allow);
-            }
-            if has_passwords {
-                flags.set(&settings::LISTEN_PASSWORD_FILE, path.to_str().unwrap());
-            }
-            flags
-        };
-        let load = |flags| resolve(&flags, &Environment::default()).map(|(config, _)| config);
-        for incomplete in [
-            given(None, false),
-            given(Some("10.0.0.0/8"), false),
-            given(None, true),
-            given(Some(" "), true),
-        ] {
-            let mistakes = load(incomplete).unwrap_err();
-            assert_eq!(places(&mistakes), ["flag --listen: listen"]);
-            assert!(
-                mistakes.to_string().contains("listen.password-file"),
-                "{mistakes}"
-            );
-        }
-        let config = load(given(Some("10.0.0.0/8"), true)).unwrap();
-        assert!(config.to_string().contains("with a password"), "{config}");
-    }
-    for address in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-        let flags = flags().with(&settings::LISTEN, address);
-        assert!(resolve(&flags, &Environment::default()).is_ok());
-    }
-}
-
 /// The flags of a command line.
 fn parsed(words: &[&str]) -> ConfigFlags {
     let words = ["longhaul-agent", "run"].iter().chain(words);
@@ -377,97 +289,6 @@ fn parsed(words: &[&str]) -> ConfigFlags {
         panic!("not the command `run`");
     };
     flags
-}
-
-#[test]
-fn the_output_of_check_config_is_a_configuration_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.toml");
-    let words = [
-        "--state-dir=/nowhere",
-        "--listen-users=4000001,4000002",
-        "--link=umts-384",
-        "--fallback-after=never",
-        "--direct-allow=10.0.0.0/8",
-        "--cache-size=0",
-        "--https-accelerate=a.test,b.test",
-        "--no-push",
-    ];
-    let flags = parsed(&words).with(&settings::INVITE, &line());
-    let (config, report) = resolve(&flags, &Environment::default()).unwrap();
-    let text = report.to_toml();
-    assert!(!text.contains(&line()), "the invite is a secret");
-    std::fs::write(&path, &text).unwrap();
-    let mut flags = ConfigFlags::default().with(&settings::INVITE, &line());
-    flags.config = Some(path.clone());
-    let (again, reread) = resolve(&flags, &Environment::default()).unwrap();
-    assert_eq!(config.to_string(), again.to_string(), "{text}");
-    for (before, after) in report.settings.iter().zip(&reread.settings) {
-        assert_eq!((before.key, &before.value), (after.key, &after.value));
-    }
-    assert!(matches!(&reread.sources.files[..], [(read, FileState::Read(_))] if *read == path));
-}
-
-#[test]
-fn the_documentation_has_the_described_settings() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CONFIGURATION.md");
-    let document = std::fs::read_to_string(path).unwrap();
-    let described = reference_table(Agent::PROGRAM);
-    let documented = table_after(&document, "## Agent (`longhaul-agent`)");
-    assert!(
-        documented == described,
-        "docs/CONFIGURATION.md differs; the table of the agent should be:\n{described}"
-    );
-}
-
-#[test]
-fn the_help_has_the_described_flags() {
-    let mut command = CliArgs::command();
-    for subcommand in ["run", "check-config"] {
-        let command = command.find_subcommand_mut(subcommand).unwrap();
-        let help = command.render_long_help().to_string();
-        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        for setting in Agent::PROGRAM.settings {
-            let Some(flag) = setting.flag() else { continue };
-            let form = match flag {
-                Flag::Switch { meaning, .. } => meaning.to_owned(),
-                Flag::Many { .. } | Flag::One { .. } => setting.form().to_string(),
-            };
-            for part in [
-                flag.name().to_owned(),
-                form,
-                format!("Variable {}", setting.variable()),
-            ] {
-                assert!(words.contains(&part), "`{part}` of {} in\n{help}", setting.key());
-            }
-        }
-    }
-}
-
-#[test]
-fn each_default_is_a_value_of_its_setting() {
-    let environment = Environment::from([("HOME", "/home/u")]);
-    for setting in Agent::PROGRAM.settings {
-        let Some(default) = setting.default_value(&environment) else {
-            continue;
-        };
-        let text = format!(
-            "{} = {default}\n",
-            setting.key_in_section().unwrap_or_else(|| setting.key())
-        );
-        resolve_with(&flags(), &environment, &text).unwrap();
-    }
-}
-
-#[test]
-fn the_names_of_links_and_levels_are_the_known_ones() {
-    let form = settings::LINK.form().to_string();
-    for name in LinkProfile::names() {
-        assert!(form.contains(name), "{name} in {form}");
-    }
-    for level in ImageLevel::ALL {
-        assert!(settings::IMAGE_LEVEL.form().to_string().contains(level.name()));
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{net::UdpSocket, time::sleep};
 
-use super::record::NetworkId;
+use super::network_id::NetworkId;
 
 /// Length of the longest hardware address (that of Infiniband has 20 bytes).
 const MAX_HARDWARE_ADDRESS: usize = 32;

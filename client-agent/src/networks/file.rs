@@ -17,8 +17,9 @@ use std::{fmt::Write as _, str::SplitAsciiWhitespace, time::Duration};
 use longhaul_types::BitRate;
 
 use super::{
-    memory::{MAX_NETWORKS, Networks},
-    record::{FAILURES, Family, MAX_SESSIONS, NetworkId, NetworkRecord, RateRange, SessionRecord},
+    known::{MAX_NETWORKS, Networks},
+    network_id::NetworkId,
+    record::{FAILURES, Family, MAX_SESSIONS, NetworkRecord, RateRange, SessionRecord},
 };
 
 /// Maximum size of the file in bytes: twice that of 64 networks with 8 sessions each whose numbers have all digits.

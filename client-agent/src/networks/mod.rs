@@ -7,16 +7,20 @@
 mod attachment;
 mod changes;
 mod file;
+mod known;
 mod memory;
 mod metered;
 #[cfg(target_os = "linux")]
 mod netlink;
+mod network_id;
 mod record;
 
 pub(crate) use attachment::{Attachment, source_towards};
 pub(crate) use changes::{NetworkWatch, Wake};
 pub use file::{MAX_NETWORKS_FILE, NetworksFileError};
-pub use memory::{NetworkMemory, Networks};
+pub use known::Networks;
+pub use memory::NetworkMemory;
 pub(crate) use memory::{Recalled, Recorded};
 pub use metered::Metered;
-pub use record::{Family, NetworkId, NetworkRecord, RateRange, SessionRecord};
+pub use network_id::NetworkId;
+pub use record::{Family, NetworkRecord, RateRange, SessionRecord};

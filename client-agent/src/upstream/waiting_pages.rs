@@ -2,7 +2,9 @@
 //! first request.
 //!
 //! Everything is in memory only. A page answers only the client that asked for it, at the same URL, with equal
-//! [`SELECTING`] fields; a request from another site only if the first one came from another site. It answers once.
+//! fields ([`PageKey`]); a request from another site only if the first one came from another site. It answers once.
+mod page_key;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -12,18 +14,17 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, HeaderName, Response, header};
-use longhaul_http::{
-    request_context::{RequestContext, SiteRelation},
-    site::registrable_domain,
-};
-use longhaul_types::{ClientId, ContentHash};
+use http::Response;
+use longhaul_http::site::registrable_domain;
+use longhaul_types::ClientId;
 use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::{AbortHandle, JoinHandle},
     time::{Instant, sleep_until},
 };
+
+pub(crate) use page_key::PageKey;
 
 use crate::proxy_body::ProxyBody;
 
@@ -35,17 +36,6 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(120);
 /// Number of pages without a reader that are sent at the same time when the hop is back, so that what people look at
 /// comes first.
 const TURNS: usize = 2;
-
-/// Request fields that must be equal: those of the user, and those that the browser's program and settings determine.
-/// Another browser of the same user may be unable to use the answer.
-const SELECTING: [HeaderName; 6] = [
-    header::COOKIE,
-    header::AUTHORIZATION,
-    header::USER_AGENT,
-    header::ACCEPT,
-    header::ACCEPT_ENCODING,
-    header::ACCEPT_LANGUAGE,
-];
 
 /// What happens to a waiting page whose tab is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,48 +49,6 @@ pub enum Queue {
 /// Number of a waiting page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaitingPageId(pub(crate) u64);
-
-/// What a request must have in common with the request that is waiting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PageKey {
-    client: ClientId,
-    url: String,
-    /// Hash of the [`SELECTING`] fields.
-    fields: ContentHash,
-    relation: SiteRelation,
-}
-
-impl PageKey {
-    pub(crate) fn of(context: &RequestContext, url: &str, headers: &HeaderMap) -> Self {
-        let mut fields = Vec::new();
-        for name in SELECTING {
-            for value in headers.get_all(&name) {
-                fields.extend_from_slice(name.as_str().as_bytes());
-                fields.extend_from_slice(&(value.len() as u64).to_be_bytes());
-                fields.extend_from_slice(value.as_bytes());
-            }
-        }
-        Self {
-            client: context.client(),
-            url: url.to_owned(),
-            fields: ContentHash::of(&fields),
-            relation: context.relation(),
-        }
-    }
-
-    /// True if the answer to this request may answer `other`. The page that waits has the target's origin, and so has
-    /// the request with which its browser asks again.
-    fn answers(&self, other: &Self) -> bool {
-        let by_this_page_or_user = matches!(
-            other.relation,
-            SiteRelation::SameOrigin | SiteRelation::None | SiteRelation::Unknown
-        );
-        self.client == other.client
-            && self.url == other.url
-            && self.fields == other.fields
-            && (by_this_page_or_user || self.relation == other.relation)
-    }
-}
 
 /// A page that waits. Dropping the last handle gives the request up.
 #[derive(Debug)]
@@ -288,77 +236,12 @@ mod tests {
     use std::future::pending;
 
     use bytes::Bytes;
-    use http::{HeaderValue, Method};
-    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_http::request_context::SiteRelation;
 
-    use super::*;
-
-    const URL: &str = "http://www.a.test/page";
-
-    fn key(relation: SiteRelation, fields: &[u8]) -> PageKey {
-        PageKey {
-            client: ClientId::OWNER,
-            url: URL.to_owned(),
-            fields: ContentHash::of(fields),
-            relation,
-        }
-    }
+    use super::{page_key::tests::key, *};
 
     fn page(key: PageKey) -> Arc<WaitingPage> {
         Arc::new(WaitingPage::new(key, tokio::spawn(pending())))
-    }
-
-    #[test]
-    fn only_the_same_client_with_the_same_cookies_gets_the_answer() {
-        let asked = key(SiteRelation::CrossSite, b"a=1");
-        assert!(
-            asked.answers(&key(SiteRelation::SameOrigin, b"a=1")),
-            "the page itself"
-        );
-        assert!(asked.answers(&key(SiteRelation::CrossSite, b"a=1")));
-        assert!(!asked.answers(&key(SiteRelation::SameOrigin, b"")));
-        let typed = key(SiteRelation::None, b"a=1");
-        assert!(
-            !typed.answers(&key(SiteRelation::CrossSite, b"a=1")),
-            "another site"
-        );
-        assert!(!typed.answers(&key(SiteRelation::SameSite, b"a=1")));
-        let other = PageKey {
-            client: ClientId(7),
-            ..key(SiteRelation::None, b"a=1")
-        };
-        assert!(!typed.answers(&other));
-    }
-
-    #[test]
-    fn another_browser_gets_no_answer() {
-        let secret = CredentialsSecret::derived_from(&[7]);
-        let key = |fields: &[(&'static str, &'static str)]| {
-            let fields = fields.iter().chain(&[("sec-fetch-mode", "navigate")]);
-            let headers: HeaderMap = fields
-                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
-                .collect();
-            let context = RequestContext::of(ClientId::OWNER, &secret, &Method::GET, URL, &headers);
-            PageKey::of(&context, URL, &headers)
-        };
-        let first = key(&[("user-agent", "one"), ("accept-encoding", "br")]);
-        // What the page that waits adds to its request.
-        assert!(first.answers(&key(&[
-            ("user-agent", "one"),
-            ("accept-encoding", "br"),
-            ("cache-control", "max-age=0")
-        ])));
-        for other in [
-            &[("user-agent", "other"), ("accept-encoding", "br")][..],
-            &[("user-agent", "one")],
-            &[
-                ("user-agent", "one"),
-                ("accept-encoding", "br"),
-                ("cookie", "a=1"),
-            ],
-        ] {
-            assert!(!first.answers(&key(other)), "{other:?}");
-        }
     }
 
     #[tokio::test]

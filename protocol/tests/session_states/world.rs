@@ -1,19 +1,20 @@
 //! Two endpoints, the datagrams between them, and an attacker who changes them.
+mod actions;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     time::Duration,
 };
 
-use bytes::Bytes;
 use longhaul_protocol::{
-    connection::{EarlyData, State, TransportConfig},
+    connection::{State, TransportConfig},
     crypto::{EpochKeys, ResetKey},
     endpoint::{
         AgentEndpointConfig, ConnectTo, ConnectionHandle, DeviceStatus, Endpoint, Event,
         GatewayEndpointConfig,
     },
-    streams::{Priority, ReadOutcome},
+    streams::ReadOutcome,
 };
 use longhaul_types::{SecretKey, StreamId, Timestamp, UnixTime};
 
@@ -340,73 +341,6 @@ impl World {
                 waited <= STALL_KNOWN,
                 "no stall after {waited:?} without an answer"
             );
-        }
-    }
-
-    pub(super) fn request(&mut self, side: usize, len: usize) {
-        let now = self.now;
-        let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].connection(handle))
-        else {
-            return;
-        };
-        if connection.state() == State::Closed {
-            return;
-        }
-        let Ok(stream) = connection.open(Priority::NORMAL, EarlyData::Allowed) else {
-            return;
-        };
-        connection
-            .write(now, stream, Bytes::from(vec![7; len]))
-            .expect("room");
-        connection.finish(stream).expect("it is open");
-        self.opened[side] += 1;
-        if side == AGENT {
-            self.waits_since.get_or_insert(now);
-        }
-    }
-
-    /// The attacker delivers the newest datagram of the agent to the gateway first, from its own address.
-    pub(super) fn spoof(&mut self) {
-        let Some(newest) = self.ways[GATEWAY].back().cloned() else {
-            return;
-        };
-        self.attackers += 1;
-        let from = address(self.attackers);
-        self.since = self.now;
-        self.arrive(
-            GATEWAY,
-            Flying {
-                address: from,
-                answers: false,
-                ..newest
-            },
-        );
-    }
-
-    pub(super) fn move_agent(&mut self, told: bool) {
-        self.agent_address += 1;
-        self.since = self.now;
-        let now = self.now;
-        let agent = self.handles[AGENT].and_then(|handle| self.sides[AGENT].connection(handle));
-        if let Some(connection) = agent.filter(|_| told) {
-            connection.network_changed(now);
-        }
-    }
-
-    pub(super) fn close(&mut self, side: usize) {
-        let now = self.now;
-        if let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].connection(handle)) {
-            connection.close(now, 0, "done");
-        }
-    }
-
-    pub(super) fn set_link(&mut self, up: bool) {
-        if self.up != up {
-            self.up = up;
-            self.since = self.now;
-            if !up {
-                self.ways.iter_mut().for_each(VecDeque::clear);
-            }
         }
     }
 }

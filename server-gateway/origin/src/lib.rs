@@ -29,6 +29,7 @@ mod host_connections;
 mod host_scheduler;
 mod owner;
 mod pool;
+mod pool_rules;
 mod resolve;
 mod rules;
 mod shares;

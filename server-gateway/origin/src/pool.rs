@@ -13,9 +13,8 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Mutex, MutexGuard};
-
 use hyper::client::conn::http2;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep},
@@ -27,6 +26,7 @@ use crate::{
     host_connections::{HostConnections, Http2, Waiting},
     host_scheduler::{HostSchedulers, RequestPermit},
     owner::{ConnectionOwner, Multiplexing, Ownership, RequestProperties},
+    pool_rules::{PoolRules, Sharing},
     shares::{FairShares, Slot},
     target::Target,
     upload::Upload,
@@ -36,26 +36,6 @@ use crate::{
 const SWEEPS: u32 = 4;
 /// Minimum interval between two sweeps.
 const MIN_SWEEP: Duration = Duration::from_millis(100);
-
-/// Rule for the use of pooled connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// The ownership of each connection decides.
-    ByOwnership,
-    /// All requests belong to one browser connection and share its login.
-    OneUser,
-}
-
-/// Parameters of the pool.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolRules {
-    pub(crate) sharing: Sharing,
-    /// Idle HTTP/1.1 connections of one owner to one host.
-    pub(crate) idle_per_host: usize,
-    pub(crate) idle: Duration,
-    /// Requests of one device that share an HTTP/2 connection.
-    pub(crate) streams: usize,
-}
 
 /// Idle connections, and all HTTP/2 connections.
 pub(crate) struct Pool {
@@ -289,7 +269,7 @@ impl Pool {
         properties: &RequestProperties,
     ) -> Option<Connection> {
         let found = host.http2.iter_mut().filter_map(|entry| {
-            let preference = self.preference(entry.ownership, properties)?;
+            let preference = self.rules.preference(entry.ownership, properties)?;
             let is_current = self.is_current(entry.generation);
             let is_free =
                 entry.streams == 0 || entry.user == properties.owner && entry.streams < self.rules.streams;
@@ -307,8 +287,9 @@ impl Pool {
                 && self.is_current(idle.generation)
         });
         let found = host.idle.iter().enumerate();
-        let found = found
-            .filter_map(|(index, (_, idle))| Some((self.preference(idle.ownership, properties)?, index)));
+        let found = found.filter_map(|(index, (_, idle))| {
+            Some((self.rules.preference(idle.ownership, properties)?, index))
+        });
         let (_, index) = found.max()?;
         let (_, mut connection) = host.idle.remove(index)?;
         connection.ownership = connection.ownership.after(properties, Multiplexing::No);
@@ -320,13 +301,6 @@ impl Pool {
     /// True if a connection was opened by the rules in force.
     fn is_current(&self, generation: u64) -> bool {
         generation == self.generation.load(Relaxed)
-    }
-
-    fn preference(&self, ownership: Ownership, properties: &RequestProperties) -> Option<u8> {
-        match self.rules.sharing {
-            Sharing::ByOwnership => ownership.preference(properties),
-            Sharing::OneUser => Some(0),
-        }
     }
 
     fn stream(

@@ -1,12 +1,14 @@
 //! `longhaul-bench pages`: plan and execution of page loads.
 mod attempt;
 mod complete;
+mod conditions;
 mod pictures;
+mod requirements;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use longhaul_report::Row;
@@ -14,9 +16,9 @@ use longhaul_world::sandbox::Sandbox;
 
 use crate::{
     CommandError,
-    cli::{DetailRows, ImageLevel, PagesArgs, ReplayScheme},
+    cli::{PagesArgs, ReplayScheme},
     environment::{BuildSource, environment},
-    job::{Internet, LoadJob, OriginBehaviour, PageChoice, Picture},
+    job::{LoadJob, PageChoice},
     link::{Link, LinkChoice},
     loader::Loader,
     run::{self, LoadKey, Progress, Store},
@@ -26,8 +28,10 @@ use crate::{
 };
 
 use attempt::Loaded;
+use conditions::{internet, keeps_detail, origin, picture, remembered_from, schemes};
 pub use pictures::PictureError;
 use pictures::Pictures;
+use requirements::require_programs;
 
 /// Runs the command.
 ///
@@ -211,54 +215,6 @@ impl Run {
     }
 }
 
-/// Returns the schemes under which a page is loaded: a generated page has a fixed one.
-fn schemes(args: &PagesArgs, page: &PageChoice) -> BTreeSet<ReplayScheme> {
-    match page {
-        PageChoice::Reference(_) => [ReplayScheme::Recorded].into(),
-        PageChoice::Recorded { .. } => args.scheme.iter().copied().collect(),
-    }
-}
-
-fn remembered_from(args: &PagesArgs, system: System) -> Option<LinkChoice> {
-    let name = args
-        .remembered_from
-        .as_ref()
-        .filter(|_| system == System::LonghaulRemembered)?;
-    Some(LinkChoice::new(name, args.links_file.as_deref()))
-}
-
-fn picture(args: &PagesArgs, loader: Loader) -> Picture {
-    match (&args.screenshots, loader) {
-        (Some(_), Loader::Chromium) => Picture::Taken,
-        (None, _) | (_, Loader::Model) => Picture::None,
-    }
-}
-
-fn internet(args: &PagesArgs, loss_percent: f64) -> Internet {
-    Internet {
-        loss: loss_percent / 100.0,
-        delay: args.internet.internet_delay,
-        congestion: args.internet.congestion.clone(),
-    }
-}
-
-fn origin(args: &PagesArgs) -> OriginBehaviour {
-    OriginBehaviour {
-        think_time: args.origin.think_time,
-        close_after: args.origin.close_after,
-        keep_alive: !args.origin.no_keep_alive,
-        keep_alive_timeout: args.origin.keep_alive_timeout,
-    }
-}
-
-fn keeps_detail(args: &PagesArgs, run: u32) -> bool {
-    match args.detail {
-        DetailRows::All => true,
-        DetailRows::First => run == 1,
-        DetailRows::None => false,
-    }
-}
-
 /// Loads without a row, with the reasons.
 pub type Problems = Vec<String>;
 
@@ -355,59 +311,4 @@ fn describe(job: &LoadJob) -> String {
         link.name(),
         page.name()
     )
-}
-
-/// Checks that all required programs exist before the first load.
-fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Result<(), CommandError> {
-    if systems.iter().any(|system| system.is_longhaul()) {
-        let agent = programs::ours(bin_dir, "longhaul-agent")?;
-        if args
-            .image_level
-            .iter()
-            .any(|level| *level != ImageLevel::Original)
-            && !knows(&agent, "--image-level")
-        {
-            return Err(programs::ProgramError::NoImageLevels.into());
-        }
-        if args.image_level.contains(&ImageLevel::Text) {
-            return Err(programs::ProgramError::NoTextLevel.into());
-        }
-        if systems.contains(&System::LonghaulNopush) && !knows(&agent, "--no-push") {
-            return Err(programs::ProgramError::NoPushFlag.into());
-        }
-        if systems.contains(&System::LonghaulHttps) && !knows(&agent, "--https-accelerate") {
-            return Err(programs::ProgramError::NoHttpsFlag.into());
-        }
-        let gateway = programs::ours(bin_dir, "longhaul-gateway")?;
-        if systems.contains(&System::LonghaulFixed) && !knows(&gateway, "--coding-effort") {
-            return Err(programs::ProgramError::NoFixedEffort.into());
-        }
-    }
-    if systems.iter().any(|system| system.is_squid()) {
-        programs::installed("squid")?;
-    }
-    if systems.contains(&System::Ziproxy) {
-        programs::installed("ziproxy")?;
-    }
-    if systems.iter().any(|system| system.is_clientless()) {
-        if args.image_level.contains(&ImageLevel::Text) {
-            return Err(programs::ProgramError::NoTextLevel.into());
-        }
-        let gateway = programs::ours(bin_dir, "longhaul-gateway")?;
-        if !knows(&gateway, "--clientless-listen") {
-            return Err(programs::ProgramError::NoClientless.into());
-        }
-    }
-    if args.loader.contains(&Loader::Chromium) {
-        programs::installed("chromium")?;
-    }
-    Ok(())
-}
-
-/// Returns true if this version of the agent or gateway has a flag.
-fn knows(program: &Path, flag: &str) -> bool {
-    let help = std::process::Command::new(program)
-        .args(["run", "--help"])
-        .output();
-    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(flag))
 }

@@ -1,24 +1,15 @@
 //! Preparation of a state, loading of the page in it, and measurement.
-use std::{
-    collections::BTreeSet,
-    path::Path,
-    time::{Duration, Instant},
-};
+mod any_browser;
 
-use longhaul_chromium::{
-    Browser, BrowserOptions, Cache, ChromiumError, Http2, LoadError as ChromiumLoadError, LoadOptions,
-    Motion, Names,
-};
-use longhaul_hosting::Content as _;
-use longhaul_loader::{
-    PageLoad,
-    model::{self, BrowserCache, ModelOptions, Route, Rules},
-};
+use std::{collections::BTreeSet, path::Path, time::Duration};
+
+use longhaul_chromium::{Cache, ChromiumError};
 use longhaul_pages::{Page, Replay, Scheme};
 use longhaul_report::Row;
 use longhaul_types::Timestamp;
-use longhaul_world::DNS_SERVER;
 use url::Url;
+
+use any_browser::{load, start_browser};
 
 use super::{
     bulk_download,
@@ -31,7 +22,6 @@ use crate::{
     cli::{Beside, ReplayScheme},
     job::{LoadJob, Picture},
     link::{Link, LinkError},
-    loader::Loader,
     select::{self, SelectError},
     state::State,
     system::System,
@@ -85,15 +75,6 @@ impl LoadError {
         matches!(self, Self::Network(NetworkError::World(_)))
             || matches!(self, Self::Chromium(ChromiumError::NotInstalled))
     }
-}
-
-/// A browser in the client's namespace.
-enum AnyBrowser {
-    Model {
-        options: Box<ModelOptions>,
-        cache: BrowserCache,
-    },
-    Chromium(Box<Browser>),
 }
 
 /// A measured load.
@@ -301,152 +282,4 @@ async fn settle(network: &Network, link: &Link) {
 /// Time without packets after which a link is idle.
 fn quiet_time(link: &Link) -> Duration {
     QUIET.max(link.rtt * 2)
-}
-
-async fn start_browser(
-    job: &LoadJob,
-    network: &Network,
-    limit: Duration,
-    temporary: &Path,
-) -> Result<AnyBrowser, LoadError> {
-    let ours = network.agent_authority()?;
-    match job.loader {
-        Loader::Model => {
-            let mut trusted = vec![network.authority.certificate().clone()];
-            trusted.extend(ours.map(|authority| authority.certificate));
-            let trust = longhaul_replay::page::client_trust(&trusted)?;
-            let route = match network.proxy() {
-                Some(proxy) => Route::Proxy(proxy),
-                None => Route::Direct {
-                    resolver: (DNS_SERVER, 53).into(),
-                },
-            };
-            let mut options = ModelOptions::new(route, trust);
-            options.rules = rules(job.system);
-            options.limits.time = limit;
-            Ok(AnyBrowser::Model {
-                options: Box::new(options),
-                cache: BrowserCache::default(),
-            })
-        }
-        Loader::Chromium => {
-            let hosts = network.content.hosts();
-            let mut trust_spki = vec![network.authority.pin().to_owned()];
-            trust_spki.extend(ours.map(|authority| authority.pin));
-            let options = BrowserOptions {
-                proxy: network.proxy(),
-                names: Names::system(hosts.clone()),
-                page_hosts: hosts,
-                trust_spki,
-                http2: if job.system.allows_http2() {
-                    Http2::On
-                } else {
-                    Http2::Off
-                },
-                motion: match job.picture {
-                    Picture::None => Motion::AsUsual,
-                    Picture::Taken => Motion::Still,
-                },
-                folder: Some(temporary.to_owned()),
-                ..BrowserOptions::default()
-            };
-            let browser = network
-                .world
-                .client()
-                .run(move || async move { Browser::start(&options).await })
-                .await?;
-            Ok(AnyBrowser::Chromium(Box::new(browser)))
-        }
-    }
-}
-
-fn rules(system: System) -> Rules {
-    match system {
-        System::DirectHttp10 => Rules::Http10,
-        System::DirectPipelined | System::SquidPipelined | System::ClientlessPipelined => Rules::pipelined(),
-        System::Direct | System::TcpProxy => Rules::persistent(2),
-        System::Direct6
-        | System::DirectH2
-        | System::Squid
-        | System::SquidCache
-        | System::Ziproxy
-        | System::Clientless
-        | System::Longhaul
-        | System::LonghaulNopush
-        | System::LonghaulFixed
-        | System::LonghaulHttps
-        | System::LonghaulUnknown
-        | System::LonghaulRemembered => Rules::persistent(6),
-    }
-}
-
-/// Result of a load; a failure contains the reason, and the state of the load at that time.
-type Loaded = Result<PageLoad, (String, Option<PageLoad>)>;
-
-/// An ended load, with its start time.
-struct Ended {
-    browser: AnyBrowser,
-    began: Instant,
-    loaded: Loaded,
-    /// Screenshot as PNG, if requested.
-    picture: Option<Vec<u8>>,
-}
-
-/// Loads `url` in the client's namespace.
-async fn load(
-    mut browser: AnyBrowser,
-    network: &Network,
-    url: Url,
-    limit: Duration,
-    cache: Cache,
-    picture: Picture,
-) -> Ended {
-    let absent_hosts = network.content.blocked_hosts();
-    let loading = network.world.client().run(move || async move {
-        let (mut began, mut taken) = (Instant::now(), None);
-        let loaded = match &mut browser {
-            AnyBrowser::Model { options, cache: held } => {
-                if cache == Cache::Clear {
-                    *held = BrowserCache::default();
-                }
-                model::load(&url, options, Some(held))
-                    .await
-                    .map_err(|error| (error.to_string(), None))
-            }
-            AnyBrowser::Chromium(browser) => {
-                let options = LoadOptions {
-                    cache,
-                    screenshot: picture == Picture::Taken,
-                    absent_hosts,
-                    ..LoadOptions::within(limit)
-                };
-                let loaded = browser.load(url.as_str(), &options).await;
-                if let Ok(loaded) = &loaded {
-                    began = loaded.navigated;
-                }
-                let loaded = loaded.map(|loaded| {
-                    taken = loaded.screenshot;
-                    loaded.load
-                });
-                loaded.map_err(given_up)
-            }
-        };
-        Ended {
-            browser,
-            began,
-            loaded,
-            picture: taken,
-        }
-    });
-    loading.await
-}
-
-fn given_up(error: ChromiumLoadError) -> (String, Option<PageLoad>) {
-    let reason = error.to_string();
-    match error {
-        ChromiumLoadError::Document { load, .. } | ChromiumLoadError::TimedOut { load, .. } => {
-            (reason, Some(*load))
-        }
-        ChromiumLoadError::Url(_) | ChromiumLoadError::DevTools(_) => (reason, None),
-    }
 }

@@ -1,29 +1,27 @@
 //! Longhaul's agent and gateway, started as by users.
+mod plan;
+mod status;
+
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use longhaul_world::Namespace;
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    process::Command,
-    time::{interval, timeout},
-};
+use tokio::process::Command;
+
+pub(super) use plan::{AgentAuthority, Coding, Https, PairPlan, Push};
+use status::OPEN;
+pub(super) use status::{link_is_remembered, session_open, status};
 
 use super::{
     programs::{self, ProgramError},
     service::{Service, ServiceError},
 };
-use crate::{
-    cli::{Beside, ImageLevel},
-    state::State,
-};
+use crate::{cli::Beside, state::State};
 
 /// Address of the agent, in the client's namespace.
 pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
@@ -35,11 +33,6 @@ pub(super) const ORIGINS: &str = "10.79.0.0/16";
 const FIRST_DEVICE: &str = "agent";
 const SECOND_DEVICE: &str = "second-agent";
 const OTHER_DEVICE: &str = "other-agent";
-/// Time limit for opening a session: over the slowest link it takes two round trips of 3 s.
-const OPEN: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(50);
-/// Maximum length of a status page, which has about 2 kB.
-const MAX_STATUS: u64 = 1024 * 1024;
 
 /// A running pair.
 #[derive(Debug)]
@@ -85,67 +78,6 @@ pub(super) enum PairError {
     /// The session does not open.
     #[error("the agent has no session after {seconds} s; its status: {0}", seconds = OPEN.as_secs())]
     NoSession(String),
-}
-
-/// Configuration of the pair.
-#[derive(Clone, Debug)]
-pub(super) struct PairPlan {
-    /// Folder of the programs.
-    pub(super) bin_dir: PathBuf,
-    /// Folder for state and logs.
-    pub(super) temporary: PathBuf,
-    /// The test authority's certificate.
-    pub(super) ca: PathBuf,
-    /// The link profile that a user of this link would configure, unless the system starts without one.
-    pub(super) link: Option<String>,
-    /// Image quality.
-    pub(super) image_level: ImageLevel,
-    /// Permission of the gateway to push.
-    pub(super) push: Push,
-    /// Coding by the gateway.
-    pub(super) coding: Coding,
-    /// Treatment of https by the agent.
-    pub(super) https: Https,
-    /// State at the beginning of the load, which may require a second device.
-    pub(super) state: State,
-    /// Traffic during the load, which may require another device.
-    pub(super) beside: Beside,
-}
-
-/// Control of the gateway's coding effort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
-    /// Default.
-    Usual,
-    /// Fixed effort.
-    Fixed,
-}
-
-/// Treatment of https by the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Https {
-    /// Tunnelled.
-    Tunnelled,
-    /// Accelerated for all hosts.
-    Accelerated,
-}
-
-/// The certificate authority that an agent created on its device, for browsers that must trust it.
-#[derive(Clone, Debug)]
-pub(super) struct AgentAuthority {
-    /// Its certificate.
-    pub(super) certificate: CertificateDer<'static>,
-    /// SHA-256 of its public key, in the form of Chromium's flag.
-    pub(super) pin: String,
-}
-
-/// Permission of the gateway to send bodies that were not requested yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Push {
-    /// The agent's default.
-    On,
-    /// Disabled.
-    Off,
 }
 
 impl Pair {
@@ -345,54 +277,6 @@ async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Serv
     let log = plan.temporary.join(format!("{folder}.log"));
     let (agent, _) = Service::start_ready("longhaul-agent", run, log).await?;
     Ok(agent)
-}
-
-/// Waits until the agent has its session. Call it on the thread of the client's namespace.
-///
-/// # Errors
-/// There is no session within the time limit.
-pub(super) async fn session_open() -> Result<(), PairError> {
-    let (mut last, mut looks) = (String::new(), interval(LOOK));
-    let opened = timeout(OPEN, async {
-        loop {
-            looks.tick().await;
-            if let Some(status) = status().await {
-                if status["session"].is_object() {
-                    return;
-                }
-                last = format!("{} {}", status["state"], status["reason"]);
-            }
-        }
-    });
-    match opened.await {
-        Ok(()) => Ok(()),
-        Err(_) => Err(PairError::NoSession(last)),
-    }
-}
-
-/// Checks that the agent knows its link from its memory of networks. Call it on the thread of the client's namespace.
-///
-/// # Errors
-/// It does not.
-pub(super) async fn link_is_remembered() -> Result<(), PairError> {
-    let link = status().await.map(|status| status["link"].clone());
-    match link.as_ref().and_then(|link| link.as_str()) {
-        Some("remembered") => Ok(()),
-        other => Err(PairError::NotRemembered(
-            other.unwrap_or("not reported").to_owned(),
-        )),
-    }
-}
-
-/// Returns the agent's `/status.json`. Call it on the thread of the client's namespace.
-pub(super) async fn status() -> Option<serde_json::Value> {
-    let mut stream = TcpStream::connect(CONTROL).await.ok()?;
-    let request = format!("GET /status.json HTTP/1.0\r\nHost: {CONTROL}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = String::new();
-    stream.take(MAX_STATUS).read_to_string(&mut answer).await.ok()?;
-    let (_, body) = answer.split_once("\r\n\r\n")?;
-    serde_json::from_str(body).ok()
 }
 
 /// Returns a command that neither settings in this process' environment nor configuration files of this machine reach.

@@ -3,22 +3,23 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod impostors;
+mod pictures;
+
 use std::{
     collections::BTreeSet,
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use flate2::{Compression, write::ZlibEncoder};
-use jpeg_encoder::{ColorType, Encoder};
 use longhaul_gateway::picture_workers::{Made, PictureWorkers, Program, Settings, TranscodeTimeouts};
 use longhaul_transcode::{ImageLevel, Limits, Outcome, Request, TranscodeEffort, inspect, transcode};
 use longhaul_types::{ByteCount, PublicKey, SecretKey};
 use tokio::time::{interval, timeout};
+
+use self::pictures::{flat, photo, slow};
 
 /// Maximum wait for one event; the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -51,53 +52,6 @@ fn request(level: ImageLevel, effort: TranscodeEffort) -> Request {
 
 fn quick() -> Request {
     request(ImageLevel::Low, TranscodeEffort::Quick)
-}
-
-/// A synthetic photograph: waves and noise.
-fn photo(side: u16) -> Bytes {
-    let mut pixels = Vec::new();
-    let mut grain = 1_u32;
-    for y in 0..u32::from(side) {
-        for x in 0..u32::from(side) {
-            grain = grain.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let shade = |value: u32| u8::try_from(value % 200 + (grain >> 29)).unwrap();
-            pixels.extend([shade(x * x / 97 + y), shade(y / 2 + x), shade(x / 3)]);
-        }
-    }
-    let mut file = Vec::new();
-    Encoder::new(&mut file, 90)
-        .encode(&pixels, side, side, ColorType::Rgb)
-        .unwrap();
-    file.into()
-}
-
-/// A PNG image of one colour.
-fn flat(width: u32, height: u32) -> Bytes {
-    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
-    let mut chunk = |name: &[u8; 4], data: &[u8]| {
-        let mut sum = flate2::Crc::new();
-        sum.update(name);
-        sum.update(data);
-        file.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
-        file.extend(name);
-        file.extend(data);
-        file.extend(sum.sum().to_be_bytes());
-    };
-    let sides = [width.to_be_bytes(), height.to_be_bytes()].concat();
-    chunk(b"IHDR", &[&sides[..], &[8, 2, 0, 0, 0]].concat());
-    let mut pixels = ZlibEncoder::new(Vec::new(), Compression::best());
-    let row = vec![0; usize::try_from(width).unwrap() * 3 + 1];
-    for _ in 0..height {
-        pixels.write_all(&row).unwrap();
-    }
-    chunk(b"IDAT", &pixels.finish().unwrap());
-    chunk(b"IEND", &[]);
-    file.into()
-}
-
-/// An image that takes seconds to transcode.
-fn slow() -> Bytes {
-    flat(3_900, 3_900)
 }
 
 async fn made(workers: &PictureWorkers, number: u8, picture: &Bytes, request: &Request) -> Made {
@@ -321,98 +275,6 @@ async fn a_worker_is_confined_to_computation() {
     );
     let folder = std::fs::read_link(format!("/proc/{pid}/cwd"));
     assert!(folder.map_or(true, |folder| folder == Path::new("/")));
-}
-
-/// A program with this shell script as worker.
-fn impostor(folder: &Path, script: &str) -> Program {
-    let path = folder.join("impostor");
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-    Program::File(path)
-}
-
-const READY: &str = r"printf '\001\000\000\000\000'";
-
-#[tokio::test(flavor = "multi_thread")]
-async fn missing_and_wrong_replies_cost_a_bounded_time() {
-    let begun = Instant::now();
-    for (script, expected) in [
-        // Silence; exit; death by a signal; SIGKILL; an excessive length; a partial message; another message;
-        // no WebP.
-        (format!("{READY}; cat > /dev/null"), Made::Kept),
-        (format!("{READY}; head -c 100 > /dev/null"), Made::Kept),
-        (
-            format!("{READY}; head -c 100 > /dev/null; kill -SEGV $$"),
-            Made::Kept,
-        ),
-        (
-            format!("{READY}; head -c 100 > /dev/null; kill -KILL $$"),
-            Made::NotNow,
-        ),
-        (
-            format!(r"{READY}; printf '\377\377\377\377'; cat > /dev/null"),
-            Made::Kept,
-        ),
-        (
-            format!(r"{READY}; printf '\040\000\000\000\001RIFF'; head -c 100 > /dev/null"),
-            Made::Kept,
-        ),
-        (
-            format!(r"{READY}; printf '\001\000\000\000\011'; cat > /dev/null"),
-            Made::Kept,
-        ),
-        (
-            format!(r"{READY}; printf '\005\000\000\000\001GIF8'; cat > /dev/null"),
-            Made::NotNow,
-        ),
-    ] {
-        let folder = tempfile::tempdir().unwrap();
-        let workers = PictureWorkers::new(Settings {
-            program: impostor(folder.path(), &script),
-            timeouts: TranscodeTimeouts {
-                answer: Duration::from_secs(1),
-                ..TranscodeTimeouts::default()
-            },
-            ..settings()
-        });
-        assert_eq!(
-            made(&workers, 1, &photo(300), &quick()).await,
-            expected,
-            "{script}"
-        );
-    }
-    println!("eight invalid responses: {:.2} s", begun.elapsed().as_secs_f64());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn repeated_failures_suspend_attempts() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("started");
-    let started = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
-    let logs = format!("echo x >> {}", log.display());
-    // The worker cannot be started.
-    let workers = PictureWorkers::new(Settings {
-        program: impostor(folder.path(), &logs),
-        ..settings()
-    });
-    for _ in 0..20 {
-        assert_eq!(made(&workers, 1, &photo(100), &quick()).await, Made::NotNow);
-    }
-    assert!((3..10).contains(&started()), "{} starts of workers", started());
-    // One device's images crash the worker.
-    std::fs::remove_file(&log).unwrap();
-    let dies = format!("{logs}; {READY}; head -c 100 > /dev/null; kill -SEGV $$");
-    let workers = PictureWorkers::new(Settings {
-        program: impostor(folder.path(), &dies),
-        ..settings()
-    });
-    for _ in 0..20 {
-        made(&workers, 1, &photo(100), &quick()).await;
-    }
-    let before = started();
-    assert!((3..10).contains(&before), "{before} starts of workers");
-    made(&workers, 2, &photo(100), &quick()).await;
-    assert_eq!(started(), before + 1, "images of another device start a worker");
 }
 
 /// Overhead of the transfer to another process and back.

@@ -1,0 +1,132 @@
+//! Truncated, damaged and malicious data.
+use super::*;
+
+#[test]
+fn every_truncation_is_an_error() {
+    let body = page(5_000);
+    for coding in [
+        OriginCoding::Brotli,
+        OriginCoding::Deflate,
+        OriginCoding::Gzip,
+        OriginCoding::Zstd,
+    ] {
+        let coded = apply(coding, &body);
+        for length in 1..coded.len() {
+            assert_eq!(
+                decode_content(&[coding], &coded[..length], ContentDecodingLimits::default()),
+                Err(ContentDecodingError::Truncated(coding)),
+                "{coding} {length}"
+            );
+        }
+    }
+    let twice = gzip(&gzip(&body));
+    let cut = &twice[..twice.len() / 2];
+    let stack = [OriginCoding::Gzip, OriginCoding::Gzip];
+    assert_eq!(
+        decode_content(&stack, cut, ContentDecodingLimits::default()),
+        Err(ContentDecodingError::Truncated(OriginCoding::Gzip))
+    );
+}
+
+#[test]
+fn corrupt_data_is_an_error_for_all_later_calls() {
+    for (coding, data) in [
+        (OriginCoding::Gzip, b"<html>not coded at all</html>".to_vec()),
+        (OriginCoding::Zstd, b"<html>not coded at all</html>".to_vec()),
+        (OriginCoding::Deflate, vec![0xff; 40]),
+        (OriginCoding::Brotli, vec![0xff; 40]),
+    ] {
+        let mut content_decoder = ContentDecoder::new(&[coding], ContentDecodingLimits::default()).unwrap();
+        let mut out = Vec::new();
+        let error = Err(ContentDecodingError::Corrupt(coding));
+        assert_eq!(content_decoder.push(&data, &mut out), error.clone(), "{coding}");
+        assert_eq!(content_decoder.push(b"", &mut out), error);
+        assert_eq!(
+            content_decoder.finish(),
+            Err(ContentDecodingError::Corrupt(coding))
+        );
+    }
+    let mut bad_sum = gzip(&page(1000));
+    let at = bad_sum.len() - 6;
+    bad_sum[at] ^= 1;
+    assert_eq!(
+        decode_content(&[OriginCoding::Gzip], &bad_sum, ContentDecodingLimits::default()),
+        Err(ContentDecodingError::Corrupt(OriginCoding::Gzip))
+    );
+}
+
+#[test]
+fn decompression_bombs_are_stopped_at_the_limit() {
+    let zeros = vec![0; 40 << 20];
+    let limits = ContentDecodingLimits {
+        free_output: ByteCount::mib(1),
+        ..ContentDecodingLimits::default()
+    };
+    for coding in [
+        OriginCoding::Brotli,
+        OriginCoding::Deflate,
+        OriginCoding::Gzip,
+        OriginCoding::Zstd,
+    ] {
+        let coded = apply(coding, &zeros);
+        let mut content_decoder = ContentDecoder::new(&[coding], limits).unwrap();
+        let (mut rest, mut out, mut total) = (coded.as_slice(), Vec::new(), 0);
+        let error = loop {
+            match content_decoder.push(rest, &mut out) {
+                Ok(step) => rest = &rest[step.consumed..],
+                Err(error) => break error,
+            }
+            assert!(out.len() <= ContentDecoder::MAX_STEP);
+            total += out.len() as u64;
+            out.clear();
+        };
+        assert!(matches!(error, ContentDecodingError::TooLarge(_)), "{coding}");
+        assert!(total <= (200 * coded.len() as u64).max(1 << 20));
+    }
+    // A nested bomb: the small result of the inner coding does not hide that of the outer coding.
+    let nested = gzip(&gzip(&zeros));
+    let stack = [OriginCoding::Gzip, OriginCoding::Gzip];
+    assert!(matches!(
+        decode_content(&stack, &nested, limits),
+        Err(ContentDecodingError::TooLarge(_))
+    ));
+}
+
+#[test]
+fn bytes_after_the_end_are_ignored() {
+    for coding in [OriginCoding::Brotli, OriginCoding::Deflate, OriginCoding::Gzip] {
+        let coded = [apply(coding, b"abc"), b"<!-- junk -->".to_vec()].concat();
+        for size in [1, 1000] {
+            assert_eq!(decode_split(&[coding], &coded, size).unwrap(), b"abc");
+        }
+    }
+}
+
+/// Changed bytes in otherwise valid data reach deeper into the decoders than noise does.
+#[test]
+fn damaged_data_never_panics() {
+    let body = page(3_000);
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    for coding in [
+        OriginCoding::Brotli,
+        OriginCoding::Deflate,
+        OriginCoding::Gzip,
+        OriginCoding::Zstd,
+    ] {
+        let coded = apply(coding, &body);
+        for _ in 0..DAMAGES {
+            let mut bad = coded.clone();
+            for _ in 0..=random(3) {
+                let at = random(bad.len());
+                bad[at] ^= 1 << random(8);
+            }
+            let _ = decode_content(&[coding], &bad, ContentDecodingLimits::default());
+        }
+    }
+}
+
+const DAMAGES: usize = 1_000;

@@ -1,0 +1,180 @@
+//! The browser of a load, scripted or Chromium.
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use longhaul_chromium::{
+    Browser, BrowserOptions, Cache, Http2, LoadError as ChromiumLoadError, LoadOptions, Motion, Names,
+};
+use longhaul_hosting::Content as _;
+use longhaul_loader::{
+    PageLoad,
+    model::{self, BrowserCache, ModelOptions, Route, Rules},
+};
+use longhaul_world::DNS_SERVER;
+use url::Url;
+
+use super::{super::network::Network, LoadError};
+use crate::{
+    job::{LoadJob, Picture},
+    loader::Loader,
+    system::System,
+};
+
+/// A browser in the client's namespace.
+pub(super) enum AnyBrowser {
+    Model {
+        options: Box<ModelOptions>,
+        cache: BrowserCache,
+    },
+    Chromium(Box<Browser>),
+}
+
+pub(super) async fn start_browser(
+    job: &LoadJob,
+    network: &Network,
+    limit: Duration,
+    temporary: &Path,
+) -> Result<AnyBrowser, LoadError> {
+    let ours = network.agent_authority()?;
+    match job.loader {
+        Loader::Model => {
+            let mut trusted = vec![network.authority.certificate().clone()];
+            trusted.extend(ours.map(|authority| authority.certificate));
+            let trust = longhaul_replay::page::client_trust(&trusted)?;
+            let route = match network.proxy() {
+                Some(proxy) => Route::Proxy(proxy),
+                None => Route::Direct {
+                    resolver: (DNS_SERVER, 53).into(),
+                },
+            };
+            let mut options = ModelOptions::new(route, trust);
+            options.rules = rules(job.system);
+            options.limits.time = limit;
+            Ok(AnyBrowser::Model {
+                options: Box::new(options),
+                cache: BrowserCache::default(),
+            })
+        }
+        Loader::Chromium => {
+            let hosts = network.content.hosts();
+            let mut trust_spki = vec![network.authority.pin().to_owned()];
+            trust_spki.extend(ours.map(|authority| authority.pin));
+            let options = BrowserOptions {
+                proxy: network.proxy(),
+                names: Names::system(hosts.clone()),
+                page_hosts: hosts,
+                trust_spki,
+                http2: if job.system.allows_http2() {
+                    Http2::On
+                } else {
+                    Http2::Off
+                },
+                motion: match job.picture {
+                    Picture::None => Motion::AsUsual,
+                    Picture::Taken => Motion::Still,
+                },
+                folder: Some(temporary.to_owned()),
+                ..BrowserOptions::default()
+            };
+            let browser = network
+                .world
+                .client()
+                .run(move || async move { Browser::start(&options).await })
+                .await?;
+            Ok(AnyBrowser::Chromium(Box::new(browser)))
+        }
+    }
+}
+
+pub(super) fn rules(system: System) -> Rules {
+    match system {
+        System::DirectHttp10 => Rules::Http10,
+        System::DirectPipelined | System::SquidPipelined | System::ClientlessPipelined => Rules::pipelined(),
+        System::Direct | System::TcpProxy => Rules::persistent(2),
+        System::Direct6
+        | System::DirectH2
+        | System::Squid
+        | System::SquidCache
+        | System::Ziproxy
+        | System::Clientless
+        | System::Longhaul
+        | System::LonghaulNopush
+        | System::LonghaulFixed
+        | System::LonghaulHttps
+        | System::LonghaulUnknown
+        | System::LonghaulRemembered => Rules::persistent(6),
+    }
+}
+
+/// Result of a load; a failure contains the reason, and the state of the load at that time.
+pub(super) type Loaded = Result<PageLoad, (String, Option<PageLoad>)>;
+
+/// An ended load, with its start time.
+pub(super) struct Ended {
+    pub(super) browser: AnyBrowser,
+    pub(super) began: Instant,
+    pub(super) loaded: Loaded,
+    /// Screenshot as PNG, if requested.
+    pub(super) picture: Option<Vec<u8>>,
+}
+
+/// Loads `url` in the client's namespace.
+pub(super) async fn load(
+    mut browser: AnyBrowser,
+    network: &Network,
+    url: Url,
+    limit: Duration,
+    cache: Cache,
+    picture: Picture,
+) -> Ended {
+    let absent_hosts = network.content.blocked_hosts();
+    let loading = network.world.client().run(move || async move {
+        let (mut began, mut taken) = (Instant::now(), None);
+        let loaded = match &mut browser {
+            AnyBrowser::Model { options, cache: held } => {
+                if cache == Cache::Clear {
+                    *held = BrowserCache::default();
+                }
+                model::load(&url, options, Some(held))
+                    .await
+                    .map_err(|error| (error.to_string(), None))
+            }
+            AnyBrowser::Chromium(browser) => {
+                let options = LoadOptions {
+                    cache,
+                    screenshot: picture == Picture::Taken,
+                    absent_hosts,
+                    ..LoadOptions::within(limit)
+                };
+                let loaded = browser.load(url.as_str(), &options).await;
+                if let Ok(loaded) = &loaded {
+                    began = loaded.navigated;
+                }
+                let loaded = loaded.map(|loaded| {
+                    taken = loaded.screenshot;
+                    loaded.load
+                });
+                loaded.map_err(given_up)
+            }
+        };
+        Ended {
+            browser,
+            began,
+            loaded,
+            picture: taken,
+        }
+    });
+    loading.await
+}
+
+pub(super) fn given_up(error: ChromiumLoadError) -> (String, Option<PageLoad>) {
+    let reason = error.to_string();
+    match error {
+        ChromiumLoadError::Document { load, .. } | ChromiumLoadError::TimedOut { load, .. } => {
+            (reason, Some(*load))
+        }
+        ChromiumLoadError::Url(_) | ChromiumLoadError::DevTools(_) => (reason, None),
+    }
+}
