@@ -89,6 +89,8 @@ pub fn absolute(uri: &Uri) -> Result<Target, TargetError> {
     let (host, port) = host_and_port(authority)?;
     let path = match uri.path_and_query() {
         None => PathAndQuery::from_static("/"),
+        // Also the empty path before a fragment, which reads as "/" and is not equal to it.
+        Some(path) if path.as_str() == "/" => PathAndQuery::from_static("/"),
         // An empty path is "/" (RFC 9112 section 3.2.1), also before a query.
         Some(path) if !path.as_str().starts_with('/') => {
             PathAndQuery::try_from(["/", path.as_str()].concat()).map_err(|_| TargetError::BadPath)?
@@ -201,6 +203,13 @@ mod tests {
 
     fn parse(text: &str) -> Result<Target, TargetError> {
         absolute(&text.parse().unwrap())
+    }
+
+    #[test]
+    fn targets_without_a_path_are_equal() {
+        let expected = parse("http://a.test/");
+        assert_eq!(parse("http://a.test"), expected);
+        assert_eq!(parse("http://a.test#x"), expected);
     }
 
     #[test]
