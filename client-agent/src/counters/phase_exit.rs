@@ -13,6 +13,7 @@ pub enum PhaseExit {
     LookupNavigation,
     LookupIneligible,
     LookupImageReplaced,
+    LookupUnreachable,
     ManifestAnnounced,
     ManifestNotFound,
     ManifestTime,
@@ -40,12 +41,13 @@ pub enum PhaseExit {
     SentRepeated,
     SentLost,
     SentFailed,
+    SentUnreachable,
     Direct,
 }
 
 impl PhaseExit {
     /// All values, in the order of their discriminants.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::LookupFresh,
         Self::LookupNotModified,
         Self::LookupAnnounced,
@@ -55,6 +57,7 @@ impl PhaseExit {
         Self::LookupNavigation,
         Self::LookupIneligible,
         Self::LookupImageReplaced,
+        Self::LookupUnreachable,
         Self::ManifestAnnounced,
         Self::ManifestNotFound,
         Self::ManifestTime,
@@ -82,6 +85,7 @@ impl PhaseExit {
         Self::SentRepeated,
         Self::SentLost,
         Self::SentFailed,
+        Self::SentUnreachable,
         Self::Direct,
     ];
 
@@ -97,6 +101,7 @@ impl PhaseExit {
             Self::LookupNavigation => "lookup.navigation",
             Self::LookupImageReplaced => "lookup.image-replaced",
             Self::LookupIneligible => "lookup.ineligible",
+            Self::LookupUnreachable => "lookup.unreachable",
             Self::ManifestAnnounced => "manifest.announced",
             Self::ManifestNotFound => "manifest.not-found",
             Self::ManifestTime => "manifest.time",
@@ -124,6 +129,7 @@ impl PhaseExit {
             Self::SentRepeated => "sent.repeated",
             Self::SentLost => "sent.lost",
             Self::SentFailed => "sent.failed",
+            Self::SentUnreachable => "sent.unreachable",
             Self::Direct => "direct",
         }
     }

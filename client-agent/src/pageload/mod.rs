@@ -16,6 +16,7 @@ mod push_reader;
 mod pushed_body;
 mod request_match;
 mod storing_task;
+mod unreachable_hosts;
 
 pub(crate) use entry_state::{EntryBodyState, HeadState, HeldBody};
 pub(crate) use kept_manifest::KeptManifest;

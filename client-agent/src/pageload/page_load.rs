@@ -11,7 +11,7 @@ use longhaul_http::{
     site::SchemefulSite,
 };
 use longhaul_session::{
-    EntryBody, EntryHead, EntryId, PageId, Record, ShortHash, UnchangedEntry, Withdrawal,
+    EntryBody, EntryHead, EntryId, FailureReason, PageId, Record, ShortHash, UnchangedEntry, Withdrawal,
 };
 use longhaul_types::ContentHash;
 use tokio::{sync::watch, time::Instant};
@@ -21,6 +21,7 @@ use super::{
     manifest_entry::{Entries, Storing},
     page_state::{DocumentProgress, Life, ManifestProgress, PageResponse, Shown, Visit},
     pushed_body::{PushMemory, PushedBody},
+    unreachable_hosts::UnreachableHosts,
 };
 use crate::{counters::Counters, gateway::GatewaySession, store::StorageContext};
 
@@ -75,6 +76,7 @@ pub(super) struct State {
     pub(super) progress: Instant,
     /// Entries that the browser waits for and that no `Ask` has listed yet.
     pub(super) unsent_asks: Vec<EntryId>,
+    unreachable_hosts: UnreachableHosts,
 }
 
 impl PageLoad {
@@ -100,6 +102,7 @@ impl PageLoad {
             life: Life::Open(Visit::Present),
             progress: Instant::now(),
             unsent_asks: Vec::new(),
+            unreachable_hosts: UnreachableHosts::default(),
         };
         Arc::new(Self {
             session,
@@ -242,6 +245,24 @@ impl PageLoad {
 
     pub(crate) fn manifest(&self) -> ManifestProgress {
         self.state().manifest.clone()
+    }
+
+    /// Returns the failure to reach a host (scheme, host and port), if an earlier request of the page load failed.
+    pub(crate) fn host_failure(&self, origin: &str) -> Option<(FailureReason, String)> {
+        let state = self.state();
+        let (reason, detail) = state.unreachable_hosts.find(origin, Instant::now())?;
+        Some((reason, detail.to_owned()))
+    }
+
+    /// Records that a request to a host failed.
+    pub(crate) fn record_host_failure(&self, origin: &str, reason: FailureReason, detail: &str) {
+        let now = Instant::now();
+        self.state().unreachable_hosts.record(origin, reason, detail, now);
+    }
+
+    /// Records that a host answers.
+    pub(crate) fn record_host_answer(&self, origin: &str) {
+        self.state().unreachable_hosts.remove(origin);
     }
 
     /// Returns once the hashes for `Holding`, sent to a gateway that does not have the agent's mirror.

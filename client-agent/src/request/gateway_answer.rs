@@ -76,7 +76,10 @@ impl RequestTask {
                 self.counters.repeated.increment();
                 return self.change_phase(PhaseExit::SentRepeated, Phase::Waiting);
             }
-            GatewayAnswer::Failed { reason, detail } => Failure::Gateway { reason, detail },
+            GatewayAnswer::Failed { reason, detail } => {
+                self.record_host_failure(reason, &detail);
+                Failure::Gateway { reason, detail }
+            }
             GatewayAnswer::Tunnel(_) | GatewayAnswer::Malformed => malformed_answer(),
         };
         self.change_phase(
@@ -109,6 +112,9 @@ impl RequestTask {
                 tokio::spawn(async move { before.leave_if_idle(time).await });
             }
             load.handle_response(PageResponse::of(&load.url, status, &fields));
+        }
+        if let Some(page) = &self.page {
+            page.load.record_host_answer(&self.request.fetch.origin);
         }
         if invalidates(&self.request.method, status) {
             self.forget_stored().await;

@@ -93,9 +93,14 @@ impl RequestTask {
                 self.change_phase(PhaseExit::LookupNavigation, Phase::Waiting)
             }
             (false, _, Some(load)) if !load.is_over() => {
-                let next = Phase::WaitingForManifest(Arc::clone(&load));
-                self.join(load);
-                self.change_phase(PhaseExit::LookupPageLoad, next)
+                self.join(Arc::clone(&load));
+                match self.known_host_failure() {
+                    Some(failure) => self.change_phase(
+                        PhaseExit::LookupUnreachable,
+                        Phase::Over(RequestOutcome::of_failure(failure)),
+                    ),
+                    None => self.change_phase(PhaseExit::LookupPageLoad, Phase::WaitingForManifest(load)),
+                }
             }
             (false, _, Some(_) | None) => self.change_phase(PhaseExit::LookupNoPageLoad, Phase::Waiting),
         }

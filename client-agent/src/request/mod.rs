@@ -30,6 +30,7 @@ mod resume_check;
 mod send;
 mod stall_timeout;
 mod task;
+mod unreachable_host;
 mod upload;
 mod upstream_request;
 mod waiting_page;

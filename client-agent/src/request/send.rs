@@ -79,6 +79,12 @@ impl RequestTask {
     }
 
     pub(super) async fn send(&mut self, session: Arc<GatewaySession>, send_phase: SendPhase) -> Phase {
+        if let Some(failure) = self.known_host_failure() {
+            return self.change_phase(
+                PhaseExit::SentUnreachable,
+                Phase::Over(RequestOutcome::of_failure(failure)),
+            );
+        }
         self.complete_fetch(&session);
         let (mut exchange, fetch) = match session.encode_fetch(&self.request.fetch, None, self.policy) {
             Ok(coded) => coded,

@@ -7,3 +7,4 @@ mod held_bodies;
 mod leaving;
 mod promises;
 mod silence;
+mod unreachable;

@@ -183,7 +183,7 @@ impl Link {
         self.shared.done.lock().insert(url.to_owned())
     }
 
-    pub(super) async fn fail(&self, fetch: &Fetch, reason: FailureReason) {
+    pub(crate) async fn fail(&self, fetch: &Fetch, reason: FailureReason) {
         let failed = Failed {
             fetch: fetch.id,
             reason,

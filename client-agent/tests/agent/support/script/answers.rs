@@ -5,8 +5,8 @@ use bytes::Bytes;
 use longhaul_codec::{BodyEncoder, Coder};
 use longhaul_driver::{End, SendStream};
 use longhaul_session::{
-    Body, BodyCoding, BodyPlace, EntryHead, EntryId, Head, Manifest, ManifestId, Message, PageId, Promised,
-    Push, Record, encode_record,
+    Body, BodyCoding, BodyPlace, EntryHead, EntryId, FailureReason, Head, Manifest, ManifestId, Message,
+    PageId, Promised, Push, Record, encode_record,
 };
 use longhaul_types::ContentHash;
 use tokio::time::timeout;
@@ -101,6 +101,11 @@ impl BrowserRequest {
                 End::Finish,
             )
             .await;
+    }
+
+    /// Answers that the gateway could not fetch the response.
+    pub(crate) async fn failed(&self, reason: FailureReason) {
+        self.link.fail(&self.fetch, reason).await;
     }
 
     /// Starts the manifest of this page; `base` is the manifest against which it is encoded.
