@@ -15,7 +15,7 @@ use crate::{
     system::System,
     worker::{
         clientless::{self, ClientlessPlan},
-        pair::{Coding, Https, Pair, PairPlan, Push},
+        pair::{Carrier, Coding, Https, Pair, PairPlan, Push},
         service::Service,
         squid::{self, Caching},
         ziproxy,
@@ -63,6 +63,8 @@ pub(super) async fn between(
         | System::LonghaulNopush
         | System::LonghaulFixed
         | System::LonghaulHttps
+        | System::LonghaulTls
+        | System::LonghaulQuic
         | System::LonghaulUnknown
         | System::LonghaulRemembered => {
             let ca: PathBuf = temporary.join("authority.pem");
@@ -92,6 +94,11 @@ pub(super) async fn between(
                     Https::Accelerated
                 } else {
                     Https::Tunnelled
+                },
+                carrier: match job.system {
+                    System::LonghaulTls => Carrier::Tls,
+                    System::LonghaulQuic => Carrier::Quic,
+                    _ => Carrier::Udp,
                 },
             };
             let pair = Pair::start(world.gateway(), world.client(), plan).await?;
