@@ -45,6 +45,8 @@ pub(super) enum Finding {
     Estimate(Estimate),
     /// Two packets neither confirm nor refute the told rate: a train of this length would.
     NeedsTrain(u8),
+    /// Two packets of data came too close for the told rate: a train of this length, filled with data, would refute it.
+    Doubt(u8),
 }
 
 /// Estimate of the rate of an unknown link.
@@ -103,6 +105,8 @@ pub(super) struct RateProbe {
     pub(super) effective_at: Timestamp,
     /// First packet of a backlogged sender.
     pub(super) data_since: Option<Timestamp>,
+    /// True if data that contradicts the told rate is looked for.
+    watches: bool,
 }
 
 impl RateProbe {
@@ -117,6 +121,7 @@ impl RateProbe {
             estimate: None,
             effective_at: Timestamp::ZERO,
             data_since: None,
+            watches: false,
         }
     }
 
@@ -132,6 +137,11 @@ impl RateProbe {
         }
     }
 
+    /// Looks for data that contradicts the told rate, until a train verifies the rate.
+    pub(super) const fn watch(&mut self) {
+        self.watches = true;
+    }
+
     /// Records that a train of `packets` was requested. If the rate was told, the train verifies it.
     pub(super) fn on_train_requested(&mut self, packets: u8) {
         if self.state == Start::Told {
@@ -140,6 +150,7 @@ impl RateProbe {
             self.state = Start::Train;
         }
         self.requested = f64::from(packets);
+        self.watches = false;
     }
 
     /// Records a packet of any content; returns an estimate if the packet gives a better one.
@@ -153,12 +164,13 @@ impl RateProbe {
         patience: f64,
         told: f64,
     ) -> Option<Finding> {
+        let bytes = as_bytes(size);
         match self.state {
+            Start::Told if self.watches => return self.doubt(now, stamp, bytes, told),
             Start::Told if self.requested < 1.0 => return None,
             Start::SlowStart | Start::Retreat => return None,
             Start::Told | Start::Pair | Start::Train | Start::Steady => {}
         }
-        let bytes = as_bytes(size);
         if self.state == Start::Told && bytes < FULL_PACKET_BYTES {
             // The train consists of full packets; others were sent before.
             return None;
@@ -188,6 +200,25 @@ impl RateProbe {
             return self.verify(now, stamp, run, told);
         }
         self.of_run(now, stamp, run).map(Finding::Estimate)
+    }
+
+    /// Compares the told rate with two packets of data that left together, as in a burst of the pacer. Two packets come
+    /// too close also where a link layer held the first one, so that they only give a reason for a train.
+    fn doubt(&mut self, now: Timestamp, stamp: Stamp, bytes: f64, told: f64) -> Option<Finding> {
+        let parameters = self.parameters;
+        let before = self.run.replace(Run::begin(now, stamp))?;
+        let dispersion = seconds_between(before.at, now).max(parameters.least_dispersion);
+        let sent_after = stamp.seconds_above(before.stamp);
+        let is_together =
+            (0.0..=parameters.run_spread.min(MOST_SENDING_SHARE * dispersion)).contains(&sent_after);
+        let rate = bytes / dispersion;
+        if bytes < FULL_PACKET_BYTES || !is_together || rate <= parameters.refuted_factor * told {
+            return None;
+        }
+        let assumed = rate.min(parameters.doubted_factor * told);
+        let packets = (parameters.train_time * assumed / FULL_PACKET_BYTES)
+            .clamp(parameters.run_packets, parameters.train_most);
+        Some(Finding::Doubt(whole_packets(packets)))
     }
 
     /// Compares the told rate with the train that was requested to verify it.
