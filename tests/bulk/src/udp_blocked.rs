@@ -58,13 +58,14 @@ pub(crate) async fn dies(
         if first.is_some() || blocked.elapsed() > PATIENCE || download.progress.ended().is_some() {
             break first;
         }
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        stage.until(stage.hop().now() + CHECK_INTERVAL).await;
     };
     let mut over_tls = Bulk::default();
     if let Some(first) = first {
-        tokio::time::sleep_until((first + SETTLING).into()).await;
+        let settled = stage.stamp(first) + SETTLING;
+        stage.until(settled).await;
         let window = Window::open(stage);
-        tokio::time::sleep(MEASURED).await;
+        stage.until(settled + MEASURED).await;
         over_tls = window.close(stage, &download.progress);
     }
     series.extend(curves(stage, &download.progress, start, INTERVAL));
