@@ -102,16 +102,18 @@ impl BbrSender {
     }
 
     fn window(&self) -> f64 {
+        if matches!(self.mode, Mode::ProbeRtt(_)) {
+            return PROBE_WINDOW;
+        }
+        if self.least_rtt.is_none() {
+            return INITIAL_WINDOW;
+        }
         let gain = if self.mode == Mode::Start {
             START_GAIN
         } else {
             WINDOW_GAIN
         };
-        match self.mode {
-            Mode::ProbeRtt(_) => PROBE_WINDOW,
-            _ if self.least_rtt.is_none() => INITIAL_WINDOW,
-            _ => (gain * self.product() + WINDOW_EXTRA).max(PROBE_WINDOW),
-        }
+        (gain * self.product() + WINDOW_EXTRA).max(PROBE_WINDOW)
     }
 
     fn gain(&self) -> f64 {

@@ -202,17 +202,16 @@ impl RateProbe {
         self.of_run(now, stamp, run).map(Finding::Estimate)
     }
 
-    /// Compares the told rate with two packets of data that left together, as in a burst of the pacer. Two packets come
-    /// too close also where a link layer held the first one, so that they only give a reason for a train.
+    /// Compares the told rate with the distance of two packets of data. The second one crosses the link after the first, so
+    /// that the link carries it in this time or in less, whatever the distance at the sender. Two packets come too close
+    /// also where a link layer held the first one, so that they only give a reason for a train.
     fn doubt(&mut self, now: Timestamp, stamp: Stamp, bytes: f64, told: f64) -> Option<Finding> {
         let parameters = self.parameters;
         let before = self.run.replace(Run::begin(now, stamp))?;
         let dispersion = seconds_between(before.at, now).max(parameters.least_dispersion);
-        let sent_after = stamp.seconds_above(before.stamp);
-        let is_together =
-            (0.0..=parameters.run_spread.min(MOST_SENDING_SHARE * dispersion)).contains(&sent_after);
+        let is_in_order = stamp.seconds_above(before.stamp) >= 0.0;
         let rate = bytes / dispersion;
-        if bytes < FULL_PACKET_BYTES || !is_together || rate <= parameters.refuted_factor * told {
+        if bytes < FULL_PACKET_BYTES || !is_in_order || rate <= parameters.refuted_factor * told {
             return None;
         }
         let assumed = rate.min(parameters.doubted_factor * told);

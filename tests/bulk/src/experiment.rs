@@ -299,14 +299,13 @@ impl Experiment {
 
     /// Returns true if the experiment is meaningful for this system.
     pub const fn suits(&self, system: System) -> bool {
-        match self {
-            Self::WrongProfile { .. } | Self::UdpDies | Self::UdpBlocked { .. } => {
-                matches!(system, System::Longhaul)
-            }
-            // What of a packet is lost does not matter to TCP, which repeats it.
-            Self::LostPacket { .. } => !matches!(system, System::LonghaulTls),
-            _ => true,
-        }
+        let needs_udp = matches!(
+            self,
+            Self::WrongProfile { .. } | Self::UdpDies | Self::UdpBlocked { .. }
+        );
+        // TCP repeats a lost packet, whatever it contains.
+        let is_meaningless = matches!((self, system), (Self::LostPacket { .. }, System::LonghaulTls));
+        !is_meaningless && (!needs_udp || matches!(system, System::Longhaul))
     }
 
     /// Returns the wrong link rates for clients, if any.

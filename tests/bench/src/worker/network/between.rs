@@ -95,10 +95,12 @@ pub(super) async fn between(
                 } else {
                     Https::Tunnelled
                 },
-                carrier: match job.system {
-                    System::LonghaulTls => Carrier::Tls,
-                    System::LonghaulQuic => Carrier::Quic,
-                    _ => Carrier::Udp,
+                carrier: if job.system == System::LonghaulTls {
+                    Carrier::Tls
+                } else if job.system == System::LonghaulQuic {
+                    Carrier::Quic
+                } else {
+                    Carrier::Udp
                 },
             };
             let pair = Pair::start(world.gateway(), world.client(), plan).await?;
