@@ -107,6 +107,9 @@ pub(super) struct RateProbe {
     pub(super) data_since: Option<Timestamp>,
     /// True if data that contradicts the told rate is looked for.
     watches: bool,
+    /// The told rate in byte/s that data has contradicted. The rate in force has grown when the train arrives, but the window
+    /// still is that of this rate.
+    doubted: Option<f64>,
 }
 
 impl RateProbe {
@@ -122,6 +125,7 @@ impl RateProbe {
             effective_at: Timestamp::ZERO,
             data_since: None,
             watches: false,
+            doubted: None,
         }
     }
 
@@ -214,6 +218,7 @@ impl RateProbe {
         if bytes < FULL_PACKET_BYTES || !is_in_order || rate <= parameters.refuted_factor * told {
             return None;
         }
+        self.doubted = Some(told);
         let assumed = rate.min(parameters.doubted_factor * told);
         let packets = (parameters.train_time * assumed / FULL_PACKET_BYTES)
             .clamp(parameters.run_packets, parameters.train_most);
@@ -228,6 +233,7 @@ impl RateProbe {
             return None;
         }
         self.requested = 0.0;
+        let told = self.doubted.take().unwrap_or(told);
         let (state, estimate) = (self.state, self.of_run_if(now, stamp, run, true)?);
         let agrees = (told / parameters.refuted_factor..=told * parameters.refuted_factor)
             .contains(&estimate.window_rate);

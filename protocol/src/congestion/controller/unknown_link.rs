@@ -26,6 +26,9 @@ pub struct Estimated {
     pub is_doubt: bool,
 }
 
+/// Maximum time in seconds that a train is given at the told rate.
+const LONGEST_TRAIN: f64 = 4.0;
+
 impl Estimated {
     /// A train of `packets` is needed, and there is no estimate.
     const fn without(packets: u8, is_doubt: bool) -> Self {
@@ -102,7 +105,11 @@ impl Controller {
             Finding::NeedsTrain(packets) => return Some(Estimated::without(packets, false)),
             Finding::Doubt(packets) => {
                 // The train is sent in any case: data fills it.
-                self.window.bytes += f64::from(packets) * self.path.full_packet;
+                let bytes = f64::from(packets) * self.path.full_packet;
+                self.window.bytes += bytes;
+                // The time in which runs are measured begins behind the train.
+                let time = (bytes / told).min(LONGEST_TRAIN);
+                self.probe.data_since = Some(now + Duration::from_secs_f64(time));
                 return Some(Estimated::without(packets, true));
             }
         };
