@@ -11,14 +11,14 @@ use longhaul_types::Timestamp;
 pub(crate) const SEGMENT: u64 = 1500;
 pub(crate) const ACK: u64 = 76;
 /// Number of later packets after which a missing packet is declared lost (RFC 9002 section 6.1.1).
-const THRESHOLD: u64 = 3;
+pub(crate) const THRESHOLD: u64 = 3;
 /// Constants of RFC 9438 section 4.1: C in packets/s³, and β.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// Initial window in packets (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
 /// Minimum retransmission timeout, as in Linux.
-const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,19 @@ pub(crate) struct Ack {
     largest: u64,
     /// Bit n is set if packet `largest - n` was received.
     came: u128,
+}
+
+impl Ack {
+    /// Number of the newest packet that was received.
+    pub(crate) const fn largest(&self) -> u64 {
+        self.largest
+    }
+
+    /// Returns true if it acknowledges this packet.
+    pub(crate) const fn has(&self, number: u64) -> bool {
+        let behind = self.largest.saturating_sub(number);
+        number <= self.largest && behind < 128 && self.came >> behind & 1 == 1
+    }
 }
 
 /// The receiver, which acknowledges every second packet, and packets out of order at once.

@@ -17,10 +17,11 @@ pub(crate) use self::shares::Watched;
 use crate::{
     application::User,
     clock::Clock,
-    cubic::{ACK, Ack, CubicReceiver, CubicSender, SEGMENT},
+    cubic::{ACK, Ack, CubicReceiver, SEGMENT},
     datagram::{HEADERS, TraceHash},
     plan::Exchange,
     side::{Bounds, Side},
+    tcp::{Congestion, TcpSender},
     world::{GivenToken, Moves, Setting, World, client_socket},
 };
 
@@ -63,7 +64,8 @@ impl Session {
 
 /// A TCP connection with endless data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cubic {
+pub(crate) struct Rival {
+    pub(crate) congestion: Congestion,
     pub(crate) starts: Duration,
     /// The end that sends the data.
     pub(crate) sender: End,
@@ -104,7 +106,7 @@ struct Pair {
 
 enum Kind {
     Session(Box<Pair>),
-    Cubic(CubicSender, CubicReceiver, End),
+    Tcp(Box<TcpSender>, CubicReceiver, End),
 }
 
 struct Flow {
@@ -128,7 +130,7 @@ pub(crate) struct Dumbbell {
 
 impl Dumbbell {
     /// Flow numbers count the sessions first, then the TCP connections.
-    pub(crate) fn new(hop: &HopConfig, sessions: &[Session], rivals: &[Cubic], seed: u64) -> Self {
+    pub(crate) fn new(hop: &HopConfig, sessions: &[Session], rivals: &[Rival], seed: u64) -> Self {
         let session = |(number, session): (usize, &Session)| {
             let world = World::new(Setting {
                 hop: hop.clone(),
@@ -155,11 +157,15 @@ impl Dumbbell {
                 touched: false,
             }
         };
-        let rival = |rival: &Cubic| {
+        let rival = |rival: &Rival| {
             let starts = Timestamp::ZERO + rival.starts;
             Flow {
                 starts,
-                kind: Kind::Cubic(CubicSender::new(starts), CubicReceiver::default(), rival.sender),
+                kind: Kind::Tcp(
+                    Box::new(TcpSender::new(rival.congestion, starts)),
+                    CubicReceiver::default(),
+                    rival.sender,
+                ),
                 next: Some(starts),
                 touched: false,
             }
@@ -176,7 +182,7 @@ impl Dumbbell {
     fn pair(&self, flow: usize) -> &Pair {
         match &self.flows[flow].kind {
             Kind::Session(pair) => pair,
-            Kind::Cubic(..) => panic!("flow {flow} is not a session"),
+            Kind::Tcp(..) => panic!("flow {flow} is not a session"),
         }
     }
 
@@ -198,7 +204,7 @@ impl Dumbbell {
     pub(crate) fn delivered(&self) -> Vec<u64> {
         let count = |flow: &Flow| match &flow.kind {
             Kind::Session(pair) => stats(&pair.sides[0]).map_or(0, |stats| stats.bytes_received),
-            Kind::Cubic(_, receiver, _) => receiver.packets * SEGMENT,
+            Kind::Tcp(_, receiver, _) => receiver.packets * SEGMENT,
         };
         self.flows.iter().map(count).collect()
     }
@@ -269,13 +275,13 @@ impl Dumbbell {
                     .endpoint
                     .handle_datagram(local, from, &mut payload);
             }
-            (Kind::Cubic(_, receiver, _), Load::Segment { number, ack_now }) => {
+            (Kind::Tcp(_, receiver, _), Load::Segment { number, ack_now }) => {
                 if let Some(ack) = receiver.on_packet(number, ack_now) {
                     let load = Load::Ack(ack);
                     self.hop.send(now, at, Tagged { flow, load });
                 }
             }
-            (Kind::Cubic(sender, ..), Load::Ack(ack)) => sender.on_ack(now, ack),
+            (Kind::Tcp(sender, ..), Load::Ack(ack)) => sender.on_ack(now, ack),
             _ => unreachable!("the packet belongs to another flow"),
         }
     }
@@ -296,7 +302,7 @@ impl Dumbbell {
                 }
                 earliest
             }
-            Kind::Cubic(sender, _, end) => {
+            Kind::Tcp(sender, _, end) => {
                 sender.handle_timeout(now);
                 while let Some((number, ack_now)) = sender.poll(now) {
                     let load = Load::Segment { number, ack_now };
@@ -355,7 +361,8 @@ fn runs_of_one_seed_are_the_same() {
             agent_clock: Clock::fast_by(300),
             ..Session::bulk(known).starting(Duration::from_secs(1))
         };
-        let rival = Cubic {
+        let rival = Rival {
+            congestion: Congestion::Cubic,
             starts: Duration::from_secs(2),
             sender: End::Client,
         };

@@ -13,6 +13,7 @@
 
 mod amplification;
 mod application;
+mod bbr;
 mod bottlenecks;
 mod bulk;
 mod carriers;
@@ -45,6 +46,7 @@ mod skew;
 mod stall;
 mod start;
 mod tail;
+mod tcp;
 mod timing;
 mod traces;
 mod uplink;

@@ -10,11 +10,12 @@ use longhaul_types::Timestamp;
 
 use crate::{
     application::User,
-    dumbbell::{Cubic, Dumbbell, Session, Watched},
+    dumbbell::{Dumbbell, Rival, Session, Watched},
     links::{self, Knowledge},
     plan::Exchange,
     report::{Bars, Table, ms, percent},
     seeds,
+    tcp::Congestion,
 };
 
 const MOST_SEEDS: u64 = 2;
@@ -92,7 +93,8 @@ fn dumbbell(hop: &HopConfig, name: &str, upload: Upload, seed: u64) -> Dumbbell 
     match upload {
         Upload::Own => download.plan.push(up),
         Upload::Session => sessions.push(Session::new(profile, vec![up])),
-        Upload::Cubic => rivals.push(Cubic {
+        Upload::Cubic => rivals.push(Rival {
+            congestion: Congestion::Cubic,
             starts: JOINS,
             sender: End::Client,
         }),

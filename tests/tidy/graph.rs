@@ -49,7 +49,12 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("quinn-udp", &["longhaul-driver"]),
     (
         "longhaul-carriers",
-        &["longhaul-agent", "longhaul-gateway", "longhaul-fuzz"],
+        &[
+            "longhaul-agent",
+            "longhaul-bulk",
+            "longhaul-fuzz",
+            "longhaul-gateway",
+        ],
     ),
 ];
 /// Licences of dependencies that the programs may be linked with.

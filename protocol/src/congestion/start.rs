@@ -45,6 +45,8 @@ pub(super) enum Finding {
     Estimate(Estimate),
     /// Two packets neither confirm nor refute the told rate: a train of this length would.
     NeedsTrain(u8),
+    /// Two packets of data came too close for the told rate: a train of this length, filled with data, would refute it.
+    Doubt(u8),
 }
 
 /// Estimate of the rate of an unknown link.
@@ -103,6 +105,11 @@ pub(super) struct RateProbe {
     pub(super) effective_at: Timestamp,
     /// First packet of a backlogged sender.
     pub(super) data_since: Option<Timestamp>,
+    /// True if data that contradicts the told rate is looked for.
+    watches: bool,
+    /// The told rate in byte/s that data has contradicted. The rate in force has grown when the train arrives, but the window
+    /// still is that of this rate.
+    doubted: Option<f64>,
 }
 
 impl RateProbe {
@@ -117,6 +124,8 @@ impl RateProbe {
             estimate: None,
             effective_at: Timestamp::ZERO,
             data_since: None,
+            watches: false,
+            doubted: None,
         }
     }
 
@@ -132,6 +141,11 @@ impl RateProbe {
         }
     }
 
+    /// Looks for data that contradicts the told rate, until a train verifies the rate.
+    pub(super) const fn watch(&mut self) {
+        self.watches = true;
+    }
+
     /// Records that a train of `packets` was requested. If the rate was told, the train verifies it.
     pub(super) fn on_train_requested(&mut self, packets: u8) {
         if self.state == Start::Told {
@@ -140,6 +154,7 @@ impl RateProbe {
             self.state = Start::Train;
         }
         self.requested = f64::from(packets);
+        self.watches = false;
     }
 
     /// Records a packet of any content; returns an estimate if the packet gives a better one.
@@ -153,12 +168,13 @@ impl RateProbe {
         patience: f64,
         told: f64,
     ) -> Option<Finding> {
+        let bytes = as_bytes(size);
         match self.state {
+            Start::Told if self.watches => return self.doubt(now, stamp, bytes, told),
             Start::Told if self.requested < 1.0 => return None,
             Start::SlowStart | Start::Retreat => return None,
             Start::Told | Start::Pair | Start::Train | Start::Steady => {}
         }
-        let bytes = as_bytes(size);
         if self.state == Start::Told && bytes < FULL_PACKET_BYTES {
             // The train consists of full packets; others were sent before.
             return None;
@@ -190,6 +206,25 @@ impl RateProbe {
         self.of_run(now, stamp, run).map(Finding::Estimate)
     }
 
+    /// Compares the told rate with the distance of two packets of data. The second one crosses the link after the first, so
+    /// that the link carries it in this time or in less, whatever the distance at the sender. Two packets come too close
+    /// also where a link layer held the first one, so that they only give a reason for a train.
+    fn doubt(&mut self, now: Timestamp, stamp: Stamp, bytes: f64, told: f64) -> Option<Finding> {
+        let parameters = self.parameters;
+        let before = self.run.replace(Run::begin(now, stamp))?;
+        let dispersion = seconds_between(before.at, now).max(parameters.least_dispersion);
+        let is_in_order = stamp.seconds_above(before.stamp) >= 0.0;
+        let rate = bytes / dispersion;
+        if bytes < FULL_PACKET_BYTES || !is_in_order || rate <= parameters.refuted_factor * told {
+            return None;
+        }
+        self.doubted = Some(told);
+        let assumed = rate.min(parameters.doubted_factor * told);
+        let packets = (parameters.train_time * assumed / FULL_PACKET_BYTES)
+            .clamp(parameters.run_packets, parameters.train_most);
+        Some(Finding::Doubt(whole_packets(packets)))
+    }
+
     /// Compares the told rate with the train that was requested to verify it.
     fn verify(&mut self, now: Timestamp, stamp: Stamp, run: Run, told: f64) -> Option<Finding> {
         let parameters = self.parameters;
@@ -198,6 +233,7 @@ impl RateProbe {
             return None;
         }
         self.requested = 0.0;
+        let told = self.doubted.take().unwrap_or(told);
         let (state, estimate) = (self.state, self.of_run_if(now, stamp, run, true)?);
         let agrees = (told / parameters.refuted_factor..=told * parameters.refuted_factor)
             .contains(&estimate.window_rate);

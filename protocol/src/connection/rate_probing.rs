@@ -156,6 +156,9 @@ impl Connection {
         if self.controller.start() == Start::Told {
             self.probing.peer_probes = parameters.rate_probing;
             self.verify_profile();
+            if self.may_verify() {
+                self.controller.watch_told_rate();
+            }
             return;
         }
         if self.controller.start() != Start::Pair {
@@ -190,20 +193,24 @@ impl Connection {
 
     /// The same on a link that has been idle for long: also on the slowest links (agent).
     pub(super) fn verify_idle_link(&mut self) {
-        let may_verify = self.config.verify_profile
-            && self.config.rate_probing == RateProbing::Full
-            && self.controller.start() == Start::Told
-            && self.controller.can_verify()
-            && self.probing.peer_probes
-            && !self.probing.has_verified;
-        if may_verify && !self.is_loading() {
-            self.probing.has_verified = true;
+        if self.may_verify() && !self.is_loading() {
             self.request_train(PAIR_TRAIN);
         }
     }
 
+    /// Returns true if the profile is remembered, can be verified, and was not.
+    fn may_verify(&self) -> bool {
+        self.config.verify_profile
+            && self.config.rate_probing == RateProbing::Full
+            && self.controller.start() == Start::Told
+            && self.controller.can_verify()
+            && self.probing.peer_probes
+            && !self.probing.has_verified
+    }
+
     fn request_train(&mut self, packets: u8) {
         self.probing.train_due = Some(packets);
+        self.probing.has_verified = true;
         self.controller.on_train_requested(packets);
         self.rearm();
     }
@@ -219,7 +226,7 @@ impl Connection {
         let longest = *TRAIN_PACKETS.end();
         let train = estimated
             .train
-            .filter(|packets| may_train && (!self.is_loading() || *packets == longest));
+            .filter(|packets| may_train && (!self.is_loading() || *packets == longest || estimated.is_doubt));
         match train {
             Some(packets) => self.request_train(packets),
             // The answer is a sample of the round-trip time, and repeats a lost grant.

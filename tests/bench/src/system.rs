@@ -43,6 +43,10 @@ pub enum System {
     /// The same with accelerated https, which otherwise passes as a tunnel. Generated pages are served over
     /// https in this case.
     LonghaulHttps,
+    /// The same, whose session uses only TLS.
+    LonghaulTls,
+    /// The same, whose session uses only QUIC.
+    LonghaulQuic,
     /// The same without a link profile: an agent that starts on a network which it does not know.
     LonghaulUnknown,
     /// The same without a link profile, with the state folder of an agent that has used the network before.
@@ -51,7 +55,7 @@ pub enum System {
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -68,6 +72,8 @@ impl System {
         Self::LonghaulNopush,
         Self::LonghaulFixed,
         Self::LonghaulHttps,
+        Self::LonghaulTls,
+        Self::LonghaulQuic,
         Self::LonghaulUnknown,
         Self::LonghaulRemembered,
     ];
@@ -91,6 +97,8 @@ impl System {
             Self::LonghaulNopush => "longhaul-nopush",
             Self::LonghaulFixed => "longhaul-fixed",
             Self::LonghaulHttps => "longhaul-https",
+            Self::LonghaulTls => "longhaul-tls",
+            Self::LonghaulQuic => "longhaul-quic",
             Self::LonghaulUnknown => "longhaul-unknown",
             Self::LonghaulRemembered => "longhaul-remembered",
         }
@@ -144,6 +152,8 @@ impl System {
                 | Self::LonghaulNopush
                 | Self::LonghaulFixed
                 | Self::LonghaulHttps
+                | Self::LonghaulTls
+                | Self::LonghaulQuic
                 | Self::LonghaulUnknown
                 | Self::LonghaulRemembered
         )
@@ -175,7 +185,7 @@ impl FromStr for System {
     type Err = UnknownSystem;
 
     fn from_str(name: &str) -> Result<Self, UnknownSystem> {
-        if matches!(name, "longhaul-quic" | "longhaul-tls" | "tcp-wwan") {
+        if name == "tcp-wwan" {
             return Err(UnknownSystem::NotYet(name.to_owned()));
         }
         let found = Self::ALL.into_iter().find(|system| system.name() == name);

@@ -1,4 +1,5 @@
 //! Bars of the transport: the figures with a limit, by link.
+mod carriers;
 mod conditions;
 
 use std::time::Duration;
@@ -10,8 +11,7 @@ use longhaul_types::ByteCount;
 use crate::{
     exchange::REQUEST,
     experiment::{Buffer, Experiment, Rival, SessionBefore},
-    measured::{Bulk, Bundle, Measured, OutageEnd, Outcome, Priority, TwoFlows},
-    priority::MESSAGE,
+    measured::{Bulk, Bundle, Measured, OutageEnd, Outcome, TwoFlows},
     stage::float,
     system::System,
 };
@@ -47,9 +47,13 @@ impl Bars<'_> {
         }
         let limit = match self.measured.system {
             System::Longhaul => limit,
-            System::Cubic | System::Bbr | System::Quinn | System::QuinnTuned | System::QuinnBbr => {
-                Limit::None
-            }
+            System::LonghaulTls
+            | System::LonghaulQuic
+            | System::Cubic
+            | System::Bbr
+            | System::Quinn
+            | System::QuinnTuned
+            | System::QuinnBbr => Limit::None,
         };
         let (limit, met) = match limit {
             Limit::None => (None, None),
@@ -104,7 +108,7 @@ pub fn bars(link: &LinkDefinition, measured: &Measured) -> Vec<Bar> {
             two_flows(&mut bars, link, flows, rival, buffer);
         }
         (Some(Outcome::Priority(priority)), Experiment::Priority { .. }) => {
-            messages(&mut bars, link, priority);
+            conditions::messages(&mut bars, link, priority);
         }
         (Some(Outcome::Bulk(bulk)), Experiment::Traced { offset, .. }) => {
             conditions::trace(&mut bars, link, bulk, offset);
@@ -112,6 +116,10 @@ pub fn bars(link: &LinkDefinition, measured: &Measured) -> Vec<Bar> {
         (Some(Outcome::Bulk(bulk)), Experiment::Reordered { .. }) => conditions::reordered(&mut bars, bulk),
         (Some(Outcome::AddressChange(changed)), Experiment::AddressChange) => {
             conditions::address_change(&mut bars, link, changed);
+        }
+        (Some(Outcome::UdpDied(died)), Experiment::UdpDies) => carriers::udp_died(&mut bars, link, died),
+        (Some(Outcome::Opened(opened)), Experiment::UdpBlocked { network }) => {
+            carriers::opened(&mut bars, link, *opened, network);
         }
         (Some(Outcome::WrongProfile(found)), Experiment::WrongProfile { wrong_rates }) => {
             conditions::wrong_profile(&mut bars, link, found, wrong_rates);
@@ -271,19 +279,6 @@ fn two_flows(bars: &mut Bars<'_>, link: &LinkDefinition, flows: &TwoFlows, rival
 fn target_queue(link: &LinkDefinition) -> Duration {
     let by_time = (link.rtt() / 10).clamp(Duration::from_millis(25), Duration::from_millis(200));
     by_time.max((PACKET / link.rate_down()) * 5 / 2)
-}
-
-fn messages(bars: &mut Bars<'_>, link: &LinkDefinition, priority: &Priority) {
-    let target = target_queue(link);
-    let own = ByteCount::new(REQUEST as u64 + HEADERS) / link.rate_up()
-        + ByteCount::new(MESSAGE + 2 * HEADERS) / link.rate_down();
-    // For a trace, the mean rate: the target on a link of constant rate.
-    let limit = link.rtt() + own + target * 2 + WAKING;
-    let limit = Limit::AtMost(limit.as_secs_f64());
-    bars.add("10 message alone, median (s)", priority.alone_s, Limit::None);
-    bars.add("10 message beside bulk, median (s)", priority.p50_s, Limit::None);
-    bars.add("10 message beside bulk, p95 (s)", priority.p95_s, limit);
-    bars.add("10 utilisation meanwhile", priority.utilisation, Limit::None);
 }
 
 #[cfg(test)]

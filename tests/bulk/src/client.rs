@@ -63,6 +63,7 @@ impl Client {
                 enrolment,
                 number,
                 profile,
+                access.carriers,
             )?)),
         };
         Ok(Self {

@@ -37,6 +37,12 @@ pub enum ServeError {
     /// Longhaul's listener could not be started.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// A port of TLS or QUIC could not be opened.
+    #[error(transparent)]
+    Carrier(#[from] longhaul_carriers::BindError),
+    /// Their certificate could not be created.
+    #[error(transparent)]
+    Identity(#[from] longhaul_carriers::IdentityError),
     /// The operating system provided no randomness.
     #[error("the operating system provides no randomness: {0}")]
     Randomness(#[from] getrandom::Error),
@@ -94,6 +100,9 @@ pub enum TransferError {
         /// Number of clients that the server has.
         known: usize,
     },
+    /// The network could not be told to drop UDP.
+    #[error(transparent)]
+    Block(#[from] longhaul_world::IpError),
     /// A wrong profile was requested for a link without a profile.
     #[error("a wrong profile needs a link with a profile; base this link on a built-in link")]
     NoProfile,

@@ -8,7 +8,7 @@ use longhaul_netem::{
 use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::system::System;
+use crate::{system::System, udp_blocked::KnownNetwork};
 
 /// Time of a scripted outage or address change since the world's start: every system has a connection and has
 /// filled the link by then.
@@ -74,6 +74,13 @@ pub enum Experiment {
     },
     /// A download during which the client's address changes.
     AddressChange,
+    /// A download during which the network begins to drop UDP. The session may use TLS.
+    UdpDies,
+    /// Opening a session where the network drops UDP. The session may use TLS.
+    UdpBlocked {
+        /// What the client knows.
+        network: KnownNetwork,
+    },
     /// A download by a client with wrong link rates. Only for systems that use link rates.
     WrongProfile {
         /// The wrong rates.
@@ -202,6 +209,13 @@ impl fmt::Display for Experiment {
             }
             Self::Reordered { length } => write!(f, "reordered bulk of {} s", length.as_secs()),
             Self::AddressChange => f.write_str("address change"),
+            Self::UdpDies => f.write_str("UDP dies"),
+            Self::UdpBlocked {
+                network: KnownNetwork::Unknown,
+            } => f.write_str("UDP blocked, unknown network"),
+            Self::UdpBlocked {
+                network: KnownNetwork::Remembered,
+            } => f.write_str("UDP blocked, remembered network"),
             Self::WrongProfile {
                 wrong_rates: WrongRates::TooFast,
             } => f.write_str("profile ten times too fast"),
@@ -274,6 +288,8 @@ impl Experiment {
             | Self::Bundle { .. }
             | Self::Priority { .. }
             | Self::WrongProfile { .. }
+            | Self::UdpDies
+            | Self::UdpBlocked { .. }
             | Self::Idle { .. }
             | Self::Cancel
             | Self::LostPacket { .. } => {}
@@ -283,7 +299,13 @@ impl Experiment {
 
     /// Returns true if the experiment is meaningful for this system.
     pub const fn suits(&self, system: System) -> bool {
-        self.wrong_rates().is_none() || matches!(system, System::Longhaul)
+        let needs_udp = matches!(
+            self,
+            Self::WrongProfile { .. } | Self::UdpDies | Self::UdpBlocked { .. }
+        );
+        // TCP repeats a lost packet, whatever it contains.
+        let is_meaningless = matches!((self, system), (Self::LostPacket { .. }, System::LonghaulTls));
+        !is_meaningless && (!needs_udp || matches!(system, System::Longhaul))
     }
 
     /// Returns the wrong link rates for clients, if any.
@@ -307,6 +329,8 @@ impl Experiment {
                 Self::Priority { length } => length + crate::priority::PATIENCE * 2,
                 Self::Traced { length, .. } | Self::Reordered { length } | Self::Idle { length } => length,
                 Self::AddressChange => crate::address::PATIENCE * 2,
+                Self::UdpDies => crate::udp_blocked::PATIENCE * 2,
+                Self::UdpBlocked { .. } => crate::udp_blocked::PATIENCE,
                 Self::WrongProfile { .. } => crate::profile::LENGTH * 2,
                 Self::Cancel => Duration::from_secs(120),
                 Self::LostPacket { .. } => crate::lost_packet::LIMIT,

@@ -54,6 +54,7 @@ mod server;
 mod stage;
 mod system;
 mod tcp;
+mod udp_blocked;
 
 pub use bars::bars;
 pub use client::Client;
@@ -62,10 +63,11 @@ pub use exchange::{Length, Order, REQUEST, WrongBytes};
 pub use experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, WrongRates};
 pub use measure::{BulkError, measure, measured_the_machine};
 pub use measured::{
-    AddressChanged, Bulk, Bundle, Cancelled, Cpu, Idle, LostPackets, Measured, OutageEnd, Outcome, Priority,
-    TwoFlows, WrongProfile,
+    AddressChanged, Bulk, Bundle, Cancelled, Cpu, Idle, LostPackets, Measured, Opened, OutageEnd, Outcome,
+    Priority, TwoFlows, UdpDied, WrongProfile,
 };
 pub use plan::experiments_for;
 pub use progress::{Arrival, Progress};
 pub use server::{Access, SenderCounters, Server};
 pub use system::{System, UnknownSystem};
+pub use udp_blocked::KnownNetwork;

@@ -1,4 +1,5 @@
 //! Longhaul's session: the product's protocol and driver, with the link profile that the agent would have.
+mod carriers;
 mod client;
 
 use std::{
@@ -17,7 +18,10 @@ use longhaul_driver::{
 use longhaul_types::{ByteCount, LinkProfile, PublicKey, SecretKey, UnixTime};
 use tokio::task::JoinSet;
 
+pub(crate) use carriers::UsedCarriers;
 pub(crate) use client::LonghaulClient;
+
+use carriers::{CarrierListeners, CarrierPorts};
 
 use crate::{
     error::{ServeError, TransferError},
@@ -45,6 +49,20 @@ pub(crate) struct Device {
 pub(crate) struct Enrolment {
     gateway: PublicKey,
     devices: Vec<Device>,
+    ports: CarrierPorts,
+}
+
+/// A server's listener with its carriers.
+pub(crate) struct Listeners {
+    udp: Listener,
+    carriers: CarrierListeners,
+}
+
+impl Listeners {
+    /// Address of UDP.
+    pub(crate) const fn local_addr(&self) -> SocketAddr {
+        self.udp.local_addr()
+    }
 }
 
 /// Times at which a session detected that no packets arrive.
@@ -73,10 +91,10 @@ fn send_buffer(profile: LinkProfile) -> ByteCount {
 }
 
 /// Listens as a gateway does, with devices enrolled for this run.
-pub(crate) fn listen(
+pub(crate) async fn listen(
     address: SocketAddr,
     profile: Option<LinkProfile>,
-) -> Result<(Listener, Enrolment), ServeError> {
+) -> Result<(Listeners, Enrolment), ServeError> {
     let mut transport = TransportConfig::gateway();
     if let Some(profile) = profile {
         transport.send_buffer = send_buffer(profile);
@@ -96,9 +114,11 @@ pub(crate) fn listen(
         let token = epoch.mint(&secret.public(), [a, b, c, d], UnixTime::new(now + TOKEN_LIFE));
         devices.push(Device { secret, token });
     }
+    let carriers = CarrierListeners::bind(address, secret.public()).await?;
     let enrolment = Enrolment {
         gateway: secret.public(),
         devices,
+        ports: carriers.ports(),
     };
     let admitted: BTreeMap<_, _> = enrolment
         .devices
@@ -114,12 +134,21 @@ pub(crate) fn listen(
         max_sessions: DEVICES * 2,
         devices: admitted,
     })?;
-    Ok((listener, enrolment))
+    let listeners = Listeners {
+        udp: listener,
+        carriers,
+    };
+    Ok((listeners, enrolment))
 }
 
 /// Accepts sessions; never returns. Dropping it ends all sessions.
-pub(crate) async fn serve(mut listener: Listener, accepted: Accepted) {
+pub(crate) async fn serve(listeners: Listeners, accepted: Accepted) {
+    let Listeners {
+        udp: mut listener,
+        carriers,
+    } = listeners;
     let mut tasks = JoinSet::new();
+    tasks.spawn(carriers.run(listener.links()));
     while let Some(incoming) = listener.accept().await {
         let session = incoming.session;
         // Bounded by the listener's limit of sessions; an experiment opens few.

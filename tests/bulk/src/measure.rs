@@ -15,6 +15,7 @@ use crate::{
     outage, priority, profile,
     stage::{Known, Stage},
     system::System,
+    udp_blocked,
 };
 
 /// Maximum age of a world: in an older one scripted outages would come at the wrong time.
@@ -133,6 +134,8 @@ async fn run(
         Experiment::TwoFlows { rival, length, .. } => flows::run(stage, rival, length, series).await?,
         Experiment::Priority { length } => priority::run(stage, length).await?,
         Experiment::AddressChange => address::run(stage, series, errors).await?,
+        Experiment::UdpDies => udp_blocked::dies(stage, series, errors).await?,
+        Experiment::UdpBlocked { network } => udp_blocked::opens(stage, network).await?,
         Experiment::WrongProfile { .. } => profile::run(stage, series).await?,
         Experiment::Idle { length } => idle::run(stage, length, errors).await?,
         Experiment::Cancel => cancel::run(stage).await?,

@@ -55,6 +55,10 @@ pub enum Outcome {
     Priority(Priority),
     /// Figures of [`Experiment::AddressChange`].
     AddressChange(AddressChanged),
+    /// Figures of [`Experiment::UdpDies`].
+    UdpDied(UdpDied),
+    /// Figures of [`Experiment::UdpBlocked`].
+    Opened(Opened),
     /// Figures of [`Experiment::WrongProfile`].
     WrongProfile(WrongProfile),
     /// Figures of [`Experiment::Idle`].
@@ -170,6 +174,26 @@ pub struct AddressChanged {
     pub connections_lost: u64,
 }
 
+/// A download during which the network began to drop UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UdpDied {
+    /// Time from the last datagram to the first new bytes over TLS; `None` if none came.
+    pub pause_s: Option<f64>,
+    /// The download over TLS, from five seconds after these bytes on.
+    pub over_tls: Bulk,
+    /// Retransmitted stream bytes until then.
+    pub duplicate_bytes: Option<u64>,
+    /// Number of connections that ended.
+    pub connections_lost: u64,
+}
+
+/// A session that was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Time until it was open.
+    pub open_s: f64,
+}
+
 /// A download by a client with wrong link rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WrongProfile {
@@ -239,6 +263,8 @@ mod tests {
             Outcome::TwoFlows(TwoFlows::default()),
             Outcome::Priority(Priority::default()),
             Outcome::AddressChange(AddressChanged::default()),
+            Outcome::UdpDied(UdpDied::default()),
+            Outcome::Opened(Opened::default()),
             Outcome::WrongProfile(WrongProfile::default()),
             Outcome::Idle(Idle::default()),
             Outcome::Cancel(Cancelled::default()),

@@ -4,7 +4,10 @@ use std::time::Duration;
 use longhaul_netem::{Capacity, LinkDefinition};
 use longhaul_types::BitRate;
 
-use crate::experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, WrongRates};
+use crate::{
+    experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, WrongRates},
+    udp_blocked::KnownNetwork,
+};
 
 /// Number of messages that lose a packet: sufficient for a 95th percentile.
 const LOST_PAIRS: u16 = 30;
@@ -63,6 +66,10 @@ pub fn experiments_for(link: &LinkDefinition) -> Vec<Experiment> {
     experiments.push(Experiment::Priority { length: bulk });
     experiments.push(Experiment::Reordered { length: bulk });
     experiments.push(Experiment::AddressChange);
+    experiments.push(Experiment::UdpDies);
+    experiments.extend(
+        [KnownNetwork::Unknown, KnownNetwork::Remembered].map(|network| Experiment::UdpBlocked { network }),
+    );
     experiments.extend(
         [WrongRates::TooFast, WrongRates::TooSlow]
             .map(|wrong_rates| Experiment::WrongProfile { wrong_rates }),

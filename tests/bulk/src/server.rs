@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     error::ServeError,
-    longhaul::{self, Accepted, Enrolment},
+    longhaul::{self, Accepted, Enrolment, UsedCarriers},
     quic::{self, Connections},
     system::System,
     tcp,
@@ -22,6 +22,8 @@ pub struct Access {
     pub(crate) system: System,
     pub(crate) address: SocketAddr,
     pub(crate) credentials: Credentials,
+    /// Carriers of a session.
+    pub(crate) carriers: UsedCarriers,
 }
 
 #[derive(Clone)]
@@ -42,6 +44,12 @@ impl Access {
     #[must_use]
     pub fn at(mut self, address: SocketAddr) -> Self {
         self.address = address;
+        self
+    }
+
+    /// Returns the same server for clients whose sessions use these carriers.
+    pub(crate) fn over(mut self, carriers: UsedCarriers) -> Self {
+        self.carriers = carriers;
         self
     }
 
@@ -94,7 +102,7 @@ impl Server {
     ///
     /// # Errors
     /// Listening on the address fails, or the kernel does not provide the congestion control.
-    pub fn start(
+    pub async fn start(
         system: System,
         listen: SocketAddr,
         profile: Option<LinkProfile>,
@@ -130,7 +138,7 @@ impl Server {
                 task,
             ));
         }
-        let (listener, enrolment) = longhaul::listen(listen, profile)?;
+        let (listener, enrolment) = longhaul::listen(listen, profile).await?;
         let address = listener.local_addr();
         let accepted = Accepted::default();
         let task = tokio::spawn(longhaul::serve(listener, accepted.clone()));
@@ -144,7 +152,7 @@ impl Server {
         ))
     }
 
-    const fn new(
+    fn new(
         system: System,
         address: SocketAddr,
         credentials: Credentials,
@@ -156,6 +164,7 @@ impl Server {
                 system,
                 address,
                 credentials,
+                carriers: UsedCarriers::of(system),
             },
             counting,
             task,

@@ -76,7 +76,16 @@ impl<'a> Stage<'a> {
     /// Creates a client of any server in the gateway. Systems that use a link profile get this link's
     /// profile, as the agent does, or the experiment's wrong one.
     pub(crate) async fn client_of(&self, access: Access, number: usize) -> Result<Client, TransferError> {
-        let profile = self.profile;
+        self.client_knowing(access, number, self.profile).await
+    }
+
+    /// Creates a client with a profile or without one.
+    pub(crate) async fn client_knowing(
+        &self,
+        access: Access,
+        number: usize,
+        profile: Option<LinkProfile>,
+    ) -> Result<Client, TransferError> {
         let prepare = move || async move { Client::prepare(&access, number, profile).await };
         self.world.client().run(prepare).await
     }
@@ -222,7 +231,7 @@ pub(crate) async fn serve(
     profile: Option<LinkProfile>,
 ) -> Result<Server, ServeError> {
     let listen: SocketAddr = (GATEWAY_ON_HOP, 0).into();
-    let start = move || async move { Server::start(system, listen, profile) };
+    let start = move || async move { Server::start(system, listen, profile).await };
     world.gateway().run(start).await
 }
 

@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 pub enum System {
     /// Longhaul's session over UDP.
     Longhaul,
+    /// Longhaul's session over TLS alone.
+    #[serde(rename = "longhaul-tls")]
+    LonghaulTls,
+    /// Longhaul's session over QUIC alone.
+    #[serde(rename = "longhaul-quic")]
+    LonghaulQuic,
     /// The kernel's TCP with CUBIC (RFC 9438).
     Cubic,
     /// The kernel's TCP with the kernel's version of BBR.
@@ -44,13 +50,17 @@ pub(crate) enum QuicCongestion {
 
 /// A name that is not a system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a transport; known are: longhaul, cubic, bbr, quinn, quinn-tuned, quinn-bbr")]
+#[error(
+    "`{0}` is not a transport; known are: longhaul, longhaul-tls, longhaul-quic, cubic, bbr, quinn, quinn-tuned, quinn-bbr"
+)]
 pub struct UnknownSystem(String);
 
 impl System {
     /// All systems, Longhaul first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Longhaul,
+        Self::LonghaulTls,
+        Self::LonghaulQuic,
         Self::Cubic,
         Self::Bbr,
         Self::Quinn,
@@ -62,6 +72,8 @@ impl System {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Longhaul => "longhaul",
+            Self::LonghaulTls => "longhaul-tls",
+            Self::LonghaulQuic => "longhaul-quic",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
             Self::Quinn => "quinn",
@@ -76,6 +88,10 @@ impl System {
             Self::Longhaul => {
                 "Longhaul over UDP, congestion control by the receiver, link profile configured"
             }
+            Self::LonghaulTls => {
+                "Longhaul over TLS (kernel TCP, BBR if the kernel has it), link profile configured"
+            }
+            Self::LonghaulQuic => "Longhaul over QUIC datagrams, link profile configured",
             Self::Cubic => "kernel TCP, cubic",
             Self::Bbr => "kernel TCP, bbr",
             Self::Quinn => "quinn 0.11 (QUIC), cubic, defaults, 0-RTT where a session is not open",
@@ -93,7 +109,12 @@ impl System {
         match self {
             Self::Cubic => Some("cubic"),
             Self::Bbr => Some("bbr"),
-            Self::Longhaul | Self::Quinn | Self::QuinnTuned | Self::QuinnBbr => None,
+            Self::Longhaul
+            | Self::LonghaulTls
+            | Self::LonghaulQuic
+            | Self::Quinn
+            | Self::QuinnTuned
+            | Self::QuinnBbr => None,
         }
     }
 
@@ -103,7 +124,7 @@ impl System {
             Self::Quinn => Some(QuicSetting::Defaults),
             Self::QuinnTuned => Some(QuicSetting::LongLinks(QuicCongestion::Cubic)),
             Self::QuinnBbr => Some(QuicSetting::LongLinks(QuicCongestion::Bbr)),
-            Self::Longhaul | Self::Cubic | Self::Bbr => None,
+            Self::Longhaul | Self::LonghaulTls | Self::LonghaulQuic | Self::Cubic | Self::Bbr => None,
         }
     }
 }

@@ -19,8 +19,8 @@ fn skip(what: impl std::fmt::Display) {
 }
 
 /// Returns the server, or `None` if the kernel does not provide the congestion control.
-fn start(system: System) -> Option<Server> {
-    match Server::start(system, anywhere(), None) {
+async fn start(system: System) -> Option<Server> {
+    match Server::start(system, anywhere(), None).await {
         Ok(server) => Some(server),
         Err(error @ longhaul_bulk::ServeError::Congestion { .. }) => {
             skip(format_args!("{system}: {error}"));
@@ -39,7 +39,9 @@ async fn limited<T>(what: &str, work: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn responses_are_complete_on_an_open_session() {
     for system in System::ALL {
-        let Some(server) = start(system) else { continue };
+        let Some(server) = start(system).await else {
+            continue;
+        };
         let client = limited("prepare", Client::prepare(&server.access(), 0, None))
             .await
             .unwrap();
@@ -60,7 +62,9 @@ async fn responses_are_complete_on_an_open_session() {
 #[tokio::test]
 async fn the_first_request_is_sent_with_the_handshake() {
     for system in System::ALL {
-        let Some(server) = start(system) else { continue };
+        let Some(server) = start(system).await else {
+            continue;
+        };
         let client = limited("prepare", Client::prepare(&server.access(), 0, None))
             .await
             .unwrap();
@@ -75,7 +79,9 @@ async fn the_first_request_is_sent_with_the_handshake() {
 #[tokio::test]
 async fn messages_overtake_a_download() {
     for system in System::ALL {
-        let Some(server) = start(system) else { continue };
+        let Some(server) = start(system).await else {
+            continue;
+        };
         let client = limited("prepare", Client::prepare(&server.access(), 1, None))
             .await
             .unwrap();
@@ -104,7 +110,9 @@ async fn messages_overtake_a_download() {
 #[tokio::test]
 async fn a_server_that_ends_is_an_error() {
     for system in System::ALL {
-        let Some(server) = start(system) else { continue };
+        let Some(server) = start(system).await else {
+            continue;
+        };
         let client = limited("prepare", Client::prepare(&server.access(), 0, None))
             .await
             .unwrap();

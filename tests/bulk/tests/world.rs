@@ -2,8 +2,8 @@
 use std::time::Duration;
 
 use longhaul_bulk::{
-    Experiment, LostPacket, Measured, Outcome, SessionBefore, System, bars, experiments_for, measure,
-    measured_the_machine,
+    Experiment, KnownNetwork, LostPacket, Measured, Outcome, SessionBefore, System, bars, experiments_for,
+    measure, measured_the_machine,
 };
 use longhaul_netem::LinkDefinition;
 use longhaul_world::{World, WorldConfig, WorldError};
@@ -182,6 +182,25 @@ async fn a_download_continues_after_an_address_change() {
     assert_eq!(changed.connections_lost, 0, "{changed:?}");
     let in_time = |pause| pause < 5.0 || overloaded(&link, &measured);
     assert!(changed.pause_s.is_some_and(in_time), "{changed:?}");
+}
+
+#[tokio::test]
+async fn a_session_opens_over_tls_where_udp_is_dropped() {
+    let link = link("umts-384");
+    for network in [KnownNetwork::Unknown, KnownNetwork::Remembered] {
+        let experiment = Experiment::UdpBlocked { network };
+        let Some(measured) = measured(&link, System::Longhaul, experiment).await else {
+            return;
+        };
+        let Some(Outcome::Opened(opened)) = &measured.outcome else {
+            panic!("{network:?}: {:?}", measured.errors)
+        };
+        // The round trips of TCP, of TLS, and of the request; jitter makes some shorter.
+        assert!(
+            opened.open_s > link.rtt().as_secs_f64() * 2.0,
+            "{network:?}: {opened:?}"
+        );
+    }
 }
 
 #[tokio::test]

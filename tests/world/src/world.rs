@@ -210,6 +210,24 @@ impl World {
         self.client.run_blocking(router::place)
     }
 
+    /// Drops the UDP packets of the hop that arrive at the client and at the gateway, from now on.
+    ///
+    /// # Errors
+    /// iproute2 rejects the commands.
+    pub fn block_udp(&self) -> Result<(), IpError> {
+        // The table of local addresses usually comes before all rules.
+        let commands = format!(
+            "rule add pref 30 lookup local\n\
+             rule add pref 5 iif {HOP} ipproto udp blackhole\n\
+             rule del pref 0\n"
+        );
+        for namespace in [&self.client, &self.gateway] {
+            let commands = commands.clone();
+            namespace.run_blocking(move || iproute::batch(&commands))?;
+        }
+        Ok(())
+    }
+
     /// Redirects TCP connections from the client to the pages' hosts to the gateway, for a splitting proxy: a
     /// listener on `0.0.0.0` in `gateway` accepts them, and the local address of a connection identifies the
     /// host. The gateway's own connections to the hosts, and all traffic except TCP, go to the origins as

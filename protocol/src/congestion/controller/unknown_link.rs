@@ -22,6 +22,22 @@ pub struct Estimated {
     pub train: Option<u8>,
     /// True for the first estimate of the session.
     pub is_first: bool,
+    /// True if data contradicts the told rate, so that the train is requested also while data is loaded, which fills it.
+    pub is_doubt: bool,
+}
+
+/// Maximum time in seconds that a train is given at the told rate.
+const LONGEST_TRAIN: f64 = 4.0;
+
+impl Estimated {
+    /// A train of `packets` is needed, and there is no estimate.
+    const fn without(packets: u8, is_doubt: bool) -> Self {
+        Self {
+            train: Some(packets),
+            is_first: false,
+            is_doubt,
+        }
+    }
 }
 
 impl Controller {
@@ -58,6 +74,11 @@ impl Controller {
         self.probe.verifies_quickly(self.path.rate.capacity)
     }
 
+    /// Looks for data that contradicts the told rate, until a train is requested.
+    pub const fn watch_told_rate(&mut self) {
+        self.probe.watch();
+    }
+
     /// Records that a train was requested.
     pub fn on_train_requested(&mut self, packets: u8) {
         self.probe.on_train_requested(packets);
@@ -81,11 +102,15 @@ impl Controller {
         let told = self.path.rate.capacity;
         let estimate = match self.probe.on_arrival(now, stamp, size, patience, told)? {
             Finding::Estimate(estimate) => estimate,
-            Finding::NeedsTrain(packets) => {
-                return Some(Estimated {
-                    train: Some(packets),
-                    is_first: false,
-                });
+            Finding::NeedsTrain(packets) => return Some(Estimated::without(packets, false)),
+            Finding::Doubt(packets) => {
+                // The train is sent in any case: data fills it.
+                let bytes = f64::from(packets) * self.path.full_packet;
+                self.window.bytes += bytes;
+                // The time in which runs are measured begins behind the train.
+                let time = (bytes / told).min(LONGEST_TRAIN);
+                self.probe.data_since = Some(now + Duration::from_secs_f64(time));
+                return Some(Estimated::without(packets, true));
             }
         };
         self.path.set_rtt(rtt);
@@ -93,6 +118,7 @@ impl Controller {
         Some(Estimated {
             train: estimate.train,
             is_first: estimate.is_first,
+            is_doubt: false,
         })
     }
 

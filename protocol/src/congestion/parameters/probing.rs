@@ -30,6 +30,9 @@ constants! {
     verified_share = 0.75, "share", 0.5 => 1.0;
     /// Factor between measured and told rate, in either direction, that refutes a told rate.
     refuted_factor = 2.0, "factor", 1.5 => 3.0;
+    /// Factor to a told rate that the length of a train assumes at most, if only two packets of data contradict the
+    /// rate: they may have waited for each other.
+    doubted_factor = 4.0, "factor", 2.0 => 8.0;
     /// Queue in Qh that refutes the estimate.
     retreat_queue = 2.0, "Qh", 1.0 => 4.0;
     /// Loss ratio that refutes the estimate.

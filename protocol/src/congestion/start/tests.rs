@@ -17,7 +17,7 @@ fn probe() -> RateProbe {
 fn estimate(finding: Option<Finding>) -> Option<Estimate> {
     match finding? {
         Finding::Estimate(estimate) => Some(estimate),
-        Finding::NeedsTrain(_) => None,
+        Finding::NeedsTrain(_) | Finding::Doubt(_) => None,
     }
 }
 
@@ -86,6 +86,50 @@ fn packets_that_were_not_requested_do_not_refute_a_told_rate() {
     let arrivals = [1.4, 1.4 + 1280.0 / 48_000.0].map(at);
     let found = arrivals.map(|now| probe.on_arrival(now, stamp, FULL, PATIENCE, 480_000.0));
     assert!(found[0].is_none() && found[1].is_some(), "{found:?}");
+}
+
+#[test]
+fn two_packets_of_data_that_come_too_close_ask_for_a_train() {
+    // Told rate, rate of the link, time between the two packets at the sender, packets of the train.
+    for (told, rate, spacing, expected) in [
+        (4_800.0, 48_000.0, 0.0, Some(4)),
+        (20_000.0, 2_000_000.0, 0.0, Some(10)),
+        (100_000.0, 2_000_000.0, 0.0, Some(32)),
+        (30_000.0, 48_000.0, 0.0, None),
+        (480_000.0, 48_000.0, 0.0, None),
+        // The sender has spaced them, and the link still carried the second one in less time.
+        (4_800.0, 48_000.0, 0.02, Some(4)),
+    ] {
+        let mut probe = RateProbe::new(&CongestionParameters::STANDARD.probing, Start::Told);
+        probe.watch();
+        let arrivals = [(1.3, 1.0), (1.3 + 1280.0 / rate, 1.0 + spacing)];
+        let found =
+            arrivals.map(|(now, sent)| probe.on_arrival(at(now), Stamp::of(at(sent)), FULL, PATIENCE, told));
+        assert_eq!(
+            found,
+            [None, expected.map(Finding::Doubt)],
+            "{told} {rate} {spacing}"
+        );
+    }
+}
+
+#[test]
+fn after_a_train_is_requested_data_gives_no_further_doubt() {
+    let mut probe = RateProbe::new(&CongestionParameters::STANDARD.probing, Start::Told);
+    probe.watch();
+    probe.on_train_requested(4);
+    let found: Vec<_> = (0..2)
+        .filter_map(|number| {
+            probe.on_arrival(
+                at(1.3 + f64::from(number) * 0.02),
+                Stamp::of(at(1.0)),
+                FULL,
+                PATIENCE,
+                4_800.0,
+            )
+        })
+        .collect();
+    assert_eq!(found, [], "the train is four packets long");
 }
 
 /// Packets sent at the same time over a link of `rate` byte/s.

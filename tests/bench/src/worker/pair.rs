@@ -13,7 +13,7 @@ use longhaul_world::Namespace;
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::process::Command;
 
-pub(super) use plan::{AgentAuthority, Coding, Https, PairPlan, Push};
+pub(super) use plan::{AgentAuthority, Carrier, Coding, Https, PairPlan, Push};
 use status::OPEN;
 pub(super) use status::{link_is_remembered, session_open, status};
 
@@ -28,6 +28,8 @@ pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::
 const CONTROL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3129));
 /// Address of the gateway, on its side of the hop.
 pub(super) const GATEWAY: &str = "10.78.0.1:4433";
+/// Address of its carriers `tls` and `quic`, at the port that agents expect.
+const CARRIERS: &str = "10.78.0.1:443";
 /// Network of the pages' hosts, which are private addresses.
 pub(super) const ORIGINS: &str = "10.79.0.0/16";
 const FIRST_DEVICE: &str = "agent";
@@ -227,6 +229,11 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, Invites), PairError>
     if plan.coding == Coding::Fixed {
         run.args(["--coding-effort", "fixed"]);
     }
+    match plan.carrier {
+        Carrier::Udp => {}
+        Carrier::Tls => drop(run.args(["--carrier-tls", CARRIERS])),
+        Carrier::Quic => drop(run.args(["--carrier-quic", CARRIERS])),
+    }
     let (gateway, _) =
         Service::start_ready("longhaul-gateway", run, plan.temporary.join("gateway.log")).await?;
     Ok((gateway, invites))
@@ -272,6 +279,11 @@ async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Serv
     }
     if plan.push == Push::Off {
         run.arg("--no-push");
+    }
+    match plan.carrier {
+        Carrier::Udp => {}
+        Carrier::Tls => drop(run.args(["--carrier", "tls"])),
+        Carrier::Quic => drop(run.args(["--carrier", "quic"])),
     }
     run.env("LONGHAUL_INVITE", invite);
     let log = plan.temporary.join(format!("{folder}.log"));

@@ -1,13 +1,16 @@
-//! Bars of recorded traces, lost and reordered packets, address changes, wrong link profiles, idle sessions
+//! Bars of recorded traces, messages beside a download, lost and reordered packets, address changes, wrong link profiles, idle sessions
 //! and cancelled downloads.
 use std::time::Duration;
 
 use longhaul_netem::LinkDefinition;
+use longhaul_types::ByteCount;
 
-use super::{Bars, Limit, PACKET, WAKING, target_queue};
+use super::{Bars, HEADERS, Limit, PACKET, WAKING, target_queue};
 use crate::{
+    exchange::REQUEST,
     experiment::{LostPacket, WrongRates},
-    measured::{AddressChanged, Bulk, Cancelled, Idle, LostPackets, WrongProfile},
+    measured::{AddressChanged, Bulk, Cancelled, Idle, LostPackets, Priority, WrongProfile},
+    priority::MESSAGE,
     stage::float,
 };
 
@@ -34,6 +37,19 @@ pub(super) fn trace(bars: &mut Bars<'_>, link: &LinkDefinition, bulk: &Bulk, off
         bulk.feedback,
         AtMost(0.06),
     );
+}
+
+pub(super) fn messages(bars: &mut Bars<'_>, link: &LinkDefinition, priority: &Priority) {
+    let target = target_queue(link);
+    let own = ByteCount::new(REQUEST as u64 + HEADERS) / link.rate_up()
+        + ByteCount::new(MESSAGE + 2 * HEADERS) / link.rate_down();
+    // For a trace, the mean rate: the target on a link of constant rate.
+    let limit = link.rtt() + own + target * 2 + WAKING;
+    let limit = Limit::AtMost(limit.as_secs_f64());
+    bars.add("10 message alone, median (s)", priority.alone_s, Limit::None);
+    bars.add("10 message beside bulk, median (s)", priority.p50_s, Limit::None);
+    bars.add("10 message beside bulk, p95 (s)", priority.p95_s, limit);
+    bars.add("10 utilisation meanwhile", priority.utilisation, Limit::None);
 }
 
 pub(super) fn reordered(bars: &mut Bars<'_>, bulk: &Bulk) {
@@ -152,7 +168,7 @@ mod tests {
     use crate::{
         bars,
         experiment::Experiment,
-        measured::{Measured, Outcome, Priority},
+        measured::{Measured, Outcome},
         system::System,
     };
 
@@ -214,7 +230,7 @@ mod tests {
     fn messages_on_traces_have_the_limit_of_their_mean_rate() {
         let trace: String = (1..=1000).map(|line| format!("{}\n", line * 12)).collect();
         let delay = Duration::from_millis(20);
-        let queue = longhaul_types::ByteCount::kb(750);
+        let queue = ByteCount::kb(750);
         let link = LinkDefinition::from_traces("steady", &trace, &trace, delay, queue).expect("a trace");
         let length = Duration::from_secs(60);
         let found = Outcome::Priority(Priority::default());

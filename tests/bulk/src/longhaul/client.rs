@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_driver::{
-    DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, RecvStream, SendStream,
-    Session, StreamError, TransportConfig, dial,
+    Alternatives, CarrierPlan, DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority,
+    RecvStream, SendStream, Session, StreamError, TransportConfig, dial_over,
 };
 use longhaul_types::LinkProfile;
 use tokio::{
@@ -14,7 +14,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-use super::{Enrolment, Stalls, note_stalls};
+use super::{Enrolment, Stalls, UsedCarriers, note_stalls};
 use crate::{
     error::TransferError,
     exchange::{Checker, Length, REQUEST, Request, TAG},
@@ -34,6 +34,7 @@ type Waiting = Arc<Mutex<BTreeMap<u64, oneshot::Sender<Begun>>>>;
 /// The client's session.
 pub(crate) struct LonghaulClient {
     dial: DialConfig,
+    plan: CarrierPlan,
     open: tokio::sync::Mutex<Option<Session>>,
     waiting: Waiting,
     pub(crate) stalls: Stalls,
@@ -47,6 +48,7 @@ impl LonghaulClient {
         enrolment: &Enrolment,
         number: usize,
         profile: Option<LinkProfile>,
+        carriers: UsedCarriers,
     ) -> Result<Self, TransferError> {
         let device = enrolment
             .devices
@@ -65,6 +67,7 @@ impl LonghaulClient {
                 last_stamp: None,
                 transport: TransportConfig::agent(profile),
             },
+            plan: carriers.plan(server, enrolment)?,
             open: tokio::sync::Mutex::new(None),
             waiting: Waiting::default(),
             stalls: Stalls::default(),
@@ -75,7 +78,7 @@ impl LonghaulClient {
     /// Opens the session and waits for its handshake.
     pub(crate) async fn open(&self) -> Result<(), TransferError> {
         let mut open = self.open.lock().await;
-        let (session, _) = dial(self.dial.clone(), Vec::new())?;
+        let (session, _) = self.dial(Vec::new())?;
         self.start_tasks(&session);
         let mut state = session.state();
         let settled = state
@@ -89,6 +92,16 @@ impl LonghaulClient {
         drop(settled);
         *open = Some(session);
         Ok(())
+    }
+
+    fn dial(&self, first: Vec<FirstStream>) -> Result<(Session, Vec<SendStream>), TransferError> {
+        let plan = self.plan.clone();
+        Ok(dial_over(
+            self.dial.clone(),
+            &Alternatives::default(),
+            first,
+            plan,
+        )?)
     }
 
     /// Starts the tasks of a session.
@@ -133,7 +146,7 @@ impl LonghaulClient {
             bytes: request.encode(),
             end: End::Finish,
         };
-        let (session, streams) = dial(self.dial.clone(), vec![first])?;
+        let (session, streams) = self.dial(vec![first])?;
         self.start_tasks(&session);
         *open = Some(session.clone());
         let Some(stream) = streams.into_iter().next() else {

@@ -103,6 +103,8 @@ pub(super) fn rules(system: System) -> Rules {
         | System::LonghaulNopush
         | System::LonghaulFixed
         | System::LonghaulHttps
+        | System::LonghaulTls
+        | System::LonghaulQuic
         | System::LonghaulUnknown
         | System::LonghaulRemembered => Rules::persistent(6),
     }

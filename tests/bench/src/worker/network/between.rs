@@ -15,7 +15,7 @@ use crate::{
     system::System,
     worker::{
         clientless::{self, ClientlessPlan},
-        pair::{Coding, Https, Pair, PairPlan, Push},
+        pair::{Carrier, Coding, Https, Pair, PairPlan, Push},
         service::Service,
         squid::{self, Caching},
         ziproxy,
@@ -63,6 +63,8 @@ pub(super) async fn between(
         | System::LonghaulNopush
         | System::LonghaulFixed
         | System::LonghaulHttps
+        | System::LonghaulTls
+        | System::LonghaulQuic
         | System::LonghaulUnknown
         | System::LonghaulRemembered => {
             let ca: PathBuf = temporary.join("authority.pem");
@@ -92,6 +94,13 @@ pub(super) async fn between(
                     Https::Accelerated
                 } else {
                     Https::Tunnelled
+                },
+                carrier: if job.system == System::LonghaulTls {
+                    Carrier::Tls
+                } else if job.system == System::LonghaulQuic {
+                    Carrier::Quic
+                } else {
+                    Carrier::Udp
                 },
             };
             let pair = Pair::start(world.gateway(), world.client(), plan).await?;

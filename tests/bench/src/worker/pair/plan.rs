@@ -27,6 +27,8 @@ pub(in crate::worker) struct PairPlan {
     pub(in crate::worker) coding: Coding,
     /// Treatment of https by the agent.
     pub(in crate::worker) https: Https,
+    /// What carries the session.
+    pub(in crate::worker) carrier: Carrier,
     /// State at the beginning of the load, which may require a second device.
     pub(in crate::worker) state: State,
     /// Traffic during the load, which may require another device.
@@ -40,6 +42,17 @@ pub(in crate::worker) enum Coding {
     Usual,
     /// Fixed effort.
     Fixed,
+}
+
+/// The only protocol that carries the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::worker) enum Carrier {
+    /// UDP. Programs from before there were others have no flag for it.
+    Udp,
+    /// TLS.
+    Tls,
+    /// QUIC.
+    Quic,
 }
 
 /// Treatment of https by the agent.
