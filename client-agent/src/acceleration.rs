@@ -2,12 +2,15 @@
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use longhaul_types::Techniques;
 
 use crate::{https::Https, images::ImageSettings, pageload::PageLoads};
 
 /// Handle of the components that accelerate pages.
 #[derive(Debug)]
 pub struct Acceleration {
+    /// Techniques that are switched off for measurements.
+    pub without: Techniques,
     /// Page loads in progress.
     pub page_loads: PageLoads,
     /// Settings of page bundles, which may change while the agent runs.

@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use longhaul_origin::{OriginClient, OriginConfigError};
 use longhaul_service::{LivenessProbe, liveness_probe};
 use longhaul_session::{ImageLevel, Mixing, Preferences};
+use longhaul_types::Technique;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
@@ -108,6 +109,9 @@ impl Agent {
                  `listen.password-file` can use the gateway, and passwords cross that network unencrypted"
             );
         }
+        if !config.without.is_empty() {
+            warn!(without = %config.without, "techniques are switched off for measurements");
+        }
         let access = AccessRules::new(config.access);
         let upstream_rules = upstream_rules(config.fallback, config.early_credentials, config.away);
         let own = [proxy, control_address];
@@ -125,7 +129,11 @@ impl Agent {
         let page_loads = PageLoads::new(store.clone(), Arc::clone(&counters), config.push.linger);
         let preferences = watch::Sender::new(Preferences {
             images: config.images,
-            mixing: Mixing::Accepted,
+            mixing: if config.without.contains(Technique::Mixing) {
+                Mixing::Refused
+            } else {
+                Mixing::Accepted
+            },
             ..Preferences::default()
         });
         // `use_invite` replaces only the invite of the state directory.
@@ -149,6 +157,7 @@ impl Agent {
             state_dir: state_dir.clone(),
             store: store.clone(),
             page_streams: Arc::new(page_loads.clone()),
+            without: config.without,
         });
         let waiting_pages = WaitingPages::default();
         let kept = KeptData {
@@ -176,6 +185,7 @@ impl Agent {
                 framed_sites: FramedSites::default(),
             }),
             acceleration: Arc::new(Acceleration {
+                without: config.without,
                 page_loads,
                 push: ArcSwap::from_pointee(push_policy(config.push)),
                 https,

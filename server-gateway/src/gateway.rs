@@ -9,7 +9,7 @@ use longhaul_delivery::{EncodedCache, SessionEncoding};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
 use longhaul_session::Announcement;
-use longhaul_types::PublicKey;
+use longhaul_types::{PublicKey, Technique, Techniques};
 use longhaul_webcache::{CacheRequest, CpuPool, GatewayResponse, WebCache};
 use tokio::sync::Semaphore;
 
@@ -47,7 +47,11 @@ impl Rules {
             streams_per_session: config.limits.streams_per_session,
             streams_per_device: config.limits.streams_per_device,
             queue_timeout: config.limits.queue_timeout,
-            effort: config.coding.effort,
+            effort: if config.without.contains(Technique::Coding) {
+                EffortPolicy::Off
+            } else {
+                config.coding.effort
+            },
             public_address: config.public_address.clone(),
         }
     }
@@ -78,6 +82,8 @@ pub(crate) struct Gateway {
     pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<DeviceStreams>>>,
     /// What every session learns of this gateway.
     pub(crate) announcement: Announcement,
+    /// Techniques that are switched off for measurements.
+    pub(crate) without: Techniques,
     /// The newest agent of each device.
     pub(crate) shared_keys: SharedKeys,
 }

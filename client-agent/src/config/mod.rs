@@ -17,7 +17,7 @@ use std::{
 use longhaul_origin::Cidr;
 use longhaul_service::{LogFilter, LogFormat};
 use longhaul_session::ImageLevel;
-use longhaul_types::{ByteCount, Invite, LinkProfile};
+use longhaul_types::{ByteCount, Invite, LinkProfile, Techniques};
 
 use crate::{
     gateway::{CarrierSettings, PortalCheck, PortalSettings},
@@ -116,6 +116,8 @@ pub struct Config {
     /// `session.early-credentials`: permission for requests with cookies in early data. Default
     /// [`EarlyCredentials::Allowed`].
     pub early_credentials: EarlyCredentials,
+    /// Techniques that are switched off for measurements; a hidden setting.
+    pub without: Techniques,
 }
 
 /// Settings of pages that wait while the hop is away.

@@ -1,8 +1,9 @@
 //! Resolution of the layers to the effective settings.
 use std::path::{Path, PathBuf};
 
-use longhaul_settings::{DefaultFiles, Environment, Layers, Mistake, Mistakes, Report, Wrong};
-use longhaul_types::Invite;
+use longhaul_session::ImageLevel;
+use longhaul_settings::{DefaultFiles, Environment, Layers, Mistake, Mistakes, Report, WITHOUT, Wrong};
+use longhaul_types::{Invite, Technique};
 
 use super::{
     AwaySettings, CacheSettings, Config, ConfigFlags, EarlyCredentials, PushSettings, access, proxy, settings,
@@ -125,7 +126,11 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         port: u16::try_from(layers.get(&settings::PORTAL_PORT)).unwrap_or(PortalSettings::DEFAULT_PORT),
         check: layers.get(&settings::PORTAL_CHECK),
     };
-    let images = layers.get(&settings::IMAGE_LEVEL);
+    let without = layers.get_hidden(&WITHOUT);
+    let images = match layers.get(&settings::IMAGE_LEVEL) {
+        _ if without.contains(Technique::Pictures) => ImageLevel::Original,
+        level => level,
+    };
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);
     let away = AwaySettings {
@@ -143,7 +148,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         except: layers.get(&settings::HTTPS_EXCEPT),
     };
     let push = PushSettings {
-        enabled: layers.get(&settings::PUSH_ENABLED),
+        enabled: layers.get(&settings::PUSH_ENABLED) && !without.contains(Technique::Push),
         patience: layers.get(&settings::PUSH_PATIENCE),
         ..PushSettings::default()
     };
@@ -176,6 +181,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         push,
         https,
         early_credentials,
+        without,
     };
     layers.finish().map(|report| (config, report))
 }

@@ -6,7 +6,9 @@ mod hop;
 use std::{net::SocketAddr, path::PathBuf};
 
 use longhaul_origin::Cidr;
-use longhaul_settings::{Configured, EmptyVariables, FlagScope, Form, Program, Setting, list, quoted};
+use longhaul_settings::{
+    Configured, EmptyVariables, FlagScope, Form, Program, Setting, WITHOUT, list, quoted,
+};
 use longhaul_types::Invite;
 
 pub use acceleration::{
@@ -68,6 +70,7 @@ impl Configured for Agent {
             &PUSH_PATIENCE,
             &SESSION_EARLY_CREDENTIALS,
         ],
+        hidden_settings: &[&WITHOUT],
         system_file: "/etc/longhaul/agent.toml",
         user_file: Some("longhaul/agent.toml"),
         empty_variables: EmptyVariables::AreUnset,

@@ -104,6 +104,9 @@ pub struct Status {
     pub dictionaries_used: u64,
     /// Bodies encoded against a base that the cache did not have, and requested again.
     pub bases_missing: u64,
+    /// Techniques that are switched off for measurements.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
     /// Pages that wait for the hop, oldest first.
     #[serde(default)]
     pub waiting: Vec<WaitingStatus>,
@@ -222,6 +225,11 @@ impl Status {
             bases_used: counters.bases_used.get(),
             dictionaries_used: counters.dictionaries_used.get(),
             bases_missing: counters.bases_missing.get(),
+            without: acceleration
+                .without
+                .iter()
+                .map(|technique| technique.to_string())
+                .collect(),
             waiting: upstream
                 .waiting_pages
                 .list()

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use longhaul_carriers::LinkAttempt;
 use longhaul_driver::{CloseReason, LinkState};
 use longhaul_session::{Message, Preferences};
-use longhaul_types::{Invite, LinkProfile, UnixTime};
+use longhaul_types::{Invite, LinkProfile, Techniques, UnixTime};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -63,6 +63,8 @@ pub struct GatewayConfig {
     pub store: Store,
     /// Receiver of the streams of page loads.
     pub page_streams: Arc<dyn PageStreams>,
+    /// Techniques that are switched off for measurements.
+    pub without: Techniques,
 }
 
 /// Minimum duration of a useful session: one that ends sooner counts as a failed attempt.

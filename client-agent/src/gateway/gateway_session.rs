@@ -15,7 +15,7 @@ use longhaul_session::{
     AcceleratedHosts, Announcement, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message,
     MirrorState, Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
 };
-use longhaul_types::{Invite, LinkProfile, UnixTime};
+use longhaul_types::{Invite, LinkProfile, Technique, Techniques, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -44,6 +44,8 @@ pub struct GatewaySession {
     notice: watch::Receiver<Option<String>>,
     announcement: watch::Receiver<Option<Announcement>>,
     settled: AtomicBool,
+    /// Requests may travel in early data.
+    allows_early: bool,
 }
 
 /// Credentials of a device besides its key.
@@ -66,6 +68,8 @@ pub(super) struct SessionStart {
     pub(super) probing: RateProbing,
     /// The link profile is remembered, and the link may have changed since.
     pub(super) verify_profile: bool,
+    /// Techniques that are switched off for measurements.
+    pub(super) without: Techniques,
 }
 
 /// Time at which a request is sent.
@@ -116,6 +120,7 @@ impl GatewaySession {
         start: SessionStart,
     ) -> Result<Arc<Self>, DialError> {
         let serial = SessionSerial::next();
+        let allows_early = !start.without.contains(Technique::Early);
         let config = DialConfig {
             gateway_key: invite.gateway(),
             remote: way.address,
@@ -127,15 +132,23 @@ impl GatewaySession {
                 rate_probing: start.probing,
                 verify_profile: start.verify_profile,
                 ..TransportConfig::default()
-            },
+            }
+            .without(start.without),
         };
         let hello = FirstStream {
-            options: options(Priority::CONTROL, SendPhase::EarlyData),
+            options: options(
+                Priority::CONTROL,
+                if allows_early {
+                    SendPhase::EarlyData
+                } else {
+                    SendPhase::Open
+                },
+            ),
             bytes: hello(way.profile, &start),
             end: End::Open,
         };
         let (transport, mut streams) = dial_over(config, &way.alternatives, vec![hello], carriers)?;
-        let requests = Arc::new(SharedRequests::default());
+        let requests = Arc::new(SharedRequests::new(start.without));
         let (control_sender, control_messages) = mpsc::channel(MAX_CONTROL_MESSAGES);
         let (welcome_sender, welcome) = watch::channel(None);
         let (key_sender, key_wanted) = watch::channel(false);
@@ -162,6 +175,7 @@ impl GatewaySession {
             notice,
             announcement,
             settled: AtomicBool::new(false),
+            allows_early,
         }))
     }
 
@@ -251,6 +265,11 @@ impl GatewaySession {
                 longhaul_driver::SessionError::Lost(reason) => SendError::Lost(reason),
                 longhaul_driver::SessionError::Busy | _ => SendError::Busy,
             })
+    }
+
+    /// Returns true if requests may travel in early data.
+    pub(super) const fn allows_early(&self) -> bool {
+        self.allows_early
     }
 
     /// Number of the session in this process.
@@ -398,7 +417,11 @@ fn hello(link: Option<LinkProfile>, start: &SessionStart) -> Bytes {
     let mut wire = Vec::with_capacity(64);
     // Messages of this size cannot exceed the envelope's limit.
     let dictionaries = Dictionaries {
-        set: dictionary::NEWEST_SET,
+        set: if start.without.contains(Technique::Dictionaries) {
+            0
+        } else {
+            dictionary::NEWEST_SET
+        },
     };
     let mut messages = vec![Message::Hello(hello), Message::Dictionaries(dictionaries)];
     // If the message is absent, no host is accelerated.

@@ -316,7 +316,7 @@ fn find(
     let session = view.session.as_ref()?;
     match (session.link_state(), required_state) {
         (LinkState::Open, _) => Some((Arc::clone(session), SendPhase::Open)),
-        (LinkState::Connecting, RequiredSessionState::EarlyData) => {
+        (LinkState::Connecting, RequiredSessionState::EarlyData) if session.allows_early() => {
             Some((Arc::clone(session), SendPhase::EarlyData))
         }
         (LinkState::Connecting | LinkState::Stalled | LinkState::Closed(_), _) => None,

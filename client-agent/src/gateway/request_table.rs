@@ -8,11 +8,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_driver::CloseReason;
 use longhaul_session::{
-    BoundConnectionId, Delivery, EnvelopeError, Fetch, FetchId, FetchKind, ForgetId, Head, HeaderField,
-    HeaderSetError, HeaderSets, ManifestId, Message, Method, PageId, Resume, ShortHash, decode_header_set,
-    encode, encode_request,
+    BoundConnectionId, Delivery, EnvelopeError, Fetch, FetchId, FetchKind, FieldCoding, ForgetId, Head,
+    HeaderField, HeaderSetError, HeaderSets, ManifestId, Message, Method, PageId, Resume, ShortHash,
+    decode_header_set, encode, encode_request,
 };
-use longhaul_types::{ClientId, ContentHash};
+use longhaul_types::{ClientId, ContentHash, Technique, Techniques};
 use tokio::sync::{oneshot, watch};
 
 use super::answer::GatewayAnswer;
@@ -106,6 +106,13 @@ pub(super) struct SharedRequests {
 }
 
 impl SharedRequests {
+    pub(super) fn new(without: Techniques) -> Self {
+        Self {
+            table: Mutex::new(RequestTable::new(without)),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn table(&self) -> MutexGuard<'_, RequestTable> {
         self.table.lock()
     }
@@ -146,6 +153,8 @@ pub(super) struct RequestTable {
     newest_response: Option<(FetchId, Vec<HeaderField>)>,
     waiting: BTreeMap<FetchId, Waiting>,
     over: Option<CloseReason>,
+    /// Techniques that are switched off for measurements.
+    without: Techniques,
 }
 
 #[derive(Debug)]
@@ -158,6 +167,19 @@ struct Waiting {
 }
 
 impl RequestTable {
+    fn new(without: Techniques) -> Self {
+        let coding = if without.contains(Technique::Headers) {
+            FieldCoding::Literal
+        } else {
+            FieldCoding::Shared
+        };
+        Self {
+            requests: HeaderSets::with_coding(coding),
+            without,
+            ..Self::default()
+        }
+    }
+
     /// Assigns a number to a tunnel and registers the receiver of its answer.
     pub(super) fn register(
         &mut self,
@@ -227,6 +249,7 @@ impl RequestTable {
         base: Option<FetchId>,
     ) -> Result<Vec<u8>, EncodeFetchError> {
         let request = encode_request(&upstream.url, &upstream.fields, id, base, &self.requests)?;
+        let names_held = !self.without.contains(Technique::Chk);
         let fetch = Fetch {
             id,
             method: upstream.method.clone(),
@@ -235,10 +258,14 @@ impl RequestTable {
             headers: request.headers,
             kind: upstream.kind,
             has_body: upstream.has_body,
-            held: upstream.context.held,
+            held: upstream.context.held.filter(|_| names_held),
             page: upstream.context.page,
             manifest: upstream.context.manifest,
-            holding: upstream.context.holding.clone(),
+            holding: if names_held {
+                upstream.context.holding.clone()
+            } else {
+                Vec::new()
+            },
             delivery: upstream.context.delivery,
             connection: upstream.context.connection,
             client: upstream.context.client,

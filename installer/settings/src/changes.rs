@@ -16,12 +16,12 @@ impl Changes {
     /// therefore not compared.
     pub fn between(program: &Program, started: &Report, applied: &Report, read: &Report) -> Self {
         let mut changes = Self::default();
-        for setting in program.settings {
+        for setting in program.accepted() {
             let (in_force, changed) = match setting.takes_effect() {
                 TakesEffect::AtOnce => (applied, &mut changes.at_once),
                 TakesEffect::AtNextStart => (started, &mut changes.at_next_start),
             };
-            if value(in_force, *setting) != value(read, *setting) {
+            if value(in_force, setting) != value(read, setting) {
                 changed.push(setting.key());
             }
         }

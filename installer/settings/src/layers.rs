@@ -108,7 +108,7 @@ impl<'a> Layers<'a> {
             let Some(text) = program.variable(self.environment, name) else {
                 continue;
             };
-            let setting = program.settings.iter().find(|setting| setting.variable() == name);
+            let setting = program.accepted().find(|setting| setting.variable() == name);
             let found = match setting {
                 Some(setting) => {
                     let value = (Value::Text(text.to_owned()), Source::Variable(name.to_owned()));
@@ -143,6 +143,15 @@ impl<'a> Layers<'a> {
     pub fn get<T>(&mut self, setting: &Setting<T>) -> T {
         let environment = self.environment;
         self.get_or(setting, || (setting.default)(environment))
+    }
+
+    /// Resolves a hidden setting, which the report names only if it is given.
+    pub fn get_hidden<T>(&mut self, setting: &Setting<T>) -> T {
+        if self.is_given(setting) {
+            self.get(setting)
+        } else {
+            (setting.default)(self.environment)
+        }
     }
 
     /// Resolves a setting whose default depends on other settings.

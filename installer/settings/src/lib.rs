@@ -25,6 +25,7 @@ mod setting;
 mod source;
 pub mod units;
 mod value;
+mod without;
 
 pub use changes::Changes;
 pub use environment::Environment;
@@ -38,6 +39,7 @@ pub use report::{FileState, FoundVariable, Report, Resolved, Sources};
 pub use setting::{Describe, Flag, Setting, TakesEffect};
 pub use source::Source;
 pub use value::{Value, list, quoted};
+pub use without::WITHOUT;
 
 #[cfg(test)]
 mod tests;

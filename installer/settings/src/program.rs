@@ -9,6 +9,9 @@ pub struct Program {
     pub name: &'static str,
     /// The settings, in the order of the documentation.
     pub settings: &'static [&'static dyn Describe],
+    /// Settings for measurements, which no user needs: they have no flag, and neither help nor documentation of
+    /// settings lists them.
+    pub hidden_settings: &'static [&'static dyn Describe],
     /// The configuration file of the machine.
     pub system_file: &'static str,
     /// The configuration file of a user, below the directory of configuration files, if there is one.
@@ -67,19 +70,21 @@ impl Program {
         }
     }
 
+    /// All settings, hidden ones included.
+    pub(crate) fn accepted(&self) -> impl Iterator<Item = &'static dyn Describe> {
+        self.settings.iter().chain(self.hidden_settings).copied()
+    }
+
     /// All keys that a file may have.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
-        self.settings
-            .iter()
+        self.accepted()
             .flat_map(|setting| [Some(setting.key()), setting.key_in_section()])
             .flatten()
     }
 
     /// The setting of a key.
     pub(crate) fn setting(&self, key: &str) -> Option<&'static dyn Describe> {
-        self.settings
-            .iter()
-            .copied()
+        self.accepted()
             .find(|setting| setting.key() == key || setting.key_in_section() == Some(key))
     }
 }

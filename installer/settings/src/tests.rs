@@ -2,7 +2,7 @@ mod random_values;
 
 use std::{fs, path::Path, time::Duration};
 
-use longhaul_types::ByteCount;
+use longhaul_types::{ByteCount, Techniques};
 
 use super::*;
 
@@ -55,6 +55,7 @@ impl Configured for Example {
     const PROGRAM: &'static Program = &Program {
         name: "example",
         settings: &[&NAME, &PATHS, &SHOUT, &WAIT, &SIZE],
+        hidden_settings: &[&WITHOUT],
         system_file: "/nonexistent/longhaul/example.toml",
         user_file: Some("longhaul/example.toml"),
         empty_variables: EmptyVariables::AreUnset,
@@ -70,6 +71,7 @@ struct Resolution {
     size: ByteCount,
     paths: Vec<String>,
     shout: bool,
+    without: Techniques,
 }
 
 fn resolve(
@@ -84,6 +86,7 @@ fn resolve(
         shout: layers.get(&SHOUT),
         wait: layers.get(&WAIT),
         size: layers.get(&SIZE),
+        without: layers.get_hidden(&WITHOUT),
     };
     layers.finish().map(|report| (resolution, report))
 }
@@ -297,6 +300,27 @@ fn the_reference_has_a_row_for_each_setting() {
     assert!(table.contains("| `30s` | yes | longest wait |"), "{table}");
     let document = format!("# A\n\n| x |\n\n## B\ntext\n{table}\n| y |\n");
     assert_eq!(table_after(&document, "## B"), table);
+}
+
+#[test]
+fn a_hidden_setting_is_accepted_and_reported_only_if_it_is_given() {
+    let environment = Environment::from([("LONGHAUL_WITHOUT", "delta,chk")]);
+    let (read, report) = resolve(&Flags::default(), &environment, DefaultFiles::Ignored).unwrap();
+    assert_eq!(read.without.to_string(), "chk,delta");
+    assert_eq!(
+        source(&report, "without"),
+        &Source::Variable("LONGHAUL_WITHOUT".to_owned())
+    );
+    let (read, report) = resolve(&Flags::default(), &Environment::new(), DefaultFiles::Ignored).unwrap();
+    assert!(read.without.is_empty());
+    assert!(report.settings.iter().all(|setting| setting.key != "without"));
+    assert!(!reference_table(Example::PROGRAM).contains("without"));
+    let environment = Environment::from([("LONGHAUL_WITHOUT", "fec")]);
+    let mistakes = resolve(&Flags::default(), &environment, DefaultFiles::Ignored).unwrap_err();
+    assert!(
+        mistakes.to_string().contains("`fec` is no technique"),
+        "{mistakes}"
+    );
 }
 
 #[test]

@@ -61,9 +61,20 @@ pub enum HeaderSetError {
     TooLarge,
 }
 
+/// Use of dictionary and bases when header sets are encoded. Each decoder reads both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldCoding {
+    /// The smallest encoding.
+    #[default]
+    Shared,
+    /// Names and values as they are: for measurements.
+    Literal,
+}
+
 /// Header sets of one direction of one session, which may serve as bases.
 #[derive(Debug, Default)]
 pub struct HeaderSets {
+    coding: FieldCoding,
     sets: BTreeMap<FetchId, Vec<HeaderField>>,
     /// URLs of requests.
     urls: BTreeMap<FetchId, String>,
@@ -73,6 +84,14 @@ impl HeaderSets {
     /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Creates an empty collection with this coding of new sets.
+    pub fn with_coding(coding: FieldCoding) -> Self {
+        Self {
+            coding,
+            ..Self::default()
+        }
     }
 
     /// Stores the set of `fetch`, and drops all sets except those of the newest 256 fetches.
@@ -136,7 +155,7 @@ pub fn encode_request(
         shared -= 1;
     }
     let mut url_shared = u16::try_from(shared).unwrap_or(0);
-    if shared < WORTH_SHARING {
+    if shared < WORTH_SHARING || sets.coding == FieldCoding::Literal {
         url_shared = 0;
     }
     if headers.pieces.is_empty() && headers.base.get().is_none() {
@@ -195,6 +214,15 @@ pub fn encode_header_set(
     sets: &HeaderSets,
 ) -> Result<HeaderSet, HeaderSetError> {
     check_size(fields)?;
+    if sets.coding == FieldCoding::Literal {
+        let pieces = fields
+            .iter()
+            .map(|(name, value)| Piece::Literal(name.clone(), value.clone()));
+        return Ok(HeaderSet {
+            base: None.into(),
+            pieces: pieces.collect(),
+        });
+    }
     let known = base.and_then(|base| sets.usable(base, fetch)).unwrap_or(&[]);
     let mut pieces: Vec<Piece> = Vec::with_capacity(fields.len());
     for field in fields {

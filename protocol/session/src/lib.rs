@@ -36,8 +36,8 @@ pub use failure::{Failed, FailureReason, Fault};
 pub use fetch::{Cancel, Delivery, Fetch, FetchKind, Method, Resume, Validator};
 pub use hash_prefix::{ManifestId, ShortHash};
 pub use headers::{
-    CodedRequest, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
-    decode_url, encode_header_set, encode_request,
+    CodedRequest, FieldCoding, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION,
+    decode_header_set, decode_url, encode_header_set, encode_request,
 };
 pub use hello::{Hello, LinkHint, MirrorState, SESSION_VERSION, VersionRange, Welcome};
 pub use id::{BoundConnectionId, CacheStateId, EntryId, FetchId, ForgetId, PageId};

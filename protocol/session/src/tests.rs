@@ -361,3 +361,28 @@ proptest! {
         while let Ok(ReadEvent::Message(_)) = reader.next() {}
     }
 }
+
+#[test]
+fn literal_fields_are_decoded_like_shared_ones() {
+    let list = fields(&[
+        ("accept", "text/html"),
+        ("user-agent", "a browser"),
+        ("accept", "text/html"),
+    ]);
+    for coding in [FieldCoding::Shared, FieldCoding::Literal] {
+        let mut sets = HeaderSets::with_coding(coding);
+        let url = "http://a.test/story/1".to_owned();
+        sets.insert_request(id(1), url, list.clone());
+        let coded = encode_request("http://a.test/story/2", &list, id(2), Some(id(1)), &sets).unwrap();
+        assert_eq!(coded.url_shared > 0, coding == FieldCoding::Shared);
+        let usual = HeaderSets::new();
+        let known = if coding == FieldCoding::Shared {
+            &sets
+        } else {
+            &usual
+        };
+        assert_eq!(decode_header_set(&coded.headers, id(2), known).unwrap(), list);
+        let decoded = decode_url(coded.url_shared, &coded.url, &coded.headers, id(2), known);
+        assert_eq!(decoded.unwrap(), "http://a.test/story/2");
+    }
+}

@@ -18,7 +18,7 @@ mod start;
 mod trial;
 
 pub use byte_rate::ByteRate;
-pub use controller::{Controller, Estimated, Grant, PacketSample};
+pub use controller::{Controller, Estimated, Grant, PacketSample, WindowPolicy};
 pub use max_filter::MaxFilter;
 pub use pacer::Pacer;
 pub use parameters::{

@@ -1,10 +1,15 @@
 //! Limits and timing of a connection, with defaults.
 use std::time::Duration;
 
-use longhaul_types::{BitRate, ByteCount, LinkProfile};
+use longhaul_types::{BitRate, ByteCount, LinkProfile, Technique, Techniques};
 
 use super::RateProbing;
-use crate::{congestion::CongestionParameters, crypto::RekeyLimits, streams::StreamLimits, wire::Parameters};
+use crate::{
+    congestion::{CongestionParameters, Controller, WindowPolicy},
+    crypto::RekeyLimits,
+    streams::StreamLimits,
+    wire::Parameters,
+};
 
 /// Stream window that an agent assumes before RESP: every gateway allows at least this much. Streams of early
 /// data are requests of a few hundred bytes.
@@ -55,6 +60,22 @@ pub struct TransportConfig {
     /// Constants of the congestion control algorithm. Only simulations change them.
     #[doc(hidden)]
     pub congestion: &'static CongestionParameters,
+    /// What this side grants. Only measurements change it.
+    #[doc(hidden)]
+    pub window: WindowPolicy,
+    /// How lost packets are detected. Only measurements change it, at both ends.
+    #[doc(hidden)]
+    pub loss_detection: LossDetection,
+}
+
+/// Detection of lost packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossDetection {
+    /// By the receiver, which reports gaps and missing tails (transport.md sections 5.2 and 5.3).
+    #[default]
+    Reports,
+    /// By the sender's probe timeout alone, which repeats one packet at a time.
+    Timeouts,
 }
 
 impl TransportConfig {
@@ -76,6 +97,8 @@ impl TransportConfig {
             rate_probing: RateProbing::Full,
             verify_profile: false,
             congestion: &CongestionParameters::STANDARD,
+            window: WindowPolicy::Measured,
+            loss_detection: LossDetection::Reports,
         }
     }
 
@@ -92,6 +115,18 @@ impl TransportConfig {
         }
     }
 
+    /// The same without those of these techniques that belong to the transport, for measurements.
+    #[must_use]
+    pub const fn without(mut self, techniques: Techniques) -> Self {
+        if techniques.contains(Technique::Credit) {
+            self.window = WindowPolicy::Initial;
+        }
+        if techniques.contains(Technique::Nack) {
+            self.loss_detection = LossDetection::Timeouts;
+        }
+        self
+    }
+
     /// Transport parameters with these limits (transport.md section 3.6).
     pub const fn parameters(&self) -> Parameters {
         Parameters {
@@ -102,6 +137,17 @@ impl TransportConfig {
             rate_probing: (self.profile.is_none() || self.verify_profile)
                 && !matches!(self.rate_probing, RateProbing::Off),
         }
+    }
+
+    /// The controller of incoming data. `incoming` and `outgoing` are the profile's rates.
+    pub(crate) fn controller(
+        &self,
+        profile: Option<&LinkProfile>,
+        incoming: Option<BitRate>,
+        outgoing: Option<BitRate>,
+    ) -> Controller {
+        let measured = Controller::new(self.congestion, profile, incoming, outgoing);
+        measured.with_policy(self.window, profile, incoming, outgoing)
     }
 
     pub(crate) const fn stream_limits(&self) -> StreamLimits {

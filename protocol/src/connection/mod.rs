@@ -25,7 +25,7 @@ use std::{collections::VecDeque, time::Duration};
 use longhaul_types::{LinkProfile, Timestamp};
 use zeroize::Zeroizing;
 
-pub use config::{EARLY_STREAM_WINDOW, EARLY_STREAMS, TransportConfig};
+pub use config::{EARLY_STREAM_WINDOW, EARLY_STREAMS, LossDetection, TransportConfig};
 pub use link_meter::LinkSummary;
 pub use path::Validation;
 pub use rate_probing::RateProbing;
@@ -234,10 +234,10 @@ impl Connection {
             received_seen: 0,
             unopened: 0,
             dropped: false,
-            sent_packets: SentPackets::default(),
+            sent_packets: SentPackets::new(config.loss_detection == LossDetection::Timeouts),
             breaker: LossCircuitBreaker::default(),
             rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),
-            controller: Controller::new(congestion, profile.as_ref(), incoming, outgoing),
+            controller: config.controller(profile.as_ref(), incoming, outgoing),
             granted: PeerGrant {
                 credit: initial.credit().bytes(),
                 rate: initial.rate,
@@ -310,7 +310,15 @@ impl Connection {
         }
     }
 
+    /// Returns true if the receiver reports what is missing.
+    fn reports_losses(&self) -> bool {
+        self.config.loss_detection == LossDetection::Reports
+    }
+
     fn declare_gaps(&mut self, now: Timestamp) {
+        if !self.reports_losses() {
+            return;
+        }
         self.gaps
             .declare(now, self.rtt.smoothed(), self.controller.packet_time());
     }

@@ -215,8 +215,7 @@ impl Connection {
             timers.set(Timer::Pace, Some(self.pacer.opens_at()));
         }
         timers.set(Timer::Feedback, self.feedback_at());
-        let (srtt, packet_time) = (self.rtt.smoothed(), self.controller.packet_time());
-        timers.set(Timer::Reorder, self.gaps.next_declaration(srtt, packet_time));
+        timers.set(Timer::Reorder, self.next_declaration());
         timers.set(Timer::Tail, self.tail_at());
         let timeout = self.probe_timeout();
         let probe = if self.sent_packets.is_awaiting() {
@@ -238,6 +237,14 @@ impl Connection {
         timers
     }
 
+    /// Time at which a gap is declared lost.
+    fn next_declaration(&self) -> Option<Timestamp> {
+        let (srtt, packet_time) = (self.rtt.smoothed(), self.controller.packet_time());
+        self.gaps
+            .next_declaration(srtt, packet_time)
+            .filter(|_| self.reports_losses())
+    }
+
     /// Timers while the link accepts no packet: those that need no packet, and the probe timer, which detects
     /// a stall. The endpoint wakes the connection when the link accepts packets.
     fn blocked_timers(&self, mut timers: Timers) -> Timers {
@@ -246,8 +253,7 @@ impl Connection {
         if matches!(self.keys, Keys::Early { .. }) {
             return timers;
         }
-        let (srtt, packet_time) = (self.rtt.smoothed(), self.controller.packet_time());
-        timers.set(Timer::Reorder, self.gaps.next_declaration(srtt, packet_time));
+        timers.set(Timer::Reorder, self.next_declaration());
         if self.sent_packets.is_awaiting() {
             let deadline = self
                 .prober
@@ -299,7 +305,7 @@ impl Connection {
     /// Time of the next report about the missing tail of a stream (section 5.3).
     fn tail_at(&self) -> Option<Timestamp> {
         let (_, arrived) = self.pending_ack.echo?;
-        if self.tail_reports >= TAIL_REPORTS || self.is_ordered() {
+        if self.tail_reports >= TAIL_REPORTS || self.is_ordered() || !self.reports_losses() {
             return None;
         }
         let missing = self.streams.missing();

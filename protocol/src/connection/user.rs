@@ -7,7 +7,6 @@ use super::{
     path::PeerPath,
 };
 use crate::{
-    congestion::Controller,
     endpoint::CloseReason,
     path::Path,
     streams::{OpenError, Priority, ReadError, ReadOutcome, WriteError},
@@ -159,7 +158,7 @@ impl Connection {
         }
         if is_other {
             let (down, up) = (profile.map(|of| of.down), profile.map(|of| of.up));
-            self.controller = Controller::new(self.config.congestion, profile.as_ref(), down, up);
+            self.controller = self.config.controller(profile.as_ref(), down, up);
         }
     }
 

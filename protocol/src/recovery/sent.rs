@@ -98,9 +98,19 @@ pub struct SentPackets {
     tail_round: Option<(u64, u64)>,
     /// Start of the oldest declared gap that the peer still reports.
     peer_gap: Option<u64>,
+    /// True if the peer declares no gaps, so that FORWARD concerns pending ones.
+    forwards_pending: bool,
 }
 
 impl SentPackets {
+    /// `forwards_pending`: true if the peer declares no gaps.
+    pub fn new(forwards_pending: bool) -> Self {
+        Self {
+            forwards_pending,
+            ..Self::default()
+        }
+    }
+
     /// Number of counted packets that are neither acknowledged nor lost.
     #[cfg(test)]
     pub fn awaited(&self) -> u64 {
@@ -177,7 +187,7 @@ impl SentPackets {
         }
         self.peer_gap = ranges
             .iter()
-            .find(|(kind, _)| *kind == GapKind::Declared)
+            .find(|(kind, _)| *kind == GapKind::Declared || self.forwards_pending)
             .map(|(_, range)| range.start);
         for (kind, range) in &ranges {
             if *kind == GapKind::Declared {

@@ -8,7 +8,14 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use prometheus_client::{encoding::text::encode, metrics::gauge::ConstGauge, registry::Registry};
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+    },
+    registry::Registry,
+};
 
 use crate::gateway::Gateway;
 
@@ -49,6 +56,17 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
         "Bytes on disk that wait for devices whose hop is away",
         ConstGauge::new(gateway.store.overflow_bytes()),
     );
+    if !gateway.without.is_empty() {
+        let without = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+        for technique in gateway.without.iter() {
+            without.get_or_create(&[("technique", technique.name())]).set(1);
+        }
+        registry.register(
+            "without",
+            "Techniques that are switched off for measurements",
+            without,
+        );
+    }
     gateway.bundles.register(&mut registry);
     gateway.clientless.register(&mut registry);
     gateway.encoded_cache.register(&mut registry);

@@ -45,6 +45,9 @@ pub(super) async fn run(
     let signals = Signals::install().map_err(CommandError::Signals)?;
     let manager = ServiceManager::of_process();
     let server = Server::bind(config).await?;
+    if !config.without.is_empty() {
+        tracing::warn!(without = %config.without, "techniques are switched off for measurements");
+    }
     if let Some(address) = server.metrics_addr() {
         tracing::info!(%address, "metrics are served");
     }

@@ -16,7 +16,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use longhaul_codec::EffortPolicy;
 use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_service::{LogFilter, LogFormat};
-use longhaul_types::ByteCount;
+use longhaul_types::{ByteCount, Techniques};
 
 use crate::picture_workers::Program;
 
@@ -67,6 +67,8 @@ pub struct Config {
     pub away: AwayConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
+    /// Techniques that are switched off for measurements; a hidden setting.
+    pub without: Techniques,
 }
 
 /// `[fetch]`: resolution and authentication of origins.

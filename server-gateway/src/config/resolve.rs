@@ -1,5 +1,5 @@
 //! Resolution of the layers to the effective settings.
-use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
+use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report, WITHOUT};
 
 use super::{
     AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, FetchConfig,
@@ -100,6 +100,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             streams_per_device: layers.get(&settings::LIMITS_STREAMS_PER_DEVICE),
             queue_timeout: layers.get(&settings::LIMITS_QUEUE_TIMEOUT),
         },
+        without: layers.get_hidden(&WITHOUT),
         state_dir,
     };
     layers.finish().map(|report| (config, report))

@@ -8,7 +8,9 @@ use std::{
 
 use longhaul_codec::EffortPolicy;
 use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
-use longhaul_settings::{Configured, EmptyVariables, FlagScope, Form, Program, Setting, list, quoted};
+use longhaul_settings::{
+    Configured, EmptyVariables, FlagScope, Form, Program, Setting, WITHOUT, list, quoted,
+};
 use longhaul_types::ByteCount;
 
 pub use super::clientless::{
@@ -72,6 +74,7 @@ impl Configured for Gateway {
             &LIMITS_STREAMS_PER_DEVICE,
             &LIMITS_QUEUE_TIMEOUT,
         ],
+        hidden_settings: &[&WITHOUT],
         system_file: "/etc/longhaul/gateway.toml",
         user_file: None,
         empty_variables: EmptyVariables::AreValues,
@@ -289,11 +292,11 @@ pub const CODING_EFFORT: Setting<EffortPolicy> = Setting::new(
     Form::OneOf(&["link", "fixed"]),
     |_| EffortPolicy::ByLink,
     |value, form| Ok([EffortPolicy::ByLink, EffortPolicy::Fixed][form.word(value)?]),
-    |effort| {
-        Some(quoted(match effort {
-            EffortPolicy::ByLink => "link",
-            EffortPolicy::Fixed => "fixed",
-        }))
+    |effort| match effort {
+        EffortPolicy::ByLink => Some(quoted("link")),
+        EffortPolicy::Fixed => Some(quoted("fixed")),
+        // The setting has no such word: `without` switches compression off.
+        EffortPolicy::Off => None,
     },
 )
 .flag("--coding-effort", "WHAT")

@@ -3,7 +3,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use longhaul_session::{Fetch, Method};
-use longhaul_types::{ByteCount, ContentHash};
+use longhaul_types::{ByteCount, ContentHash, Technique};
 use longhaul_webcache::{BodyFault, BodyReader, RequesterIdentity};
 use tokio::time::{Instant, timeout_at};
 
@@ -65,7 +65,10 @@ pub(super) async fn check_held(
     let mut body = TappedBody::new(body, tap);
     // An agent that turns out not to hold the body repeats the request, which must never happen to an unsafe
     // request.
-    if fetch.resume.is_some() || fetch.method != Method::Get {
+    if fetch.resume.is_some()
+        || fetch.method != Method::Get
+        || context.gateway.without.contains(Technique::Chk)
+    {
         return HeldCheck::NotHeld(body);
     }
     // Without a partition the agent made no lookup either. A body that the agent names belongs to the

@@ -44,8 +44,10 @@ impl ImageConversion {
         self.level.target()?;
         let effort = match (self.effort, self.link) {
             (EffortPolicy::Fixed, _) => TranscodeEffort::Fixed,
-            (EffortPolicy::ByLink, Some(link)) if link < SLOW => TranscodeEffort::Standard,
-            (EffortPolicy::ByLink, Some(_) | None) => TranscodeEffort::Quick,
+            (EffortPolicy::ByLink | EffortPolicy::Off, Some(link)) if link < SLOW => {
+                TranscodeEffort::Standard
+            }
+            (EffortPolicy::ByLink | EffortPolicy::Off, Some(_) | None) => TranscodeEffort::Quick,
         };
         Some(Request {
             level: self.level,

@@ -14,7 +14,7 @@ use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
 use longhaul_page::{Destination, Viewport, jar::CookiePathObservations, predict::Templates};
 use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
-use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
+use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, Technique, UnixTime};
 use longhaul_webcache::{CacheRequest, GatewayResponse};
 use url::Url;
 
@@ -100,6 +100,21 @@ impl PageLoadContext {
         self.gateway.store.cache()
     }
 
+    /// Returns true if this technique is switched off for measurements.
+    fn is_without(&self, technique: Technique) -> bool {
+        self.gateway.without.contains(technique)
+    }
+
+    /// Returns true if the agent holds the body and received it for this partition, so that it need not be sent.
+    pub(crate) fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
+        !self.is_without(Technique::Chk) && self.mirror.holds(partition, hash)
+    }
+
+    /// The cache of learned plans.
+    pub(crate) fn learned_plans(&self) -> Option<&Cache> {
+        self.cache().filter(|_| !self.is_without(Technique::Learned))
+    }
+
     pub(crate) fn counters(&self) -> &PageLoadCounters {
         &self.gateway.bundles
     }
@@ -114,6 +129,7 @@ impl PageLoadContext {
     /// Memory for context mixing, if the agent accepts it.
     fn mixing(&self) -> Option<MixMemory> {
         let accepted = self.settings.lock().preferences.mixing == Mixing::Accepted;
+        let accepted = accepted && !self.is_without(Technique::Mixing);
         accepted.then(|| self.mixing.clone())
     }
 
@@ -122,7 +138,7 @@ impl PageLoadContext {
         if self.gateway.rules.load().effort == EffortPolicy::Fixed {
             return DeltaCandidates::default();
         }
-        let offers = match subject {
+        let offers = match subject.filter(|_| !self.is_without(Technique::Delta)) {
             Some(subject) => {
                 let link = self.link_rate();
                 self.bases.offers(subject, length, link, &self.mirror).await
@@ -130,8 +146,9 @@ impl PageLoadContext {
             None => DeltaCandidates::default(),
         };
         let dictionaries = self.settings.lock().dictionaries;
+        let is_without = self.is_without(Technique::Dictionaries);
         DeltaCandidates {
-            dictionaries,
+            dictionaries: if is_without { 0 } else { dictionaries },
             mixing: self.mixing(),
             ..offers
         }
@@ -225,7 +242,7 @@ impl ImageRecipient for Displaying<'_> {
     }
 
     fn holds(&self, hash: &ContentHash) -> bool {
-        self.context.mirror.holds(self.partition.as_ref(), hash)
+        self.context.holds(self.partition.as_ref(), hash)
     }
 }
 

@@ -177,7 +177,7 @@ impl PageLoadRegistry {
 
     /// Returns true if the mirror contains this body in this partition.
     pub(crate) fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
-        self.context.mirror.holds(partition, hash)
+        self.context.holds(partition, hash)
     }
 
     /// Called when the agent has acknowledged the whole body of a response with this status and these fields,
@@ -297,7 +297,7 @@ impl PageLoadRegistry {
             sent: &outgoing.parts.headers,
             response: head.headers,
             base: base.as_ref(),
-            learned: LearnedPlan::load(context.cache(), &outgoing.identity, &url, publicity).await,
+            learned: LearnedPlan::load(context.learned_plans(), &outgoing.identity, &url, publicity).await,
         };
         let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();

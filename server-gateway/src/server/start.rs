@@ -227,6 +227,7 @@ fn new_gateway(
         devices: Mutex::default(),
         shared_keys: SharedKeys::default(),
         announcement,
+        without: config.without,
     })
 }
 
@@ -328,4 +329,5 @@ fn transport(config: &Config) -> TransportConfig {
         max_silence_in_use: config.away.keep,
         ..TransportConfig::gateway()
     }
+    .without(config.without)
 }

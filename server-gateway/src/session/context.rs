@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_driver::{EarlyData, End, OpenOptions, Session, SessionError};
-use longhaul_session::{FetchId, HeaderSets, Message, PageId, class, encode};
-use longhaul_types::{LinkProfile, PublicKey};
+use longhaul_session::{FetchId, FieldCoding, HeaderSets, Message, PageId, class, encode};
+use longhaul_types::{LinkProfile, PublicKey, Technique};
 
 use super::{
     cancellation::{Cancellations, Registration},
@@ -42,6 +42,11 @@ impl SessionContext {
         profile: Option<LinkProfile>,
         window_key: [u8; 32],
     ) -> Self {
+        let field_coding = if gateway.without.contains(Technique::Headers) {
+            FieldCoding::Literal
+        } else {
+            FieldCoding::Shared
+        };
         let page_loads =
             PageLoadContext::new(Arc::clone(&gateway), session.clone(), device, profile, window_key);
         let page_loads = Arc::new(PageLoadRegistry::new(page_loads));
@@ -52,7 +57,7 @@ impl SessionContext {
             device,
             profile,
             request_sets: Mutex::new(HeaderSets::new()),
-            response_sets: Mutex::new(HeaderSets::new()),
+            response_sets: Mutex::new(HeaderSets::with_coding(field_coding)),
             cancellations: Cancellations::default(),
             logins: Logins::default(),
             page_loads,

@@ -41,6 +41,8 @@ pub enum Command {
     /// Codes texts of pages with each coder, and compares the product's choice with the best coder in
     /// hindsight
     Codec(CodecArgs),
+    /// Repeats the tables of the papers and switches off each technique, and writes a report with both figures
+    Papers(PapersArgs),
     /// Creates one self-contained HTML report of results files
     Report(ReportArgs),
     /// Lists links, pages and systems
@@ -78,6 +80,17 @@ pub struct PagesArgs {
     /// Image quality that Longhaul is configured for
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ImageLevel::Original])]
     pub image_level: Vec<ImageLevel>,
+    /// Techniques of Longhaul to switch off together, separated by commas; repeated for further loads. `each`
+    /// switches off one after the other, `none` nothing
+    #[arg(long, value_name = "NAMES")]
+    pub without: Vec<String>,
+    /// The only techniques of Longhaul to use, as in --without
+    #[arg(long, value_name = "NAMES")]
+    pub only: Vec<String>,
+    /// Pipelined systems use one connection, with at most this number of unanswered requests [default: two
+    /// connections with eight]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub outstanding: Vec<u32>,
     /// Link over which the agent of longhaul-remembered used the network before, if it is not the link of the load: a
     /// memory that is wrong
     #[arg(long, value_name = "LINK")]
@@ -242,6 +255,26 @@ pub struct CodecArgs {
     /// Results file; an older file is replaced
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Arguments of `papers`.
+#[derive(Clone, Debug, Args)]
+pub struct PapersArgs {
+    /// Folder of the results files and of the report (papers.html, papers.md, papers.svg)
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// One run of each load, and fewer loads
+    #[arg(long)]
+    pub short: bool,
+    /// Concurrent loads, as in `pages`
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: Option<u32>,
+    /// Keeps the rows of results files in the folder, and measures only the missing ones
+    #[arg(long)]
+    pub resume: bool,
+    /// A sentence about the run, for the report; may be repeated
+    #[arg(long, value_name = "SENTENCE")]
+    pub note: Vec<String>,
 }
 
 /// Arguments of `report`.

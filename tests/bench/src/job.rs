@@ -13,6 +13,7 @@ use crate::{
     link::LinkChoice,
     loader::Loader,
     state::State,
+    switches::Switches,
     system::System,
 };
 
@@ -52,6 +53,10 @@ pub struct LoadJob {
     pub origin: OriginBehaviour,
     /// Link over which an agent that remembers its network has used it; `None` for `link`.
     pub remembered_from: Option<LinkChoice>,
+    /// Techniques of Longhaul that are switched off.
+    pub switches: Switches,
+    /// Maximum unanswered requests of a pipelined system on its only connection; `None` for its usual rules.
+    pub outstanding: Option<u32>,
     /// Concurrent traffic on the hop.
     pub beside: Beside,
     /// True if the row must contain the load's details.

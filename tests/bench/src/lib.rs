@@ -15,10 +15,12 @@ pub mod job;
 pub mod link;
 pub mod loader;
 pub mod pages;
+pub mod papers;
 pub mod run;
 pub mod select;
 pub mod state;
 mod statistics;
+pub mod switches;
 pub mod system;
 pub mod transport;
 pub mod worker;
@@ -54,6 +56,12 @@ pub enum CommandError {
     /// A loss ratio is out of range.
     #[error("--internet-loss {0}: a percentage from 0 to below 100 is expected")]
     Loss(f64),
+    /// A technique is unknown.
+    #[error("--without, --only: {0}")]
+    Technique(#[from] longhaul_types::ParseTechniqueError),
+    /// Only generated pages can be rewritten.
+    #[error("--system url-rewriting loads generated pages only: scripts of recorded pages build addresses")]
+    NotRewritable,
     /// No system remembers a network.
     #[error("--remembered-from needs --system longhaul-remembered")]
     NothingRemembered,
@@ -140,6 +148,7 @@ fn run_command(command: &Command, source: BuildSource) -> Result<(), CommandErro
         Command::Transport(args) => runtime.block_on(transport::transport(args, source)),
         Command::Images(args) => images::images(args, source),
         Command::Codec(args) => codec::codec(args, source),
+        Command::Papers(args) => runtime.block_on(papers::papers(args, source)),
         Command::Report(args) => report(args),
         Command::List(args) => list(args),
         Command::Worker => Ok(()),

@@ -20,8 +20,18 @@ pub enum System {
     DirectHttp10,
     /// No proxy, HTTP/2 over TLS.
     DirectH2,
+    /// No proxy, six connections per host, and no name look-up crosses the hop: what DNS boosting saves of look-ups.
+    DirectDns,
+    /// No proxy, six connections, and every object under the page's own host, as a proxy that rewrites URLs makes it.
+    UrlRewriting,
     /// A proxy instead of the gateway that terminates TCP and does not parse HTTP.
     TcpProxy,
+    /// The same, two connections, requests pipelined.
+    TcpProxyPipelined,
+    /// The same with a sender for slow last hops towards the client (decision 48).
+    TcpWwan,
+    /// The same with two connections, requests pipelined.
+    TcpWwanPipelined,
     /// Squid instead of the gateway, without a cache.
     Squid,
     /// Squid instead of the gateway with its cache in memory.
@@ -32,6 +42,12 @@ pub enum System {
     Ziproxy,
     /// The gateway as the HTTP proxy of a browser without an agent.
     Clientless,
+    /// The same with two connections.
+    #[serde(rename = "clientless-2")]
+    Clientless2,
+    /// The same inside TLS with HTTP/2: a secure web proxy.
+    #[serde(rename = "clientless-h2")]
+    ClientlessH2,
     /// The same, two connections, requests pipelined.
     ClientlessPipelined,
     /// Longhaul's agent and gateway.
@@ -55,18 +71,25 @@ pub enum System {
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 27] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
         Self::DirectHttp10,
         Self::DirectH2,
+        Self::DirectDns,
+        Self::UrlRewriting,
         Self::TcpProxy,
+        Self::TcpProxyPipelined,
+        Self::TcpWwan,
+        Self::TcpWwanPipelined,
         Self::Squid,
         Self::SquidCache,
         Self::SquidPipelined,
         Self::Ziproxy,
         Self::Clientless,
+        Self::Clientless2,
+        Self::ClientlessH2,
         Self::ClientlessPipelined,
         Self::Longhaul,
         Self::LonghaulNopush,
@@ -86,12 +109,19 @@ impl System {
             Self::DirectPipelined => "direct-pipelined",
             Self::DirectHttp10 => "direct-http10",
             Self::DirectH2 => "direct-h2",
+            Self::DirectDns => "direct-dns",
+            Self::UrlRewriting => "url-rewriting",
             Self::TcpProxy => "tcp-proxy",
+            Self::TcpProxyPipelined => "tcp-proxy-pipelined",
+            Self::TcpWwan => "tcp-wwan",
+            Self::TcpWwanPipelined => "tcp-wwan-pipelined",
             Self::Squid => "squid",
             Self::SquidCache => "squid-cache",
             Self::SquidPipelined => "squid-pipelined",
             Self::Ziproxy => "ziproxy",
             Self::Clientless => "clientless",
+            Self::Clientless2 => "clientless-2",
+            Self::ClientlessH2 => "clientless-h2",
             Self::ClientlessPipelined => "clientless-pipelined",
             Self::Longhaul => "longhaul",
             Self::LonghaulNopush => "longhaul-nopush",
@@ -107,9 +137,20 @@ impl System {
     /// Returns the reason for which this loader cannot load pages with this system, if there is one.
     pub fn refuses(self, loader: Loader) -> Option<&'static str> {
         match (self, loader) {
-            (Self::DirectH2, Loader::Model) => Some("the scripted browser has no HTTP/2"),
+            (Self::DirectH2 | Self::ClientlessH2, Loader::Model) => {
+                Some("the scripted browser has no HTTP/2")
+            }
             (Self::Direct6 | Self::DirectPipelined | Self::DirectHttp10, Loader::Chromium) => {
                 Some("Chromium has its own rules for connections; use `direct`")
+            }
+            (Self::Clientless2, Loader::Chromium) => {
+                Some("Chromium has its own rules for connections; use `clientless`")
+            }
+            (Self::DirectDns | Self::UrlRewriting, Loader::Chromium) => {
+                Some("only the scripted browser isolates this effect")
+            }
+            (Self::TcpProxyPipelined | Self::TcpWwanPipelined, Loader::Chromium) => {
+                Some("Chromium does not pipeline requests; use `tcp-proxy` or `tcp-wwan`")
             }
             (Self::SquidPipelined | Self::ClientlessPipelined, Loader::Chromium) => {
                 Some("Chromium does not pipeline requests; use `squid-cache` or `clientless`")
@@ -126,7 +167,7 @@ impl System {
     /// Returns true if Chromium may use HTTP/2. Between browser and origin it is a separate system; with
     /// Longhaul it stays inside a tunnel or on the device, as for users.
     pub fn allows_http2(self) -> bool {
-        self == Self::DirectH2 || self.is_longhaul()
+        matches!(self, Self::DirectH2 | Self::ClientlessH2) || self.is_longhaul()
     }
 
     /// Returns true if the browser is configured with a proxy.
@@ -141,7 +182,27 @@ impl System {
 
     /// Returns true if the gateway is the proxy of a browser without an agent.
     pub fn is_clientless(self) -> bool {
-        matches!(self, Self::Clientless | Self::ClientlessPipelined)
+        matches!(
+            self,
+            Self::Clientless | Self::Clientless2 | Self::ClientlessH2 | Self::ClientlessPipelined
+        )
+    }
+
+    /// Returns true if requests are sent before the responses to earlier ones.
+    pub fn is_pipelined(self) -> bool {
+        matches!(
+            self,
+            Self::DirectPipelined
+                | Self::TcpProxyPipelined
+                | Self::TcpWwanPipelined
+                | Self::SquidPipelined
+                | Self::ClientlessPipelined
+        )
+    }
+
+    /// Returns true if all objects of the page are under its own host.
+    pub fn rewrites_urls(self) -> bool {
+        self == Self::UrlRewriting
     }
 
     /// Returns true if agent and gateway are between browser and origins.
@@ -185,7 +246,10 @@ impl FromStr for System {
     type Err = UnknownSystem;
 
     fn from_str(name: &str) -> Result<Self, UnknownSystem> {
-        if name == "tcp-wwan" {
+        if matches!(
+            name,
+            "clientless-dns" | "clientless-transparent" | "longhaul-quinn"
+        ) {
             return Err(UnknownSystem::NotYet(name.to_owned()));
         }
         let found = Self::ALL.into_iter().find(|system| system.name() == name);

@@ -74,6 +74,8 @@ pub struct BrowserOptions {
     /// The HTTP proxy for all requests. It resolves all names. Chromium never sends loopback names and
     /// addresses through a proxy.
     pub proxy: Option<SocketAddr>,
+    /// How the proxy is reached.
+    pub proxy_scheme: ProxyScheme,
     /// Names that resolve without a proxy.
     pub names: Names,
     /// Hosts of the page among those that Chromium contacts itself (`accounts.google.com`, …): only listed
@@ -113,6 +115,16 @@ pub struct Viewport {
     pub width: u32,
     /// Height.
     pub height: u32,
+}
+
+/// How a proxy is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxyScheme {
+    /// By plain HTTP.
+    #[default]
+    Http,
+    /// Inside TLS, with HTTP/2 if the proxy has it: a secure web proxy.
+    Https,
 }
 
 /// Negotiation of HTTP/2.
@@ -195,7 +207,11 @@ impl BrowserOptions {
         line.extend(QUIET.iter().map(|flag| (*flag).to_owned()));
         line.push(format!("--host-resolver-rules={}", self.resolver_rules()));
         if let Some(proxy) = self.proxy {
-            line.push(format!("--proxy-server=http://{proxy}"));
+            let scheme = match self.proxy_scheme {
+                ProxyScheme::Http => "http",
+                ProxyScheme::Https => "https",
+            };
+            line.push(format!("--proxy-server={scheme}://{proxy}"));
             line.push(format!("--proxy-bypass-list={}", self.bypassed().join(";")));
         }
         if self.motion == Motion::Still {

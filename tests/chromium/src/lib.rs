@@ -22,6 +22,6 @@ mod tab;
 
 pub use browser::{Browser, ChromiumError};
 pub use devtools::DevToolsError;
-pub use flags::{BrowserOptions, Http2, Names, Viewport};
+pub use flags::{BrowserOptions, Http2, Names, ProxyScheme, Viewport};
 pub use load::{Cache, EvaluateError, LoadError, LoadOptions, Loaded};
 pub use motion::Motion;

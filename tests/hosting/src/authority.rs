@@ -19,7 +19,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-pub use self::servers::{Clients, ServerIssuer, ServerOptions, Validity};
+pub use self::servers::{Clients, ServerFiles, ServerIssuer, ServerOptions, Validity};
 use crate::Http2;
 
 /// Maximum number of stored leaf certificates; recorded pages have fewer than 100 hosts. Beyond it

@@ -35,5 +35,5 @@ pub use exchanges::Exchange;
 pub use hosting::{Hosting, HostingError, Listen, OpenRequests};
 pub use names::{NameServer, NameServerError, QuestionCounts};
 pub use options::{Announcement, CloseAfter, Compression, HostingOptions, Http2, KeepAlive};
-pub use splitting::{Destination, SplitStatistics, SplittingProxy, SplittingProxyError};
+pub use splitting::{Destination, Sender, SplitStatistics, SplittingProxy, SplittingProxyError};
 pub use statistics::{HostStatistics, HostingStatistics};

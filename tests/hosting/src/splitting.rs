@@ -1,6 +1,7 @@
 //! A proxy that splits TCP connections.
 use std::{collections::BTreeSet, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use longhaul_types::BitRate;
 use parking_lot::Mutex;
 
 use tokio::{
@@ -30,6 +31,49 @@ pub enum Destination {
     Mapped(Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>),
 }
 
+/// How the proxy sends to clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sender {
+    /// As the system does.
+    #[default]
+    OfSystem,
+    /// As the gateway's proxy for clients without an agent (decision 48): BBR, and short buffers.
+    ForSlowHop {
+        /// Bytes that may wait in the kernel.
+        unsent: u32,
+        /// These bytes and two bandwidth-delay products.
+        buffer: usize,
+    },
+}
+
+impl Sender {
+    /// The sender for a link of this rate and round-trip time.
+    pub fn for_link(rate: BitRate, rtt: Duration) -> Self {
+        const LEAST_UNSENT: u64 = 16 * 1024;
+        const MOST_UNSENT: u64 = 128 * 1024;
+        const INITIAL_WINDOW: u64 = 10 * 1460;
+        let bytes = rate.as_bps() / 8;
+        let unsent = (bytes / 10).clamp(LEAST_UNSENT, MOST_UNSENT);
+        let flight = u128::from(bytes) * (rtt * 2).as_micros() / 1_000_000;
+        let flight = u64::try_from(flight).unwrap_or(u64::MAX).max(INITIAL_WINDOW);
+        Self::ForSlowHop {
+            unsent: u32::try_from(unsent).unwrap_or(u32::MAX),
+            buffer: usize::try_from(flight.saturating_add(unsent)).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Sets the options of a connection.
+    fn set(self, client: &TcpStream) -> io::Result<()> {
+        let Self::ForSlowHop { unsent, buffer } = self else {
+            return Ok(());
+        };
+        let socket = socket2::SockRef::from(client);
+        socket.set_tcp_notsent_lowat(unsent)?;
+        socket.set_send_buffer_size(buffer)?;
+        socket.set_tcp_congestion(b"bbr")
+    }
+}
+
 /// Counters of a proxy since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SplitStatistics {
@@ -46,6 +90,8 @@ pub struct SplitStatistics {
     pub bytes_down: u64,
     /// Bytes relayed to origins.
     pub bytes_up: u64,
+    /// Connections whose sender the system refused.
+    pub senders_refused: u64,
 }
 
 /// Error of starting a proxy.
@@ -91,6 +137,18 @@ impl SplittingProxy {
     /// # Errors
     /// Listening on an address fails.
     pub async fn start(listen: &[SocketAddr], destination: Destination) -> Result<Self, SplittingProxyError> {
+        Self::start_with(listen, destination, Sender::OfSystem).await
+    }
+
+    /// The same with this sender towards clients.
+    ///
+    /// # Errors
+    /// Listening on an address fails.
+    pub async fn start_with(
+        listen: &[SocketAddr],
+        destination: Destination,
+        sender: Sender,
+    ) -> Result<Self, SplittingProxyError> {
         let counters = Arc::new(Counters::default());
         let turns = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut proxy = Self {
@@ -102,7 +160,7 @@ impl SplittingProxy {
             let (listener, local) = listening::listen(*address).await?;
             proxy.addresses.push(local);
             let (counters, destination) = (Arc::clone(&counters), destination.clone());
-            let serve = move |stream| split(stream, destination.clone(), Arc::clone(&counters));
+            let serve = move |stream| split(stream, sender, destination.clone(), Arc::clone(&counters));
             proxy
                 ._tasks
                 .spawn(listening::accept(listener, Arc::clone(&turns), serve));
@@ -184,8 +242,12 @@ impl Drop for Outgoing<'_> {
     }
 }
 
-async fn split(client: TcpStream, destination: Destination, counters: Arc<Counters>) {
+async fn split(client: TcpStream, sender: Sender, destination: Destination, counters: Arc<Counters>) {
     let _open = Open::new(Arc::clone(&counters));
+    if let Err(error) = sender.set(&client) {
+        tracing::debug!(%error, "the system refuses the sender of a connection");
+        counters.change(|statistics| statistics.senders_refused += 1);
+    }
     let mut client = client;
     if let Err(error) = relay_both(&mut client, &destination, &counters).await {
         tracing::debug!(%error, "a connection was reset");

@@ -24,7 +24,18 @@ pub struct Page {
     source: Source,
     replay: Replay,
     renames: Renames,
+    hosting: PageHosts,
     sizes: Arc<Mutex<BTreeMap<Url, Option<ObjectSize>>>>,
+}
+
+/// Hosts of a generated page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum PageHosts {
+    /// As described.
+    #[default]
+    Own,
+    /// The page's own host has all objects.
+    One,
 }
 
 #[derive(Clone)]
@@ -95,6 +106,7 @@ impl Page {
             source,
             replay: Replay::AsRecorded,
             renames: Renames::default(),
+            hosting: PageHosts::Own,
             sizes: Arc::default(),
         }
     }
@@ -115,6 +127,9 @@ impl Page {
     /// either scheme.
     pub fn answer(&self, method: &Method, url: &Url) -> Option<Answer> {
         match &self.source {
+            Source::Reference(edition) if self.hosting == PageHosts::One => {
+                edition.answer_under_one_host(method, url)
+            }
             Source::Reference(edition) => edition.answer(method, url),
             Source::Recorded(edition) => {
                 let answer = edition.answer(method, &self.renames.original(url))?;
@@ -138,6 +153,9 @@ impl Page {
     /// default.
     pub fn hosts(&self) -> Vec<String> {
         match &self.source {
+            Source::Reference(_) if self.hosting == PageHosts::One => {
+                self.url.host_str().map(str::to_owned).into_iter().collect()
+            }
             Source::Reference(edition) => edition.hosts(),
             Source::Recorded(edition) => {
                 let mut hosts: BTreeSet<String> = edition.hosts().into_iter().collect();
@@ -161,7 +179,15 @@ impl Page {
     /// are excluded.
     pub fn objects(&self) -> Vec<Url> {
         match &self.source {
-            Source::Reference(edition) => edition.urls(self.scheme()),
+            Source::Reference(edition) => {
+                let mut urls = edition.urls(self.scheme());
+                if self.hosting == PageHosts::One {
+                    for url in &mut urls {
+                        let _same_scheme = url.set_host(self.url.host_str());
+                    }
+                }
+                urls
+            }
             Source::Recorded(edition) => edition.urls(),
         }
     }
@@ -233,7 +259,11 @@ impl Page {
     /// some new ones.
     pub fn next_edition(&self) -> Option<Self> {
         match &self.source {
-            Source::Reference(edition) => Some(edition.next()?.page().with_scheme(self.scheme())),
+            Source::Reference(edition) => {
+                let mut next = edition.next()?.page().with_scheme(self.scheme());
+                next.hosting = self.hosting;
+                Some(next)
+            }
             Source::Recorded(edition) => {
                 let next = edition.next()?.page(&self.name);
                 Some(next.adopting(self))
@@ -308,6 +338,18 @@ impl Page {
         let mut page = self.clone();
         if let Source::Reference(edition) = &self.source {
             page.url = edition.url(scheme);
+            page.sizes = Arc::default();
+        }
+        page
+    }
+
+    /// Returns a generated page all objects of which are under its own host, as a proxy that rewrites URLs makes
+    /// it. A recorded page is returned unchanged: its scripts make addresses of their own.
+    #[must_use]
+    pub fn under_one_host(&self) -> Self {
+        let mut page = self.clone();
+        if matches!(self.source, Source::Reference(_)) {
+            page.hosting = PageHosts::One;
             page.sizes = Arc::default();
         }
         page

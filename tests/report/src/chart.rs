@@ -2,6 +2,7 @@
 //! print; plotting libraries with fixed colours cannot do this.
 mod bars;
 mod lines;
+mod paired;
 pub(crate) mod traces;
 mod waterfall;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use bars::{Bar, BarGroup, bar_chart};
 pub(crate) use lines::{Join, Line, LineChart, values as series_values};
+pub(crate) use paired::{Pair, PairGroup, paired_chart, paired_file};
 pub(crate) use waterfall::waterfall;
 
 use maud::{Markup, PreEscaped, html};

@@ -9,6 +9,7 @@ mod comparison;
 mod markup;
 mod measurements;
 mod page;
+mod paper_tables;
 mod papers;
 mod pictures;
 mod quantity;
@@ -21,9 +22,10 @@ mod terminal;
 mod trace_plot;
 
 pub use page::html;
+pub use paper_tables::{PaperReport, PictureFigure};
 pub use results::{
     AS_RECORDED, BESIDE_BULK, BESIDE_REQUESTS, Bar, Detail, DetailObject, Environment, HELD_STILL, Results,
-    ResultsError, Row, Sample, Series, SeriesPoint,
+    ResultsError, Row, Sample, Series, SeriesPoint, outstanding,
 };
 pub use statistics::{Spread, geometric_mean, mean, median, quantile};
 pub use tables::{text_pictures, text_replays};

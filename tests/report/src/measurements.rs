@@ -9,7 +9,7 @@ use crate::{
     statistics::{Spread, median},
 };
 
-pub(crate) use setting::{Name, Setting, Variant};
+pub(crate) use setting::{Name, Setting, TECHNIQUES, Variant};
 
 /// Size that the ideal protocol transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,6 +28,29 @@ pub fn html(results: &[(String, Results)]) -> String {
     };
     let sections = section::all(&context);
     let sections: Vec<_> = sections.iter().filter(|section| !section.is_empty()).collect();
+    let contents: Vec<_> = sections
+        .iter()
+        .map(|section| (section.anchor, section.title))
+        .collect();
+    let introduction = html! {
+        p class="quiet" { (provenance(results)) } "\n"
+        (section::introduction(&context))
+    };
+    let body = html! {
+        @for section in &sections {
+            (section)
+        }
+    };
+    document("Longhaul benchmark report", &introduction, &contents, &body)
+}
+
+/// Returns a self-contained HTML page of sections; `contents` are their anchors and headings.
+pub(crate) fn document(
+    title: &str,
+    introduction: &Markup,
+    contents: &[(&str, &str)],
+    sections: &Markup,
+) -> String {
     let page = html! {
         (DOCTYPE) "\n"
         html lang="en" {
@@ -36,31 +59,28 @@ pub fn html(results: &[(String, Results)]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 meta name="color-scheme" content="light dark";
-                title { "Longhaul benchmark report" } "\n"
+                title { (title) } "\n"
                 style { "\n" (PreEscaped(STYLE)) }
             }
             "\n"
             body {
                 "\n" (patterns())
                 header {
-                    h1 { "Longhaul benchmark report" } "\n"
-                    p class="quiet" { (provenance(results)) } "\n"
-                    (section::introduction(&context))
+                    h1 { (title) } "\n"
+                    (introduction)
                 }
                 "\n"
                 nav aria-label="Contents" {
                     ul {
-                        @for section in &sections {
-                            li { a href={ "#" (section.anchor) } { (section.title) } }
+                        @for (anchor, title) in contents {
+                            li { a href={ "#" (anchor) } { (title) } }
                         }
                     }
                 }
                 "\n"
                 main {
                     "\n"
-                    @for section in &sections {
-                        (section)
-                    }
+                    (sections)
                 }
             }
         }
@@ -85,7 +105,7 @@ fn patterns() -> Markup {
 }
 
 /// Returns the source of each file: its run in a line, then the machine and the programs with their versions.
-fn provenance(results: &[(String, Results)]) -> Markup {
+pub(crate) fn provenance(results: &[(String, Results)]) -> Markup {
     html! {
         @if results.is_empty() {
             "no files"

@@ -39,6 +39,12 @@ pub const BESIDE_BULK: &str = "beside a bulk download";
 /// Value of [`Row::conditions`] for a load during continuous requests of another device to the page's host.
 pub const BESIDE_REQUESTS: &str = "beside another device's requests";
 
+/// Returns the value of [`Row::conditions`] for a load with one pipelined connection and this maximum number of
+/// unanswered requests.
+pub fn outstanding(requests: u32) -> String {
+    format!("one connection, {requests} requests outstanding")
+}
+
 /// Value of [`Row::conditions`] for a load whose motion was suppressed for a screenshot.
 pub const HELD_STILL: &str = "held still for pictures";
 /// Value of [`Row::scheme`] for a page that was loaded under its own scheme or that of its recording.
@@ -78,6 +84,9 @@ pub struct Row {
     /// name; empty if none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub conditions: String,
+    /// Techniques of Longhaul that were switched off, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
     /// Load time.
     pub time_s: f64,
     /// First contentful paint (Chromium).

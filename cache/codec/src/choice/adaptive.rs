@@ -237,4 +237,9 @@ impl AdaptiveEncoder {
     fn coder(&self, length: Option<ByteCount>) -> Coder {
         choose(self.traits(length), &self.first)
     }
+
+    /// The coder that decides if bases and context mixing are tried.
+    fn coder_for_trials(&self, length: Option<ByteCount>) -> Coder {
+        choose(self.traits(length).for_trials(), &self.first)
+    }
 }

@@ -39,9 +39,20 @@ pub enum EffortPolicy {
     ByLink,
     /// Constant: Brotli 5 for every body that may become smaller.
     Fixed,
+    /// No compression, except against bases and by context mixing, which have switches of their own: for measurements.
+    Off,
 }
 
 impl BodyTraits<'_> {
+    /// The same with the link's effort if compression is off: bases and context mixing are tried nevertheless.
+    pub(crate) fn for_trials(self) -> Self {
+        let effort = match self.effort {
+            EffortPolicy::Off => EffortPolicy::ByLink,
+            EffortPolicy::ByLink | EffortPolicy::Fixed => self.effort,
+        };
+        Self { effort, ..self }
+    }
+
     /// Link rate that decides the effort; processor load makes the link count as faster.
     pub(crate) fn effective_link(&self) -> Option<BitRate> {
         match self.link {
@@ -61,6 +72,11 @@ pub fn choose(traits: BodyTraits<'_>, first: &[u8]) -> Coder {
     }
     match traits.content_type.map(by_type) {
         Some(Compressibility::Compressed) => Coder::Identity,
+        Some(Compressibility::Unknown | Compressibility::Text) | None
+            if traits.effort == EffortPolicy::Off =>
+        {
+            Coder::Identity
+        }
         Some(Compressibility::Unknown | Compressibility::Text) | None
             if traits.effort == EffortPolicy::Fixed =>
         {
@@ -104,7 +120,7 @@ fn is_to_mix(traits: BodyTraits<'_>, coder: Coder, first: &[u8]) -> bool {
 pub fn suits_mixing(traits: BodyTraits<'_>) -> bool {
     let is_text = || traits.content_type.map(by_type) == Some(Compressibility::Text);
     let is_slow = || traits.effective_link().is_some_and(|rate| rate < MIX_BELOW);
-    traits.effort == EffortPolicy::ByLink && is_slow() && is_text()
+    traits.effort != EffortPolicy::Fixed && is_slow() && is_text()
 }
 
 /// Below this rate the bytes that context mixing saves are worth the time that it takes at both ends: about

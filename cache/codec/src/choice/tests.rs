@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use longhaul_types::{BitRate, ContentHash};
 
 use super::*;
@@ -196,6 +197,28 @@ fn a_fixed_effort_ignores_link_and_load() {
         ..traits("image/jpeg", 40)
     };
     assert_eq!(choose(picture, &text), Coder::Identity);
+}
+
+#[test]
+fn without_compression_bases_and_context_mixing_are_still_tried() {
+    let text = words(1, 20_000);
+    let off = BodyTraits {
+        effort: EffortPolicy::Off,
+        ..traits("text/html", 40)
+    };
+    assert_eq!(choose(off, &text), Coder::Identity);
+    assert!(is_to_mix(off, choose(off.for_trials(), &text), &text));
+    let code = |bases: Vec<Bytes>| {
+        let mut wire = Vec::new();
+        let mut encoder = AdaptiveEncoder::new([7; 32], off).with_bases(bases);
+        encoder.push(&text, &mut wire).unwrap();
+        let finished = encoder.finish(&mut wire).unwrap();
+        (finished.base, wire.len())
+    };
+    let (base, alone) = code(Vec::new());
+    assert!(base.is_none() && alone > text.len());
+    let (base, with) = code(vec![Bytes::from(text.clone())]);
+    assert!(base.is_some() && with < text.len() / 10);
 }
 
 #[test]

@@ -84,6 +84,7 @@ impl Dialer {
                 RateProbing::Full
             },
             verify_profile: self.link.knowledge == LinkKnowledge::Remembered,
+            without: self.config.without,
         };
         let known = way.known;
         known.explain(over);

@@ -210,6 +210,7 @@ pub(crate) fn config(
         push: PushSettings::default(),
         https: HttpsSettings::default(),
         early_credentials: EarlyCredentials::default(),
+        without: Default::default(),
     }
 }
 

@@ -58,6 +58,16 @@ pub struct PacketSample {
     pub min_rtt: Duration,
 }
 
+/// What a receiver grants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WindowPolicy {
+    /// The window that the measurements suggest.
+    #[default]
+    Measured,
+    /// Always the window and the rate of the start (congestion.md section 2).
+    Initial,
+}
+
 /// Grant to the sender of data (transport.md section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -137,6 +147,8 @@ pub struct Controller {
     sender: SenderActivity,
     /// Measurement of an unknown link.
     probe: RateProbe,
+    /// The only grant, if the policy is [`WindowPolicy::Initial`].
+    fixed: Option<InitialGrant>,
 }
 
 impl Controller {
@@ -177,7 +189,22 @@ impl Controller {
                     Start::SlowStart
                 },
             ),
+            fixed: None,
         }
+    }
+
+    /// The same controller with this policy. `rate` and `reverse` are those of [`Controller::new`].
+    #[must_use]
+    pub(crate) fn with_policy(
+        mut self,
+        policy: WindowPolicy,
+        profile: Option<&LinkProfile>,
+        rate: Option<BitRate>,
+        reverse: Option<BitRate>,
+    ) -> Self {
+        let initial = || InitialGrant::new(self.parameters, rate, profile, reverse);
+        self.fixed = (policy == WindowPolicy::Initial).then(initial);
+        self
     }
 
     /// Processes an eliciting packet.
@@ -233,6 +260,12 @@ impl Controller {
 
     /// Returns the current grant; `room` is the free space of the receive buffer (section 9).
     pub fn grant(&self, now: Timestamp, room: ByteCount) -> Grant {
+        if let Some(initial) = self.fixed {
+            return Grant {
+                credit: initial.credit().min(room),
+                rate: initial.rate.bit_rate(),
+            };
+        }
         let window = self.window.bytes;
         let control_loop = self.path.control_loop();
         let rate = match self.window.phase {

@@ -98,7 +98,7 @@ impl Connection {
         // Feedback that the link held back describes the time before the link delivered the other packets.
         let was_held = packet.was_held
             && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
-        if hold <= margin || was_held || self.is_ordered() {
+        if hold <= margin || was_held || self.is_ordered() || !self.reports_losses() {
             return false;
         }
         let tail = self

@@ -20,6 +20,7 @@ mod path_model;
 mod path_mtu;
 mod path_probes;
 mod rate_probing;
+mod switches;
 mod transfers;
 
 use pair::{Noise, Pair, hop, keys};

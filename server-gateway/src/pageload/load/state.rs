@@ -193,9 +193,9 @@ impl LoadState {
         if is_searched {
             self.plan.entry_searched(entry);
         }
-        let mirror = &self.load.context.mirror;
+        let context = Arc::clone(&self.load.context);
         let partition = answer.partition.clone();
-        let holds = |hash: &ContentHash| mirror.holds(partition.as_ref(), hash);
+        let holds = |hash: &ContentHash| context.holds(partition.as_ref(), hash);
         let (origin_size, is_from_cache) = (answer.origin_size.clone(), answer.is_from_cache);
         let was_open = self.plan.get(entry).is_some_and(PlanEntry::is_open);
         let placement = self.plan.answered(entry, answer, holds);

@@ -261,7 +261,7 @@ impl Response<'_> {
     fn wait(&self, load: &PageLoad, length: Option<u64>) -> Duration {
         let context = &load.context;
         let previous = self.request.previous_hash;
-        if !previous.is_some_and(|hash| context.mirror.holds(self.partition, &hash)) {
+        if !previous.is_some_and(|hash| context.holds(self.partition, &hash)) {
             return BRIEF;
         }
         let bits = length.unwrap_or(USUAL).saturating_mul(8);

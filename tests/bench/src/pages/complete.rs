@@ -17,6 +17,7 @@ use crate::{
     loader::Loader,
     run,
     state::State,
+    switches::Switches,
     system::System,
 };
 
@@ -38,9 +39,9 @@ pub(super) struct Reference {
     pub(super) renamed: BTreeSet<String>,
 }
 
-/// Properties of loads that request the same URLs: page, browser, scheme, and suppression of motion for a
-/// screenshot.
-pub(super) type LoadKind = (PageChoice, Loader, ReplayScheme, bool);
+/// Properties of loads that request the same URLs: page, browser, scheme, suppression of motion for a
+/// screenshot, and the system that determines the URLs.
+pub(super) type LoadKind = (PageChoice, Loader, ReplayScheme, bool, System);
 
 pub(super) fn load_kind(job: &LoadJob) -> LoadKind {
     (
@@ -48,6 +49,11 @@ pub(super) fn load_kind(job: &LoadJob) -> LoadKind {
         job.loader,
         job.scheme,
         job.picture == Picture::Taken,
+        if job.system.rewrites_urls() {
+            job.system
+        } else {
+            System::Direct
+        },
     )
 }
 
@@ -60,40 +66,44 @@ pub(super) async fn references(
 ) -> Result<References, CommandError> {
     let wanted: BTreeMap<_, _> = jobs.iter().map(|job| (load_kind(job), job.picture)).collect();
     let link = LinkChoice::new(REFERENCE_LINK, None);
-    let loads = wanted.into_iter().map(|((page, loader, scheme, _), picture)| {
-        let job = LoadJob {
-            seed: args.seed,
-            page,
-            link: link.clone(),
-            system: System::Direct,
-            state: State::Cold,
-            loader,
-            scheme,
-            image_level: ImageLevel::Original,
-            run: 1,
-            internet: Internet {
-                loss: 0.0,
-                delay: args.internet.internet_delay,
-                congestion: None,
-            },
-            origin: OriginBehaviour {
-                think_time: Duration::ZERO,
-                close_after: None,
-                keep_alive: true,
-                keep_alive_timeout: args.origin.keep_alive_timeout,
-            },
-            remembered_from: None,
-            beside: Beside::Nothing,
-            detail: false,
-            picture,
-            limit: None,
-            bin_dir: run.bin_dir.clone(),
-            renamed: BTreeSet::new(),
-            expected: None,
-        };
-        // These are not timed: a few may share the machine.
-        (run::WHOLE / 3, job)
-    });
+    let loads = wanted
+        .into_iter()
+        .map(|((page, loader, scheme, _, system), picture)| {
+            let job = LoadJob {
+                seed: args.seed,
+                page,
+                link: link.clone(),
+                system,
+                state: State::Cold,
+                loader,
+                scheme,
+                image_level: ImageLevel::Original,
+                run: 1,
+                internet: Internet {
+                    loss: 0.0,
+                    delay: args.internet.internet_delay,
+                    congestion: None,
+                },
+                origin: OriginBehaviour {
+                    think_time: Duration::ZERO,
+                    close_after: None,
+                    keep_alive: true,
+                    keep_alive_timeout: args.origin.keep_alive_timeout,
+                },
+                remembered_from: None,
+                switches: Switches::default(),
+                outstanding: None,
+                beside: Beside::Nothing,
+                detail: false,
+                picture,
+                limit: None,
+                bin_dir: run.bin_dir.clone(),
+                renamed: BTreeSet::new(),
+                expected: None,
+            };
+            // These are not timed: a few may share the machine.
+            (run::WHOLE / 3, job)
+        });
     let loads: Vec<_> = loads.collect();
     if loads.len() > 3 {
         crate::say(&format!(

@@ -23,6 +23,7 @@ use crate::{
     loader::Loader,
     run::{self, LoadKey, Progress, Store},
     select,
+    switches::{self, Switches},
     system::System,
     worker::{programs, row},
 };
@@ -87,6 +88,7 @@ struct Run {
     links: Vec<(LinkChoice, Link)>,
     pages: Vec<PageChoice>,
     systems: Vec<System>,
+    switches: Vec<Switches>,
     bin_dir: PathBuf,
     sandbox: Sandbox,
 }
@@ -111,6 +113,12 @@ impl Run {
                 return Err(CommandError::NothingRemembered);
             }
         }
+        let has_recording = pages
+            .iter()
+            .any(|page| matches!(page, PageChoice::Recorded { .. }));
+        if has_recording && systems.iter().any(|system| system.rewrites_urls()) {
+            return Err(CommandError::NotRewritable);
+        }
         for loss in &args.internet.internet_loss {
             if !(0.0..100.0).contains(loss) {
                 return Err(CommandError::Loss(*loss));
@@ -130,6 +138,7 @@ impl Run {
         if args.screenshots.is_some() && !args.loader.contains(&Loader::Chromium) {
             return Err(PictureError::NoBrowser.into());
         }
+        let switches = switches::switches(args)?;
         let bin_dir = programs::bin_dir()?;
         require_programs(args, &systems, &bin_dir)?;
         let mut sandbox = Sandbox::probe()?.keep(&bin_dir);
@@ -141,6 +150,7 @@ impl Run {
             links,
             pages,
             systems,
+            switches,
             bin_dir,
             sandbox,
         })
@@ -179,7 +189,7 @@ impl Run {
         run: u32,
     ) -> Vec<LoadJob> {
         let mut loads = Vec::new();
-        for system in &self.systems {
+        for ((system, switches), outstanding) in self.variants(args) {
             for state in &args.state {
                 for level in &args.image_level {
                     for loss in &args.internet.internet_loss {
@@ -188,7 +198,7 @@ impl Run {
                             loads.extend(schemes.map(|scheme| LoadJob {
                                 page: page.clone(),
                                 link: link.clone(),
-                                system: *system,
+                                system,
                                 state: *state,
                                 loader,
                                 scheme,
@@ -197,7 +207,9 @@ impl Run {
                                 seed: run::load_seed(args.seed, page.name(), link.name(), run),
                                 internet: internet(args, *loss),
                                 origin: origin(args),
-                                remembered_from: remembered_from(args, *system),
+                                remembered_from: remembered_from(args, system),
+                                switches,
+                                outstanding,
                                 beside: *beside,
                                 detail: keeps_detail(args, run),
                                 picture: picture(args, loader),
@@ -212,6 +224,30 @@ impl Run {
             }
         }
         loads
+    }
+
+    /// Returns the systems with their switches and numbers of outstanding requests, as far as a system has them.
+    fn variants(&self, args: &PagesArgs) -> Vec<((System, Switches), Option<u32>)> {
+        let mut variants = Vec::new();
+        for system in &self.systems {
+            let switches = if system.is_longhaul() {
+                self.switches.clone()
+            } else {
+                vec![Switches::default()]
+            };
+            let mut outstanding: Vec<_> = args.outstanding.iter().copied().map(Some).collect();
+            if outstanding.is_empty() || !system.is_pipelined() {
+                outstanding = vec![None];
+            }
+            for switches in switches {
+                variants.extend(
+                    outstanding
+                        .iter()
+                        .map(|outstanding| ((*system, switches), *outstanding)),
+                );
+            }
+        }
+        variants
     }
 }
 

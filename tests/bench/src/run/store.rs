@@ -45,7 +45,7 @@ impl LoadKey {
     /// Returns the key of an existing row.
     pub fn of(row: &Row) -> Self {
         Self(format!(
-            "{}|{}|{}|{}|{}|{}|{}|{:.6}|{}|{}",
+            "{}|{}|{}|{}|{}|{}|{}|{:.6}|{}|{}|{}",
             row.page,
             row.link,
             row.system,
@@ -55,7 +55,8 @@ impl LoadKey {
             row.run,
             row.internet_loss,
             row.conditions,
-            row.scheme
+            row.scheme,
+            row.without.join(",")
         ))
     }
 }

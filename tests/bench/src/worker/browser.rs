@@ -204,6 +204,9 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
 /// Returns the page to load first (edition and URL), and the page to measure.
 fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
     let mut page = select::find(&job.page)?;
+    if job.system.rewrites_urls() {
+        page = page.under_one_host();
+    }
     if job.system.needs_tls() {
         page = page.with_scheme(Scheme::Https);
     } else if job.scheme == ReplayScheme::Http {

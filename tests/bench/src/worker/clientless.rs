@@ -22,6 +22,17 @@ pub(super) struct ClientlessPlan {
     pub(super) link: Option<String>,
     /// Image quality.
     pub(super) image_level: ImageLevel,
+    /// Certificate and key if the proxy is inside TLS.
+    pub(super) secure: Option<SecureFiles>,
+}
+
+/// Files of a proxy inside TLS.
+#[derive(Clone, Debug)]
+pub(super) struct SecureFiles {
+    /// Certificate chain, PEM.
+    pub(super) certificate: PathBuf,
+    /// Private key, PEM.
+    pub(super) key: PathBuf,
 }
 
 /// Starts the gateway with its proxy on `address`. Call it on the thread of the gateway's namespace.
@@ -34,15 +45,22 @@ pub(super) async fn start(address: SocketAddr, plan: &ClientlessPlan) -> Result<
     let config = plan.temporary.join("gateway.toml");
     let link = plan.link.as_deref().unwrap_or("unknown");
     let level = plan.image_level.name();
-    std::fs::write(
-        &config,
-        format!("[clientless]\nlink = \"{link}\"\nlevel = \"{level}\"\n"),
-    )?;
+    let mut text = format!("[clientless]\nlink = \"{link}\"\nlevel = \"{level}\"\n");
+    if let Some(files) = &plan.secure {
+        let (certificate, key) = (files.certificate.display(), files.key.display());
+        text.push_str(&format!("certificate = \"{certificate}\"\nkey = \"{key}\"\n"));
+    }
+    std::fs::write(&config, text)?;
     let mut run = clean(&program);
     run.arg("run").arg("--config").arg(&config);
     run.arg("--state-dir").arg(&state);
     run.args(["--listen", GATEWAY, "--allow", ORIGINS]);
-    run.arg("--clientless-listen").arg(address.to_string());
+    let flag = if plan.secure.is_some() {
+        "--clientless-tls"
+    } else {
+        "--clientless-listen"
+    };
+    run.arg(flag).arg(address.to_string());
     run.args(["--clientless-allow", BROWSERS]);
     let log = plan.temporary.join("gateway.log");
     let (mut gateway, _) = Service::start_ready("longhaul-gateway", run, log).await?;

@@ -3,6 +3,7 @@ mod between;
 mod origins;
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4},
     path::Path,
@@ -173,6 +174,14 @@ impl Network {
         Ok(DeviceRequests::start(self.world.gateway(), proxy, (address, 80).into(), host).await)
     }
 
+    /// Returns the addresses of the page's hosts, for a browser that need not look them up.
+    pub(super) fn known_names(&self) -> BTreeMap<String, Ipv4Addr> {
+        let hosts = self.content.hosts().into_iter();
+        hosts
+            .filter_map(|host| Some((host.clone(), self.addresses.address(&host)?)))
+            .collect()
+    }
+
     /// Returns the proxy for the browser.
     pub(super) fn proxy(&self) -> Option<SocketAddr> {
         match &self.between {
@@ -198,6 +207,13 @@ impl Network {
                     "{count} packets could not be passed to the kernel"
                 )));
             }
+        }
+        if let Between::Splitting(proxy) = &self.between
+            && proxy.statistics().senders_refused > 0
+        {
+            return Err(NetworkError::Emulator(
+                "the kernel refused the sender of the TCP proxy (BBR)".to_owned(),
+            ));
         }
         if let Between::Splitting(proxy) = &self.between
             && proxy.statistics().connections == 0

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longhaul_types::Techniques;
 use longhaul_world::Namespace;
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::process::Command;
@@ -234,6 +235,7 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, Invites), PairError>
         Carrier::Tls => drop(run.args(["--carrier-tls", CARRIERS])),
         Carrier::Quic => drop(run.args(["--carrier-quic", CARRIERS])),
     }
+    switch_off(&mut run, plan.without);
     let (gateway, _) =
         Service::start_ready("longhaul-gateway", run, plan.temporary.join("gateway.log")).await?;
     Ok((gateway, invites))
@@ -286,9 +288,17 @@ async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Serv
         Carrier::Quic => drop(run.args(["--carrier", "quic"])),
     }
     run.env("LONGHAUL_INVITE", invite);
+    switch_off(&mut run, plan.without);
     let log = plan.temporary.join(format!("{folder}.log"));
     let (agent, _) = Service::start_ready("longhaul-agent", run, log).await?;
     Ok(agent)
+}
+
+/// Passes the hidden setting `without` to a program.
+fn switch_off(run: &mut Command, without: Techniques) {
+    if !without.is_empty() {
+        run.env("LONGHAUL_WITHOUT", without.to_string());
+    }
 }
 
 /// Returns a command that neither settings in this process' environment nor configuration files of this machine reach.

@@ -57,6 +57,12 @@ pub(crate) fn begun(job: &LoadJob) -> Row {
         run: job.run,
         internet_loss: job.internet.loss,
         conditions: conditions(job),
+        without: job
+            .switches
+            .without()
+            .iter()
+            .map(|technique| technique.to_string())
+            .collect(),
         ..Row::default()
     }
 }
@@ -78,8 +84,17 @@ fn conditions(job: &LoadJob) -> String {
     if !job.origin.keep_alive {
         texts.push("origins keep no connection".to_owned());
     }
+    if job.origin.keep_alive_timeout != Duration::from_secs(60) {
+        texts.push(format!(
+            "origins end idle connections after {} ms",
+            job.origin.keep_alive_timeout.as_millis()
+        ));
+    }
     if job.internet.delay != Duration::from_millis(20) {
         texts.push(format!("Internet {} ms one way", job.internet.delay.as_millis()));
+    }
+    if let Some(outstanding) = job.outstanding {
+        texts.push(longhaul_report::outstanding(outstanding));
     }
     if let Some(link) = &job.remembered_from {
         texts.push(format!("remembered from {}", link.name()));

@@ -35,7 +35,12 @@ fn errors_of_unknown_names_list_the_known_ones() {
         system.contains("`squit`") && system.contains("squid-cache"),
         "{system}"
     );
-    let later = refused(&["--link", "lte", "--pages", "static", "--system", "tcp-wwan"]);
+    let technique = refused(&["--link", "lte", "--pages", "static", "--without", "chk,fec"]);
+    assert!(
+        technique.contains("`fec` is no technique") && technique.contains("credit"),
+        "{technique}"
+    );
+    let later = refused(&["--link", "lte", "--pages", "static", "--system", "longhaul-quinn"]);
     assert!(later.contains("not in this version"), "{later}");
 }
 

@@ -1,4 +1,5 @@
 //! Page loads through the whole command.
+mod switches;
 mod visits;
 
 use std::process::Command;

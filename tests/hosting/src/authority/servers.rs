@@ -1,5 +1,5 @@
 //! Servers for given names, which may deviate from usual ones, and their clients.
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::{ServerConfig, crypto::ring, server::WebPkiClientVerifier};
@@ -54,6 +54,21 @@ pub enum Clients {
     Certified,
 }
 
+/// Files of a server, PEM.
+#[derive(Clone)]
+pub struct ServerFiles {
+    /// Its certificate and that of the authority.
+    pub chain: String,
+    /// Its private key.
+    pub key: String,
+}
+
+impl fmt::Debug for ServerFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerFiles").finish_non_exhaustive()
+    }
+}
+
 impl TestAuthority {
     /// Returns the configuration of a server with a certificate for these names.
     ///
@@ -98,6 +113,20 @@ impl TestAuthority {
             Clients::Certified => builder.with_client_cert_verifier(clients.build()?),
         };
         Ok(Arc::new(builder.with_single_cert(chain, private(key))?))
+    }
+
+    /// Returns a certificate for these names with its key as files, for another program.
+    ///
+    /// # Errors
+    /// The key or the certificate cannot be created.
+    pub fn server_files(&self, names: &[&str]) -> Result<ServerFiles, AuthorityError> {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new(names)?.signed_by(&key, &self.leaves.issuer)?;
+        Ok(ServerFiles {
+            chain: format!("{}{}", certificate.pem(), self.pem()),
+            key: key.serialize_pem(),
+        })
     }
 
     /// Returns a certificate for a client, and its key.

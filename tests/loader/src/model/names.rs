@@ -59,10 +59,14 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(server: SocketAddr) -> Self {
+    /// `hosts` are known without a query.
+    pub(super) fn new(server: SocketAddr, hosts: &BTreeMap<String, Ipv4Addr>) -> Self {
+        let known = hosts
+            .iter()
+            .map(|(name, address)| (name.clone(), Arc::new(OnceCell::from(Ok(vec![*address])))));
         Self {
             server,
-            known: Mutex::default(),
+            known: Mutex::new(known.collect()),
             questions: AtomicU64::new(0),
             tries: TRIES,
         }
@@ -151,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn a_lost_query_is_repeated_and_counted_once() {
         let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let mut names = Names::new(server.local_addr().unwrap());
+        let mut names = Names::new(server.local_addr().unwrap(), &BTreeMap::new());
         names.tries = [Duration::from_millis(20), TRIES[1], TRIES[2], TRIES[3]];
         let answering = async {
             let mut buffer = [0; MAX_MESSAGE];
@@ -175,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn dns_errors_and_invalid_names_are_reported() {
         let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let names = Names::new(server.local_addr().unwrap());
+        let names = Names::new(server.local_addr().unwrap(), &BTreeMap::new());
         let answering = async {
             let mut buffer = [0; MAX_MESSAGE];
             for code in [ResponseCode::ServFail, ResponseCode::NoError] {

@@ -1,5 +1,10 @@
 //! Options of a load.
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use longhaul_types::ByteCount;
 use rustls::ClientConfig;
@@ -17,6 +22,8 @@ pub struct ModelOptions {
     pub trust: Arc<ClientConfig>,
     /// Value of the `User-Agent` field.
     pub user_agent: String,
+    /// Names with addresses that are known without a look-up.
+    pub hosts: BTreeMap<String, Ipv4Addr>,
     /// Limits of the load.
     pub limits: Limits,
 }
@@ -35,6 +42,7 @@ impl ModelOptions {
                 env!("CARGO_PKG_VERSION")
             )
             .to_owned(),
+            hosts: BTreeMap::new(),
             limits: Limits::default(),
         }
     }

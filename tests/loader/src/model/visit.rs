@@ -52,7 +52,7 @@ impl<'a> Visit<'a> {
         let started = Instant::now();
         let (way, names) = match options.route {
             Route::Direct { resolver } => {
-                let names = Arc::new(Names::new(resolver));
+                let names = Arc::new(Names::new(resolver, &options.hosts));
                 (Way::Names(Arc::clone(&names)), Some(names))
             }
             Route::Proxy(proxy) => (Way::Proxy(proxy), None),

@@ -87,6 +87,29 @@ impl Edition {
         self.site().files.answer(method, url)
     }
 
+    /// Returns the response of the page's own host if it has the objects of all hosts: their paths differ, and links
+    /// in text name this host.
+    pub(crate) fn answer_under_one_host(&self, method: &Method, url: &Url) -> Option<Answer> {
+        let own = site::main_host(self.recipe);
+        if url.host_str() != Some(own.as_str()) {
+            return None;
+        }
+        let mut found = self.hosts().into_iter().filter_map(|host| {
+            let mut elsewhere = url.clone();
+            elsewhere.set_host(Some(&host)).ok()?;
+            self.answer(method, &elsewhere)
+        });
+        let mut answer = found.next()?;
+        if answer.is_text() {
+            let mut text = String::from_utf8_lossy(&answer.body).into_owned();
+            for host in self.hosts().iter().filter(|host| **host != own) {
+                text = text.replace(&format!("//{host}/"), &format!("//{own}/"));
+            }
+            answer.body = text.into();
+        }
+        Some(answer)
+    }
+
     pub(crate) fn prepare(&self) {
         self.sibling_files();
     }

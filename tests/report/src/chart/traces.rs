@@ -18,7 +18,7 @@ const DELAYS: [f64; 12] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
 /// Shares on the axis; the lowest may be omitted.
 const SHARES: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 /// Colours of the page in light and dark mode, because the drawing is a separate file.
-const STYLE: &str = "svg{--page:#fff;--ink:#1a1d21;--quiet:#5b636d;--line:#d5d9de;--good:#0a6b3a;--s0:#0072b2;--s1:#c2500a;--s2:#007a5a;--s3:#a8488a;--s4:#7d6608;--s5:#4fa8dc;--s6:#5a5f66;--s7:#7a3b00;font-family:system-ui,sans-serif}\
+pub(super) const STYLE: &str = "svg{--page:#fff;--ink:#1a1d21;--quiet:#5b636d;--line:#d5d9de;--good:#0a6b3a;--s0:#0072b2;--s1:#c2500a;--s2:#007a5a;--s3:#a8488a;--s4:#7d6608;--s5:#4fa8dc;--s6:#5a5f66;--s7:#7a3b00;font-family:system-ui,sans-serif}\
 @media(prefers-color-scheme:dark){svg{--page:#14171a;--ink:#e6e9ec;--quiet:#9aa4af;--line:#353b42;--good:#5fd08f;--s0:#56b4e9;--s1:#ff9a5c;--s2:#35c9a0;--s3:#e79ccb;--s4:#e3d35a;--s5:#9ecff0;--s6:#b4bac2;--s7:#d6a06a}}\
 text{font-size:12px;fill:var(--ink)}text.tick{font-size:11px;fill:var(--quiet)}text.axis-text{fill:var(--quiet)}text.group{font-weight:600;font-size:13px}text.label{font-size:11.5px;paint-order:stroke;stroke:var(--page);stroke-width:3px;stroke-linejoin:round}\
 .grid{stroke:var(--line)}.axis{stroke:var(--quiet)}.bar{fill:var(--good);fill-opacity:.10;stroke:var(--good);stroke-dasharray:5 3}.page{fill:var(--page)}";

@@ -41,20 +41,44 @@ const SYSTEMS: &[&str] = &[
     "longhaul-quic",
     "longhaul-tls",
     "clientless",
+    "clientless-2",
+    "clientless-h2",
+    "clientless-pipelined",
     "direct",
     "direct-6",
+    "direct-dns",
+    "url-rewriting",
     "direct-pipelined",
     "direct-http10",
     "direct-h2",
     "tcp-proxy",
+    "tcp-proxy-pipelined",
     "tcp-wwan",
+    "tcp-wwan-pipelined",
     "squid",
     "squid-cache",
+    "squid-pipelined",
+    "ziproxy",
     "cubic",
     "bbr",
     "quinn",
     "quinn-tuned",
     "quinn-bbr",
+];
+/// Techniques of Longhaul that can be switched off, in the order of tables.
+pub(crate) const TECHNIQUES: &[&str] = &[
+    "chk",
+    "delta",
+    "dictionaries",
+    "push",
+    "pictures",
+    "coding",
+    "mixing",
+    "early",
+    "headers",
+    "learned",
+    "nack",
+    "credit",
 ];
 /// Levels from the best image quality to no images.
 const LEVELS: &[&str] = &["original", "high", "medium", "low", "text"];
@@ -203,16 +227,19 @@ impl Setting {
 pub(crate) struct Variant {
     pub(crate) system: Name,
     pub(super) level: Option<Name>,
+    /// Techniques that were switched off.
+    pub(super) without: Vec<String>,
     pub(super) source: Option<String>,
 }
 
 impl Variant {
     pub(super) fn of(row: &Row, source: Option<String>) -> Self {
-        let transcodes = row.system.starts_with("longhaul") || row.system == "clientless";
+        let transcodes = row.system.starts_with("longhaul") || row.system.starts_with("clientless");
         let level = (transcodes && !row.image_level.is_empty()).then(|| Name::new(LEVELS, &row.image_level));
         Self {
             system: Name::system(&row.system),
             level,
+            without: row.without.clone(),
             source,
         }
     }
@@ -223,10 +250,18 @@ impl Variant {
         if let Some(level) = &self.level {
             text.push_str(&format!(" ({})", level.text));
         }
+        if !self.without.is_empty() {
+            text.push_str(&format!(" {}", switched(&self.without)));
+        }
         if let Some(source) = &self.source {
             text.push_str(&format!(" [{source}]"));
         }
         text
+    }
+
+    /// Returns true if every technique was in use.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.without.is_empty()
     }
 
     /// Returns the level of image quality, if the system transcodes.
@@ -237,5 +272,22 @@ impl Variant {
     /// Returns the file, if files must not be combined.
     pub(crate) fn source(&self) -> Option<&str> {
         self.source.as_deref()
+    }
+}
+
+/// Describes techniques that were switched off; if most of them were, the others.
+fn switched(without: &[String]) -> String {
+    let all = TECHNIQUES.len();
+    if without.len() * 2 <= all {
+        return format!("without {}", without.join(", "));
+    }
+    let others = TECHNIQUES
+        .iter()
+        .filter(|name| !without.iter().any(|off| off == *name));
+    let others: Vec<&str> = others.copied().collect();
+    if others.is_empty() {
+        "without every technique".to_owned()
+    } else {
+        format!("with {} alone", others.join(", "))
     }
 }

@@ -63,7 +63,8 @@ impl<'m> Judged<'m> {
                 continue;
             }
             for (variant, pages) in systems {
-                let is_wanted = variant.system.text == wanted.system
+                let is_wanted = variant.is_complete()
+                    && variant.system.text == wanted.system
                     && variant.source() == self.source
                     && wanted.level.is_none_or(|level| variant.level() == Some(level));
                 if is_wanted {

@@ -33,13 +33,13 @@ impl AdaptiveEncoder {
     /// Returns a context-mixing encoder if one is likely to save time and there is memory for it.
     fn mixed(&self, length: Option<ByteCount>) -> Option<BodyEncoder> {
         let memory = self.mixing.as_ref().filter(|_| !self.was_mixed())?;
-        let is_wanted = is_to_mix(self.traits(length), self.coder(length), &self.first);
+        let is_wanted = is_to_mix(self.traits(length), self.coder_for_trials(length), &self.first);
         is_wanted.then(|| BodyEncoder::mixed(self.key, length, memory))?
     }
 
     /// Returns the base that may save bytes for a body of this length, if any.
     fn based(&self, length: Option<ByteCount>) -> Option<Based> {
-        if !self.has_trials() || self.coder(length) == Coder::Identity {
+        if !self.has_trials() || self.coder_for_trials(length) == Coder::Identity {
             return None;
         }
         let offered = self.bases.iter().enumerate().map(|(place, bytes)| Candidate {

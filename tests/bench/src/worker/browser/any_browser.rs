@@ -6,11 +6,12 @@ use std::{
 
 use longhaul_chromium::{
     Browser, BrowserOptions, Cache, Http2, LoadError as ChromiumLoadError, LoadOptions, Motion, Names,
+    ProxyScheme,
 };
 use longhaul_hosting::Content as _;
 use longhaul_loader::{
     PageLoad,
-    model::{self, BrowserCache, ModelOptions, Route, Rules},
+    model::{self, AcceptEncoding, BrowserCache, ModelOptions, Route, Rules},
 };
 use longhaul_world::DNS_SERVER;
 use url::Url;
@@ -50,7 +51,14 @@ pub(super) async fn start_browser(
                 },
             };
             let mut options = ModelOptions::new(route, trust);
-            options.rules = rules(job.system);
+            options.rules = rules(job.system, job.outstanding);
+            if job.system.is_clientless() || job.system == System::Ziproxy {
+                // Without this field the proxy must not compress; every browser sends it.
+                options.accept_encoding = AcceptEncoding::Gzip;
+            }
+            if job.system == System::DirectDns {
+                options.hosts = network.known_names();
+            }
             options.limits.time = limit;
             Ok(AnyBrowser::Model {
                 options: Box::new(options),
@@ -63,6 +71,11 @@ pub(super) async fn start_browser(
             trust_spki.extend(ours.map(|authority| authority.pin));
             let options = BrowserOptions {
                 proxy: network.proxy(),
+                proxy_scheme: if job.system == System::ClientlessH2 {
+                    ProxyScheme::Https
+                } else {
+                    ProxyScheme::Http
+                },
                 names: Names::system(hosts.clone()),
                 page_hosts: hosts,
                 trust_spki,
@@ -88,12 +101,25 @@ pub(super) async fn start_browser(
     }
 }
 
-pub(super) fn rules(system: System) -> Rules {
+pub(super) fn rules(system: System, outstanding: Option<u32>) -> Rules {
+    if let Some(depth) = outstanding.filter(|_| system.is_pipelined()) {
+        return Rules::Pipelined {
+            per_host: 1,
+            depth: usize::try_from(depth).unwrap_or(usize::MAX),
+        };
+    }
     match system {
         System::DirectHttp10 => Rules::Http10,
-        System::DirectPipelined | System::SquidPipelined | System::ClientlessPipelined => Rules::pipelined(),
-        System::Direct | System::TcpProxy => Rules::persistent(2),
+        System::DirectPipelined
+        | System::TcpProxyPipelined
+        | System::TcpWwanPipelined
+        | System::SquidPipelined
+        | System::ClientlessPipelined => Rules::pipelined(),
+        System::Direct | System::TcpProxy | System::TcpWwan | System::Clientless2 => Rules::persistent(2),
         System::Direct6
+        | System::DirectDns
+        | System::UrlRewriting
+        | System::ClientlessH2
         | System::DirectH2
         | System::Squid
         | System::SquidCache

@@ -1,11 +1,13 @@
 //! What stands between the browser and the Internet: nothing, a proxy, or Longhaul.
 use std::{
     fs,
+    io::Write as _,
     net::Ipv4Addr,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
-use longhaul_hosting::{Destination, SplittingProxy, TestAuthority};
+use longhaul_hosting::{Destination, Sender, SplittingProxy, TestAuthority};
 use longhaul_world::World;
 
 use super::{NetworkError, PROXY_AT_GATEWAY};
@@ -14,7 +16,7 @@ use crate::{
     link::Link,
     system::System,
     worker::{
-        clientless::{self, ClientlessPlan},
+        clientless::{self, ClientlessPlan, SecureFiles},
         pair::{Carrier, Coding, Https, Pair, PairPlan, Push},
         service::Service,
         squid::{self, Caching},
@@ -48,14 +50,22 @@ pub(super) async fn between(
         | System::Direct6
         | System::DirectPipelined
         | System::DirectHttp10
+        | System::DirectDns
+        | System::UrlRewriting
         | System::DirectH2 => return Ok(Between::Nothing),
-        System::TcpProxy => {
+        System::TcpProxy | System::TcpProxyPipelined | System::TcpWwan | System::TcpWwanPipelined => {
             world.divert_tcp_to_gateway()?;
             let all = Ipv4Addr::UNSPECIFIED;
             let listen = [(all, 80).into(), (all, 443).into()];
+            let sender = match job.system {
+                System::TcpWwan | System::TcpWwanPipelined => Sender::for_link(link.rate_down, link.rtt),
+                _ => Sender::OfSystem,
+            };
             let started = world
                 .gateway()
-                .run(move || async move { SplittingProxy::start(&listen, Destination::AsDialled).await })
+                .run(move || async move {
+                    SplittingProxy::start_with(&listen, Destination::AsDialled, sender).await
+                })
                 .await?;
             return Ok(Between::Splitting(started));
         }
@@ -83,6 +93,7 @@ pub(super) async fn between(
                 } else {
                     Push::On
                 },
+                without: job.switches.without(),
                 state: job.state,
                 beside: job.beside,
                 coding: if job.system == System::LonghaulFixed {
@@ -113,12 +124,16 @@ pub(super) async fn between(
                 .run(move || async move { ziproxy::start(PROXY_AT_GATEWAY, &temporary).await });
             return Ok(Between::Ziproxy(started.await?));
         }
-        System::Clientless | System::ClientlessPipelined => {
+        System::Clientless | System::Clientless2 | System::ClientlessH2 | System::ClientlessPipelined => {
             let plan = ClientlessPlan {
                 bin_dir: job.bin_dir.clone(),
                 temporary: temporary.to_owned(),
                 link: link.agent_profile.clone(),
                 image_level: job.image_level,
+                secure: match job.system {
+                    System::ClientlessH2 => Some(secure_files(authority, temporary)?),
+                    _ => None,
+                },
             };
             let started = world
                 .gateway()
@@ -133,4 +148,21 @@ pub(super) async fn between(
         .gateway()
         .run(move || async move { squid::start(PROXY_AT_GATEWAY, caching, &temporary).await });
     Ok(Between::Proxy(started.await?))
+}
+
+/// Writes a certificate of the test authority for a proxy inside TLS, and its key.
+fn secure_files(authority: &TestAuthority, temporary: &Path) -> Result<SecureFiles, NetworkError> {
+    let server = authority.server_files(&["gateway.test"])?;
+    let files = SecureFiles {
+        certificate: temporary.join("proxy.pem"),
+        key: temporary.join("proxy.key"),
+    };
+    fs::write(&files.certificate, server.chain)?;
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&files.key)?
+        .write_all(server.key.as_bytes())?;
+    Ok(files)
 }

@@ -1,6 +1,7 @@
 //! What to start.
 use std::path::PathBuf;
 
+use longhaul_types::Techniques;
 use rustls_pki_types::CertificateDer;
 
 use crate::{
@@ -29,6 +30,8 @@ pub(in crate::worker) struct PairPlan {
     pub(in crate::worker) https: Https,
     /// What carries the session.
     pub(in crate::worker) carrier: Carrier,
+    /// Techniques that are switched off at both ends.
+    pub(in crate::worker) without: Techniques,
     /// State at the beginning of the load, which may require a second device.
     pub(in crate::worker) state: State,
     /// Traffic during the load, which may require another device.
