@@ -28,10 +28,11 @@ use crate::{
     access::{AccessRules, Denial},
     connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
     dashboard::{
-        self, AUTHORITY, CANCEL_WAITING, FORGET, HTTPS_FORGET, PICTURES, REMOVE_AUTHORITY, Status, USE_INVITE,
+        self, AUTHORITY, CANCEL_WAITING, FORGET, HTTPS_FORGET, PICTURES, REMOVE_AUTHORITY, SavingsDays, Status, USE_INVITE,
     },
     forget::DeletionQueue,
     handles::Handles,
+    history::History,
     listener::script,
     proxy_body::ProxyBody,
     state_dir::StateDir,
@@ -61,6 +62,8 @@ pub struct Control {
     pub handles: Handles,
     /// Deletion of data at both ends.
     pub deletions: DeletionQueue,
+    /// The savings that last.
+    pub history: History,
     /// Address of the proxy's listener.
     pub proxy: SocketAddr,
     /// The control port's own address.
@@ -162,6 +165,10 @@ impl Control {
                 Ok(json) => ("application/json", json),
                 Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
+            "/savings.json" => match serde_json::to_string(&SavingsDays::of(self.history.summary())) {
+                Ok(json) => ("application/json", json),
+                Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            },
             "/proxy.pac" => return script(self.proxy),
             AUTHORITY => match self.handles.acceleration.https.authority_pem() {
                 Some(pem) => ("application/x-pem-file", pem),
@@ -232,7 +239,13 @@ impl Control {
 
     /// Returns the status; the cache's usage is the one read last.
     pub fn status(&self) -> Status {
-        Status::of(&self.handles, self.proxy, self.address, self.started.elapsed())
+        Status::of(
+            &self.handles,
+            &self.history.summary(),
+            self.proxy,
+            self.address,
+            self.started.elapsed(),
+        )
     }
 }
 

@@ -3,7 +3,8 @@ mod status;
 mod status_page;
 
 pub use status::{
-    BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, Status, TroubleStatus, WaitingStatus,
+    BypassedHost, HttpsStatus, KeptSavings, PeriodSavings, SavingsDays, SavingsStatus, SessionStatus, Status,
+    TroubleStatus, WaitingStatus,
 };
 pub(crate) use status_page::{POLICY, status_page};
 
