@@ -19,7 +19,7 @@ use crate::{
     acceleration::{Acceleration, PushPolicy},
     config::{AwaySettings, Config, EarlyCredentials, Fallback, PushSettings},
     connection::{BindError, bind},
-    control::{self, Control, ControlToken, NoRandomness},
+    control::{self, Control, ControlToken, Live, NoRandomness},
     counters::Counters,
     forget::{DeletionQueue, KeptData},
     gateway::{Gateway, GatewayConfig},
@@ -195,6 +195,7 @@ impl Agent {
             handles: handles.clone(),
             deletions,
             history: history.clone(),
+            live: Live::default(),
             proxy: reachable(proxy),
             address: control_address,
             started: Instant::now(),
@@ -213,6 +214,7 @@ impl Agent {
         })?;
         let mut tasks = JoinSet::new();
         tasks.spawn(history.run());
+        tasks.spawn(control::sample(Arc::clone(&control)));
         let (proxy_probe, probed) = liveness_probe();
         let serving = listener::serve(proxy_listener, handles, access, reachable(proxy));
         tasks.spawn(probed.during(serving));
