@@ -5,7 +5,7 @@
 //! origins are refused as far as browsers tell them (`Sec-Fetch-Site`, `Origin`), and requests with methods other
 //! than GET and HEAD must come from this port's origin.
 //!
-//! Any user of this machine can connect to the port. The user who runs the agent sees everything; other
+//! Any user of this machine can connect to the port. The user who runs the agent sees the status; other
 //! served users see only the proxy script. Changes, and access by other users, need the token of this run.
 //! The port can change the image level, delete stored data, and carry out the orders of `orders`. What was loaded (the
 //! journal) is shown only with the token.

@@ -143,8 +143,16 @@ async fn a_page_has_a_receipt_and_can_be_forgotten() {
         client.send(request).await.unwrap();
         client.response().await.unwrap()
     };
-    let journal: serde_json::Value = serde_json::from_str(&ask("GET /journal.json").await.text()).unwrap();
-    let request = &journal[0];
+    // The end is recorded when the agent's task has ended, which may be after the browser has the response.
+    let started = tokio::time::Instant::now();
+    let request = loop {
+        let journal = ask("GET /journal.json").await.text();
+        let journal: serde_json::Value = serde_json::from_str(&journal).unwrap();
+        if journal[0]["end"] == "complete" && journal[0]["hop_bytes"].as_u64() > Some(0) {
+            break journal[0].clone();
+        }
+        assert!(started.elapsed() < PATIENCE, "{journal}");
+    };
     assert_eq!(
         (&request["url"], &request["source"]),
         (&"http://site.test/page".into(), &"gateway".into())

@@ -76,9 +76,9 @@ pub(crate) fn dashboard_page(view: &View<'_>) -> Markup {
     document("Longhaul", status.state.as_str(), &header, &main, may_change)
 }
 
-/// Returns a page that says what an order did.
+/// Returns a page that says what became of an order.
 pub(crate) fn told_page(words: &str) -> Markup {
-    let header = html! { h1 { "Done" } };
+    let header = html! { h1 { "The agent\u{2019}s answer" } };
     let main = html! {
         section {
             p { (words) }
