@@ -15,6 +15,8 @@ const [programs, pictures] = process.argv.slice(2);
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'longhaul-dashboard-'));
 const LIMIT = 120_000;
 const WIDTHS = [320, 768, 1280];
+// The states that are shown; all of them without the variable.
+const STATES = process.env.LONGHAUL_DASHBOARD_STATES?.split(',');
 const children = [];
 const problems = [];
 
@@ -112,6 +114,7 @@ const browser = await puppeteer.launch({
 
 // Shows a page in all sizes and both schemes.
 async function show(name, url) {
+  if (STATES && !STATES.includes(name)) return;
   const page = await browser.newPage();
   page.on('console', (message) => {
     if (message.type() === 'error') problems.push(`${name}: ${message.text()}`);
