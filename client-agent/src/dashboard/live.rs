@@ -145,7 +145,8 @@ fn headline(status: &Status) -> &'static str {
 }
 
 fn carrier(status: &Status) -> String {
-    let Some(session) = &status.session else {
+    let is_carrying = matches!(status.state.as_str(), "open" | "stalled");
+    let Some(session) = status.session.as_ref().filter(|_| is_carrying) else {
         return "none".to_owned();
     };
     match session.carrier.as_str() {

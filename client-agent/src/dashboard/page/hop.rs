@@ -42,7 +42,7 @@ pub(super) fn section(status: &Status, live: &LiveFigures) -> Markup {
                 (curve("Round-trip time", "rtt", "rtt-most", live))
             }
             p class="quiet" {
-                "Carried by " (live_text(live, "carrier")) ". "
+                "Carrier: " (live_text(live, "carrier")) ". "
                 @if intercepted { "Intercepted on the way. " }
                 "The session began with " (knowledge(status)) ". Lost packets and curves are those of the last ten minutes; the \
                  shaded times had no open session. Gateway key " code { (short_key(&status.gateway_key)) }
