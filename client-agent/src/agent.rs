@@ -2,6 +2,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -19,13 +20,15 @@ use crate::{
     acceleration::{Acceleration, PushPolicy},
     config::{AwaySettings, Config, EarlyCredentials, Fallback, PushSettings},
     connection::{BindError, bind},
-    control::{self, Control, ControlToken, NoRandomness},
+    control::{self, Control, ControlToken, Live, NoRandomness},
     counters::Counters,
     forget::{DeletionQueue, KeptData},
     gateway::{Gateway, GatewayConfig},
     handles::Handles,
+    history::History,
     https::{AuthorityError, Https},
     images::ImageSettings,
+    journal::Journal,
     listener::{self, AccessRules},
     networks::NetworkMemory,
     pageload::PageLoads,
@@ -159,12 +162,16 @@ impl Agent {
             page_streams: Arc::new(page_loads.clone()),
             without: config.without,
         });
+        let history = History::open(state_dir.path(), Arc::clone(&counters), gateway.clone()).await;
+        let journal = Journal::default();
         let waiting_pages = WaitingPages::default();
         let kept = KeptData {
             waiting_pages: waiting_pages.clone(),
             store: store.clone(),
             loads: page_loads.clone(),
             networks,
+            history: history.clone(),
+            journal: journal.clone(),
         };
         let deletions = DeletionQueue::start(kept, state_dir.clone(), &gateway);
         let handles = Handles {
@@ -192,10 +199,13 @@ impl Agent {
                 images: ImageSettings::new(preferences),
             }),
             counters,
+            journal,
         };
         let control = Arc::new(Control {
             handles: handles.clone(),
             deletions,
+            history: history.clone(),
+            live: Live::default(),
             proxy: reachable(proxy),
             address: control_address,
             started: Instant::now(),
@@ -213,6 +223,8 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })?;
         let mut tasks = JoinSet::new();
+        tasks.spawn(history.run());
+        tasks.spawn(control::sample(Arc::clone(&control)));
         let (proxy_probe, probed) = liveness_probe();
         let serving = listener::serve(proxy_listener, handles, access, reachable(proxy));
         tasks.spawn(probed.during(serving));
@@ -303,6 +315,7 @@ impl Agent {
     /// directory.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
+        self.control.history.add(Duration::ZERO).await;
         self.control.handles.upstream.gateway.close().await;
         self.control.handles.storage.store.close().await;
         self.state_dir.withdraw();

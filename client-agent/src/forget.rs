@@ -16,6 +16,8 @@ use tracing::warn;
 
 use crate::{
     gateway::{Gateway, RequiredSessionState},
+    history::History,
+    journal::Journal,
     networks::NetworkMemory,
     pageload::PageLoads,
     state_dir::StateDir,
@@ -105,6 +107,10 @@ pub(crate) struct KeptData {
     pub(crate) waiting_pages: WaitingPages,
     /// The links of networks.
     pub(crate) networks: NetworkMemory,
+    /// What bodies took on the hop.
+    pub(crate) history: History,
+    /// The last requests, which are those of the user who runs the agent.
+    pub(crate) journal: Journal,
 }
 
 #[derive(Debug)]
@@ -142,6 +148,10 @@ impl DeletionQueue {
             // This fails only when the process ends.
             let _done = tokio::task::spawn_blocking(move || networks.forget()).await;
         }
+        if client.is_none_or(|client| client == ClientId::OWNER) {
+            inner.kept.journal.forget(site.map(Site::domain));
+        }
+        inner.kept.history.forget().await;
         inner.kept.store.forget(client, site.map(Site::domain)).await;
         let mut changes = inner.changed.subscribe();
         let told = changes.wait_for(|()| !inner.pending().iter().any(|deletion| deletion.id == id));

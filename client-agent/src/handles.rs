@@ -1,7 +1,9 @@
 //! The handles that a browser's connection passes to its requests.
 use std::sync::Arc;
 
-use crate::{acceleration::Acceleration, counters::Counters, store::Storage, upstream::Upstream};
+use crate::{
+    acceleration::Acceleration, counters::Counters, journal::Journal, store::Storage, upstream::Upstream,
+};
 
 /// Handles of the agent's components. Only the code that accepts requests takes all of them; other code takes
 /// the handles that it uses.
@@ -15,4 +17,6 @@ pub struct Handles {
     pub acceleration: Arc<Acceleration>,
     /// Counters of the status page.
     pub counters: Arc<Counters>,
+    /// The last requests.
+    pub journal: Journal,
 }

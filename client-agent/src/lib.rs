@@ -5,10 +5,11 @@
 //! response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`] carries it over the hop (or
 //! [`upstream::direct`] fetches it if no gateway answers). [`pages`] explains failures, [`trouble`] those of the hop. [`images`] applies the
 //! user's image level. [`socks`] serves other programs than browsers. `CONNECT` goes to `tunnel`, or to `https_server` for the hosts that [`https`] accelerates.
-//! [`networks`] remembers the links of networks. [`control`] serves the status page of [`dashboard`]. [`savings`] counts what was saved.
+//! [`networks`] remembers the links of networks. [`control`] serves the status page of [`dashboard`]. [`savings`] counts what was saved,
+//! and [`history`] keeps it; [`journal`] has the last requests.
 //!
-//! Components get what they use through four handles ([`handles`]): [`upstream`], [`store::Storage`],
-//! [`acceleration`] and [`counters`]. Only [`mod@agent`] reads the settings ([`config`]) and connects the
+//! Components get what they use through five handles ([`handles`]): [`upstream`], [`store::Storage`],
+//! [`acceleration`], [`counters`] and [`mod@journal`]. Only [`mod@agent`] reads the settings ([`config`]) and connects the
 //! components; no component imports one that is above it.
 //!
 //! Deliberately absent: a cookie jar, following of redirects, repetition of requests that are not safe, and
@@ -28,9 +29,11 @@ pub mod dashboard;
 pub mod forget;
 pub mod gateway;
 pub mod handles;
+pub mod history;
 pub mod https;
 mod https_server;
 pub mod images;
+pub mod journal;
 pub mod listener;
 pub mod networks;
 #[cfg(not(unix))]

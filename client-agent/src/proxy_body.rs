@@ -10,6 +10,8 @@ use http_body::{Body, Frame, SizeHint};
 use longhaul_origin::OriginBody;
 use tokio::sync::mpsc;
 
+use crate::journal::{BodyRecording, ResponseEnd};
+
 /// Error of a truncated body. The agent aborts the browser's connection, so that the browser does not take
 /// the body for complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +19,11 @@ use tokio::sync::mpsc;
 pub struct BodyBroken;
 
 /// A response body for the browser.
-pub struct ProxyBody(Source);
+pub struct ProxyBody {
+    source: Source,
+    /// Records the body in the journal.
+    recording: Option<BodyRecording>,
+}
 
 enum Source {
     Full(Option<Bytes>),
@@ -33,12 +39,12 @@ enum Source {
 impl ProxyBody {
     /// Returns an empty body.
     pub const fn empty() -> Self {
-        Self(Source::Full(None))
+        Self::of(Source::Full(None))
     }
 
     /// Returns a body in memory.
     pub fn full(bytes: Bytes) -> Self {
-        Self(Source::Full((!bytes.is_empty()).then_some(bytes)))
+        Self::of(Source::Full((!bytes.is_empty()).then_some(bytes)))
     }
 
     /// Returns a body of windows as they arrive; `length` is the number of decoded bytes, if known.
@@ -46,7 +52,7 @@ impl ProxyBody {
         windows: mpsc::Receiver<Result<Bytes, BodyBroken>>,
         length: Option<u64>,
     ) -> Self {
-        Self(Source::Windows {
+        Self::of(Source::Windows {
             windows,
             left: length,
             ended: false,
@@ -55,19 +61,24 @@ impl ProxyBody {
 
     /// Returns the body of an origin's response.
     pub(crate) fn origin(body: OriginBody) -> Self {
-        Self(Source::Origin(Box::new(body)))
+        Self::of(Source::Origin(Box::new(body)))
     }
-}
 
-impl Body for ProxyBody {
-    type Data = Bytes;
-    type Error = BodyBroken;
+    const fn of(source: Source) -> Self {
+        Self {
+            source,
+            recording: None,
+        }
+    }
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
-        match &mut self.0 {
+    /// The same body, recorded in the journal.
+    pub(crate) fn recorded(mut self, recording: BodyRecording) -> Self {
+        self.recording = Some(recording);
+        self
+    }
+
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
+        match &mut self.source {
             Source::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Source::Origin(body) => Pin::new(&mut **body)
                 .poll_frame(cx)
@@ -86,9 +97,35 @@ impl Body for ProxyBody {
             }
         }
     }
+}
+
+impl Body for ProxyBody {
+    type Data = Bytes;
+    type Error = BodyBroken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
+        let polled = std::task::ready!(self.poll_source(cx));
+        let end = match &polled {
+            Some(Ok(frame)) => {
+                if let (Some(recording), Some(data)) = (&mut self.recording, frame.data_ref()) {
+                    recording.add(data.len());
+                }
+                None
+            }
+            Some(Err(BodyBroken)) => Some(ResponseEnd::Broken),
+            None => Some(ResponseEnd::Complete),
+        };
+        if let Some((recording, end)) = end.and_then(|end| Some((self.recording.take()?, end))) {
+            recording.end(end);
+        }
+        Poll::Ready(polled)
+    }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.source {
             Source::Full(bytes) => bytes.is_none(),
             Source::Origin(body) => body.is_end_stream(),
             Source::Windows { ended, .. } => *ended,
@@ -96,10 +133,24 @@ impl Body for ProxyBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.source {
             Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Source::Origin(body) => body.size_hint(),
             Source::Windows { left, .. } => left.map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
+
+impl Drop for ProxyBody {
+    fn drop(&mut self) {
+        if let Some(recording) = self.recording.take() {
+            // The last frame may be the end: then nobody asks for another one.
+            let is_over = self.is_end_stream() || self.size_hint().exact() == Some(0);
+            recording.end(if is_over {
+                ResponseEnd::Complete
+            } else {
+                ResponseEnd::Left
+            });
         }
     }
 }

@@ -215,6 +215,14 @@ impl Pair {
         self.agent.take().context("a running agent")?.kill().await
     }
 
+    /// Ends the agent in order, by a signal.
+    pub(crate) async fn end_agent(&mut self, signal: &str) -> Result<()> {
+        let agent = self.agent.take().context("a running agent")?;
+        let status = agent.end(signal, LIMIT).await?;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+
     /// Starts the agent again with the same state; its port may change.
     pub(crate) async fn start_agent(&mut self) -> Result<()> {
         self.agent = Some(start_agent(self.folder.path(), &self.line, &self.agent_arguments).await?);

@@ -44,7 +44,7 @@ const BANNED: &[&str] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     ("snow", &["longhaul-protocol"]),
     ("bincode", &["longhaul-session"]),
-    ("rusqlite", &["longhaul-cache"]),
+    ("rusqlite", &["longhaul-agent", "longhaul-cache"]),
     ("psl", &["longhaul-public-suffix"]),
     ("quinn-udp", &["longhaul-driver"]),
     (

@@ -158,8 +158,8 @@ pub const CONTROL: Setting<SocketAddr> = Setting::new(
 .flag("--control", "ADDR:PORT")
 .meaning("address of the status page, `/status.json`, `/proxy.pac` and `POST /pictures?level=`")
 .reason(
-    "The user who runs the agent sees everything; changes, and other users, need the token \
-         (below)",
+    "The user who runs the agent sees the status; changes, the list of loaded pages, and \
+         other users need the token (below)",
 );
 
 /// `state-dir`

@@ -1,9 +1,9 @@
 //! Access rules of the control port.
 use std::net::SocketAddr;
 
-use http::{HeaderMap, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
-use super::{CHANGES, token::ControlToken};
+use super::{CHANGES, PRIVATE, token::ControlToken};
 use crate::access::UserId;
 
 /// Reason why a request to the control port is refused.
@@ -20,14 +20,16 @@ pub(super) enum Refusal {
          prints for that user"
     )]
     OtherUser,
-    #[error("changes need the token: open the address that `longhaul-agent status` prints")]
+    #[error("this needs the token: open the address that `longhaul-agent status` prints")]
     Token,
+    #[error("this port answers only its own pages")]
+    Site,
 }
 
 impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
-            Self::Host | Self::Origin | Self::OtherUser | Self::Token => StatusCode::FORBIDDEN,
+            Self::Host | Self::Origin | Self::OtherUser | Self::Site | Self::Token => StatusCode::FORBIDDEN,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
@@ -68,10 +70,15 @@ impl AccessCheck<'_> {
         if request.uri().authority().is_some() || !self.is_own_name(host) {
             return Err(Refusal::Host);
         }
+        if self.is_foreign(request) {
+            return Err(Refusal::Site);
+        }
         let rights = self.rights(caller, request);
         if matches!(*request.method(), Method::GET | Method::HEAD) {
             let is_script = request.uri().path() == "/proxy.pac";
+            let is_private = PRIVATE.contains(&request.uri().path());
             return match rights {
+                Some(Rights::ReadAll) if is_private => Err(Refusal::Token),
                 Some(Rights::ReadScript) if !is_script => Err(Refusal::OtherUser),
                 Some(rights) => Ok(rights),
                 None => Err(Refusal::OtherUser),
@@ -88,6 +95,27 @@ impl AccessCheck<'_> {
         } else {
             Ok(Rights::Change)
         }
+    }
+
+    /// True if a page of another origin sends the request, as far as the browser tells: other ports of this machine
+    /// are other origins, too. A link of another page may open this port's pages in a tab.
+    fn is_foreign<B>(self, request: &Request<B>) -> bool {
+        let headers = request.headers();
+        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        let is = |name: &str, values: &[&[u8]]| {
+            let value = headers.get(name).map(HeaderValue::as_bytes);
+            value.is_some_and(|value| values.contains(&value))
+        };
+        let opens =
+            is_reading && is("sec-fetch-mode", &[b"navigate"]) && is("sec-fetch-dest", &[b"document"]);
+        let of_site =
+            headers.contains_key("sec-fetch-site") && !is("sec-fetch-site", &[b"same-origin", b"none"]);
+        let of_origin = headers.contains_key(header::ORIGIN)
+            && !single_value(headers, &header::ORIGIN)
+                .and_then(|origin| origin.strip_prefix("http://"))
+                .is_some_and(|origin| self.is_own_name(origin));
+        // Requests that change something have a refusal of their own for other origins.
+        !opens && (of_site || is_reading && of_origin)
     }
 
     fn rights<B>(self, caller: Caller, request: &Request<B>) -> Option<Rights> {
@@ -158,146 +186,4 @@ fn single_value<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOST: (&str, &str) = ("host", "127.0.0.1:3129");
-    const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:3129");
-    const PICTURE: &str = "/pictures?level=low";
-
-    fn owner() -> Caller {
-        Caller {
-            user: Some(UserId::own()),
-            is_served: true,
-        }
-    }
-
-    fn other(is_served: bool) -> Caller {
-        Caller {
-            user: Some(UserId::new(4_000_001)),
-            is_served,
-        }
-    }
-
-    fn judge_with(
-        token: &ControlToken,
-        caller: Caller,
-        (method, uri): (&str, &str),
-        fields: &[(&str, &str)],
-    ) -> Result<Rights, Refusal> {
-        let mut request = Request::builder().method(method).uri(uri);
-        for (name, value) in fields {
-            request = request.header(*name, *value);
-        }
-        let own = "127.0.0.1:3129".parse().unwrap();
-        AccessCheck { own, token }.admit(caller, &request.body(()).unwrap())
-    }
-
-    /// Checks the owner's request with the token.
-    fn check_peer(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<Rights, Refusal> {
-        let token = ControlToken::make().unwrap();
-        let bearer = format!("Bearer {}", token.to_hex());
-        let fields = [fields, &[("authorization", &*bearer)]].concat();
-        judge_with(&token, owner(), (method, uri), &fields)
-    }
-
-    #[test]
-    fn requests_for_other_host_names_are_refused() {
-        assert_eq!(check_peer("GET", "/", &[HOST]), Ok(Rights::Change));
-        assert_eq!(
-            check_peer("HEAD", "/", &[("host", "LocalHost:3129")]),
-            Ok(Rights::Change)
-        );
-        for host in [
-            "evil.test:3129",
-            "127.0.0.1",
-            "127.0.0.1:80",
-            "localhost",
-            "127.0.0.1:3129.evil.test",
-            "",
-        ] {
-            assert_eq!(
-                check_peer("GET", "/", &[("host", host)]),
-                Err(Refusal::Host),
-                "{host}"
-            );
-        }
-        assert_eq!(check_peer("GET", "/", &[]), Err(Refusal::Host));
-        let twice = [HOST, ("host", "evil.test")];
-        assert_eq!(check_peer("GET", "/", &twice), Err(Refusal::Host));
-        assert_eq!(
-            check_peer("GET", "http://evil.test/", &[HOST]),
-            Err(Refusal::Host)
-        );
-    }
-
-    #[test]
-    fn pages_of_other_origins_cannot_post() {
-        assert_eq!(check_peer("POST", "/", &[HOST]), Err(Refusal::Origin));
-        for origin in ["http://evil.test", "null", "http://127.0.0.1:3128"] {
-            for (method, uri) in [("POST", "/"), ("POST", PICTURE), ("DELETE", "/")] {
-                let checked = check_peer(method, uri, &[HOST, ("origin", origin)]);
-                assert_eq!(checked, Err(Refusal::Origin), "{method} {uri} {origin}");
-            }
-        }
-        assert_eq!(check_peer("POST", PICTURE, &[HOST]), Err(Refusal::Origin));
-        assert_eq!(check_peer("POST", "/", &[HOST, ORIGIN]), Err(Refusal::Method));
-        assert_eq!(
-            check_peer("DELETE", PICTURE, &[HOST, ORIGIN]),
-            Err(Refusal::Method)
-        );
-        assert_eq!(check_peer("POST", PICTURE, &[HOST, ORIGIN]), Ok(Rights::Change));
-    }
-
-    #[test]
-    fn rights_follow_user_and_token() {
-        let token = ControlToken::make().unwrap();
-        let status = ("GET", "/status.json");
-        let see = |caller, request| judge_with(&token, caller, request, &[HOST]);
-        assert_eq!(see(owner(), status), Ok(Rights::ReadAll));
-        assert_eq!(see(other(true), status), Err(Refusal::OtherUser));
-        assert_eq!(see(other(false), status), Err(Refusal::OtherUser));
-        assert_eq!(see(other(true), ("GET", "/proxy.pac")), Ok(Rights::ReadScript));
-        assert_eq!(see(other(false), ("GET", "/proxy.pac")), Err(Refusal::OtherUser));
-        let untold = Caller {
-            user: None,
-            is_served: true,
-        };
-        assert_eq!(see(untold, status), Err(Refusal::OtherUser), "who cannot be told");
-
-        let post = |caller, fields: &[(&str, &str)]| {
-            let fields = [&[HOST, ORIGIN], fields].concat();
-            judge_with(&token, caller, ("POST", PICTURE), &fields)
-        };
-        assert_eq!(post(owner(), &[]), Err(Refusal::Token), "without the token");
-        let bearer = format!("Bearer {}", token.to_hex());
-        let shown = [("authorization", &*bearer)];
-        assert_eq!(post(owner(), &shown), Ok(Rights::Change));
-        assert_eq!(post(other(false), &shown), Ok(Rights::Change), "who has it may");
-        let query = format!("/?token={}", token.to_hex());
-        assert_eq!(see(other(false), ("GET", &query)), Ok(Rights::Change));
-        assert_eq!(see(other(false), ("GET", "/?token=00")), Err(Refusal::OtherUser));
-    }
-
-    #[test]
-    fn a_token_cookie_is_valid_only_for_its_user() {
-        let token = ControlToken::make().unwrap();
-        let access_check = AccessCheck {
-            own: "127.0.0.1:3129".parse().unwrap(),
-            token: &token,
-        };
-        let set = access_check.set_cookie(owner().user);
-        assert!(
-            set.contains("HttpOnly") && set.contains("SameSite=Strict"),
-            "{set}"
-        );
-        let pair = set.split(';').next().unwrap();
-        assert!(!pair.contains(&token.to_hex()), "it is not the token");
-        let cookies = format!("other=1; {pair}");
-        let shown = [HOST, ORIGIN, ("cookie", &*cookies)];
-        let post = |caller| judge_with(&token, caller, ("POST", PICTURE), &shown);
-        assert_eq!(post(owner()), Ok(Rights::Change));
-        // Another user's server on this machine got the cookie from the browser.
-        assert_eq!(post(other(true)), Err(Refusal::Token));
-    }
-}
+mod tests;

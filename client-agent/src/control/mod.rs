@@ -1,13 +1,16 @@
-//! The control port: status page, `/status.json`, `/proxy.pac`. Loopback only.
+//! The control port: dashboard, `/status.json`, `/proxy.pac`. Loopback only.
 //!
 //! Any web page can make the browser send requests to this port, so each request is checked: its `Host` must
-//! be this port's own address (a page that uses DNS rebinding sends its own name), and requests with methods
-//! other than GET and HEAD must come from this port's origin.
+//! be this port's own address (a page that uses DNS rebinding sends its own name), requests of pages of other
+//! origins are refused as far as browsers tell them (`Sec-Fetch-Site`, `Origin`), and requests with methods other
+//! than GET and HEAD must come from this port's origin.
 //!
-//! Any user of this machine can connect to the port. The user who runs the agent sees everything; other
+//! Any user of this machine can connect to the port. The user who runs the agent sees the status; other
 //! served users see only the proxy script. Changes, and access by other users, need the token of this run.
-//! The port can change the image level, delete stored data, and carry out the orders of `orders`.
+//! The port can change the image level, delete stored data, and carry out the orders of `orders`. What was loaded (the
+//! journal) is shown only with the token.
 mod admission;
+mod live;
 mod orders;
 mod token;
 
@@ -15,9 +18,11 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{net::TcpListener, time::Instant};
 
+pub use live::{Live, sample};
 use longhaul_session::ImageLevel;
 pub use token::{ControlToken, NoRandomness};
 
@@ -28,24 +33,33 @@ use crate::{
     access::{AccessRules, Denial},
     connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
     dashboard::{
-        self, AUTHORITY, CANCEL_WAITING, FORGET, HTTPS_FORGET, PICTURES, REMOVE_AUTHORITY, Status, USE_INVITE,
+        self, AUTHORITY, CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, JOURNAL, LIVE,
+        PAGE, PICTURES, REMOVE_AUTHORITY, SavingsDays, Status, USE_INVITE, View,
     },
     forget::DeletionQueue,
     handles::Handles,
+    history::History,
     listener::script,
     proxy_body::ProxyBody,
     state_dir::StateDir,
 };
 
+const HTML: &str = "text/html; charset=utf-8";
+
 /// Paths that change something, by POST and with the token.
-const CHANGES: [&str; 6] = [
+const CHANGES: [&str; 8] = [
     PICTURES,
     CANCEL_WAITING,
     FORGET,
+    FORGET_PAGE,
+    HTTPS_BYPASS,
     HTTPS_FORGET,
     REMOVE_AUTHORITY,
     USE_INVITE,
 ];
+
+/// Paths that show what was loaded, with the token.
+const PRIVATE: [&str; 3] = [LIVE, PAGE, JOURNAL];
 
 /// Limits of connections: people and scripts of a few users.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -61,6 +75,10 @@ pub struct Control {
     pub handles: Handles,
     /// Deletion of data at both ends.
     pub deletions: DeletionQueue,
+    /// The savings that last.
+    pub history: History,
+    /// What open dashboards get.
+    pub live: Live,
     /// Address of the proxy's listener.
     pub proxy: SocketAddr,
     /// The control port's own address.
@@ -109,8 +127,8 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
         async move {
             control.handles.storage.store.refresh_usage().await;
             let response = match control.requested_order(caller, &request) {
-                Some(order) => control.carry_out(order).await,
-                None => control.answer(caller, &request),
+                Some(order) => told(&request, control.carry_out(order).await).await,
+                None => control.answer(caller, &request).await,
             };
             Ok::<_, Infallible>(response.map(|body| InUseBody::new(body, in_use)))
         }
@@ -126,8 +144,9 @@ impl Control {
         }
     }
 
-    fn answer<B>(&self, caller: Caller, request: &Request<B>) -> Response<ProxyBody> {
+    async fn answer<B>(&self, caller: Caller, request: &Request<B>) -> Response<ProxyBody> {
         let mut response = match self.access_check().admit(caller, request) {
+            Ok(_) if request.uri().path() == LIVE => self.live_stream().await,
             Ok(rights) => self.page(caller, rights, request),
             Err(refusal) => text(refusal.status(), refusal.to_string()),
         };
@@ -154,14 +173,19 @@ impl Control {
             "/" if rights == Rights::Change && admission::in_query(request).is_some() => {
                 return self.with_cookie(caller);
             }
-            "/" => (
-                "text/html; charset=utf-8",
-                dashboard::status_page(&self.status(), rights == Rights::Change).into_string(),
-            ),
-            "/status.json" => match serde_json::to_string(&self.status()) {
-                Ok(json) => ("application/json", json),
-                Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            "/" => (HTML, self.dashboard(rights)),
+            PAGE => match self.load_page(request) {
+                Some(page) => (HTML, page),
+                None => {
+                    let words = "the journal has no page with this number: it is in memory and bounded";
+                    return text(StatusCode::NOT_FOUND, words.to_owned());
+                }
             },
+            "/dashboard.css" => ("text/css; charset=utf-8", dashboard::STYLE.to_owned()),
+            "/dashboard.js" => ("text/javascript; charset=utf-8", dashboard::SCRIPT.to_owned()),
+            "/status.json" => return json(&self.status()),
+            "/savings.json" => return json(&SavingsDays::of(self.history.summary())),
+            JOURNAL => return json(&self.handles.journal.requests()),
             "/proxy.pac" => return script(self.proxy),
             AUTHORITY => match self.handles.acceleration.https.authority_pem() {
                 Some(pem) => ("application/x-pem-file", pem),
@@ -176,19 +200,35 @@ impl Control {
             _ => {
                 return text(
                     StatusCode::NOT_FOUND,
-                    "the pages are /, /status.json and /proxy.pac; POST /forget and POST /forget?site=NAME delete data"
+                    "the pages are /, /status.json, /savings.json, /journal.json and /proxy.pac; POST /forget and POST \
+                     /forget?site=NAME delete data"
                         .to_owned(),
                 );
             }
         };
-        let mut response = Response::new(ProxyBody::full(Bytes::from(body)));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-        headers.insert(
-            header::CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(dashboard::POLICY),
-        );
-        response
+        file(media_type, body)
+    }
+
+    /// Returns the dashboard.
+    fn dashboard(&self, rights: Rights) -> String {
+        let requests = self.handles.journal.requests();
+        let loads = (rights == Rights::Change).then(|| dashboard::newest(&requests));
+        let view = View {
+            status: &self.status(),
+            live: &self.live_figures(),
+            kept: &self.history.summary(),
+            loads: loads.as_deref(),
+            failures: &dashboard::failures(&requests),
+            now_ms: live::now_ms(),
+        };
+        dashboard::dashboard_page(&view).into_string()
+    }
+
+    /// Returns the page of one page load.
+    fn load_page<B>(&self, request: &Request<B>) -> Option<String> {
+        let number = request.uri().query()?.strip_prefix("number=")?.parse().ok()?;
+        let load = dashboard::find(&self.handles.journal.requests(), number)?;
+        Some(dashboard::load_page(&load).into_string())
     }
 
     /// Redirects to the status page with a cookie that replaces the token.
@@ -232,8 +272,47 @@ impl Control {
 
     /// Returns the status; the cache's usage is the one read last.
     pub fn status(&self) -> Status {
-        Status::of(&self.handles, self.proxy, self.address, self.started.elapsed())
+        Status::of(
+            &self.handles,
+            &self.history.summary(),
+            self.proxy,
+            self.address,
+            self.started.elapsed(),
+        )
     }
+}
+
+/// Says in a page what an order did, if a browser's form gave it.
+async fn told<B>(request: &Request<B>, response: Response<ProxyBody>) -> Response<ProxyBody> {
+    let accept = request.headers().get(header::ACCEPT);
+    if !accept.is_some_and(|accept| accept.as_bytes().starts_with(b"text/html")) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let words = body.collect().await.map(http_body_util::Collected::to_bytes);
+    let words = words.unwrap_or_default();
+    let page = dashboard::told_page(String::from_utf8_lossy(&words).trim_end());
+    let mut response = file(HTML, page.into_string());
+    *response.status_mut() = parts.status;
+    response
+}
+
+fn json(value: &impl serde::Serialize) -> Response<ProxyBody> {
+    match serde_json::to_string(value) {
+        Ok(json) => file("application/json", json),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+fn file(media_type: &'static str, contents: String) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(Bytes::from(contents)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(dashboard::POLICY),
+    );
+    response
 }
 
 fn text(status: StatusCode, words: String) -> Response<ProxyBody> {

@@ -2,14 +2,17 @@
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
+use longhaul_types::ClientId;
 use tokio::time::timeout;
 
 use super::{Control, text};
 use crate::{
-    dashboard::{CANCEL_WAITING, FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, USE_INVITE},
+    dashboard::{
+        CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, REMOVE_AUTHORITY, USE_INVITE,
+    },
     forget::Site,
     gateway::GatewayState,
-    https::HostName,
+    https::{BypassReason, HostName},
     proxy_body::ProxyBody,
     state_dir::InviteError,
     upstream::WaitingPageId,
@@ -23,12 +26,16 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) enum Order {
     /// Delete the data of a site, or all data, at both ends.
     Forget(Option<Site>),
+    /// Delete a page of the journal, and its answers in the agent's cache.
+    ForgetPage(u64),
     /// Use the invite of the state directory.
     UseInvite,
     /// Remove the device's certificate authority.
     RemoveAuthority,
     /// Forget why a host, or any host, is bypassed.
     ForgetBypasses(Option<HostName>),
+    /// Let an accelerated host pass through for a while.
+    Bypass(HostName),
     /// Give up a page that waits for the hop.
     CancelWaiting(WaitingPageId),
     /// An argument is invalid.
@@ -44,7 +51,18 @@ impl Order {
         let query = request.uri().query().unwrap_or_default();
         match request.uri().path() {
             FORGET => Some(argument(query, "site=").map_or_else(Self::Invalid, Self::Forget)),
+            FORGET_PAGE => Some(match argument::<u64>(query, "number=") {
+                Ok(Some(number)) => Self::ForgetPage(number),
+                Ok(None) | Err(_) => {
+                    Self::Invalid("give the number of a page of the journal as number=".to_owned())
+                }
+            }),
             HTTPS_FORGET => Some(argument(query, "host=").map_or_else(Self::Invalid, Self::ForgetBypasses)),
+            HTTPS_BYPASS => Some(match argument::<HostName>(query, "host=") {
+                Ok(Some(host)) => Self::Bypass(host),
+                Ok(None) => Self::Invalid("give an accelerated host as host=".to_owned()),
+                Err(error) => Self::Invalid(error),
+            }),
             CANCEL_WAITING => Some(match argument::<u64>(query, "id=") {
                 Ok(Some(id)) => Self::CancelWaiting(WaitingPageId(id)),
                 Ok(None) | Err(_) => Self::Invalid("give the number of a waiting page as id=".to_owned()),
@@ -72,6 +90,8 @@ impl Control {
                 let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
                 text(StatusCode::OK, format!("{what}: {done}"))
             }
+            Order::ForgetPage(number) => self.forget_page(number).await,
+            Order::Bypass(host) => self.bypass(&host),
             Order::CancelWaiting(id) => {
                 if self.handles.upstream.waiting_pages.remove(id) {
                     text(StatusCode::OK, "the page waits no longer".to_owned())
@@ -91,6 +111,44 @@ impl Control {
                 text(StatusCode::OK, forgotten)
             }
         }
+    }
+
+    /// Lets an accelerated host pass through, unread, for a while.
+    fn bypass(&self, host: &HostName) -> Response<ProxyBody> {
+        let (https, host) = (&self.handles.acceleration.https, host.to_string());
+        if !https.accelerates(&host) {
+            return text(StatusCode::CONFLICT, format!("{host} is not accelerated"));
+        }
+        https.bypass(&host, BypassReason::UsersChoice);
+        let words = "passes through from its next connection on, and nobody on the way can read it";
+        text(StatusCode::OK, format!("{host} {words}, for eight hours"))
+    }
+
+    /// Deletes a page of the journal, and its answers in the cache of the user who runs the agent.
+    async fn forget_page(&self, number: u64) -> Response<ProxyBody> {
+        let requests = self.handles.journal.requests();
+        let of_page: Vec<_> = requests
+            .iter()
+            .filter(|request| request.page == Some(number))
+            .collect();
+        if of_page.is_empty() {
+            return text(
+                StatusCode::NOT_FOUND,
+                "the journal has no page with this number".to_owned(),
+            );
+        }
+        for request in of_page {
+            self.handles
+                .storage
+                .store
+                .invalidate(ClientId::OWNER, &request.url)
+                .await;
+        }
+        self.handles.journal.forget_page(number);
+        text(
+            StatusCode::OK,
+            "the page is forgotten on this computer".to_owned(),
+        )
     }
 
     /// Moves the agent to the invite that `longhaul enroll` stored.
@@ -175,10 +233,21 @@ mod tests {
             order("POST", "/https/forget?host=a%20b"),
             Some(Order::Invalid(_))
         ));
+        let host: HostName = "a.test".parse().unwrap();
+        assert_eq!(
+            order("POST", "/https/bypass?host=A.test"),
+            Some(Order::Bypass(host))
+        );
+        assert!(matches!(order("POST", "/https/bypass"), Some(Order::Invalid(_))));
         let cancel = Some(Order::CancelWaiting(WaitingPageId(7)));
         assert_eq!(order("POST", "/waiting/cancel?id=7"), cancel);
         assert!(matches!(
             order("POST", "/waiting/cancel"),
+            Some(Order::Invalid(_))
+        ));
+        assert_eq!(order("POST", "/page/forget?number=7"), Some(Order::ForgetPage(7)));
+        assert!(matches!(
+            order("POST", "/page/forget?number=x"),
             Some(Order::Invalid(_))
         ));
         assert_eq!(order("POST", "/ca/remove"), Some(Order::RemoveAuthority));

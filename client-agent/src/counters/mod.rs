@@ -32,6 +32,21 @@ impl Counter {
     }
 }
 
+/// A value that is replaced.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Replaces the value.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+    /// The current value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
 /// The counters of an agent. The sessions count the bytes on the hop (`gateway::Gateway::traffic`).
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -86,6 +101,8 @@ pub struct Counters {
     pub bases_missing: Counter,
     /// Accelerated TLS connections.
     pub accelerated: Counter,
+    /// The highest rate of the link towards the agent that the current session has shown, in bit/s; 0 if none is known.
+    pub link_rate: Gauge,
     /// What was saved.
     pub savings: Savings,
     /// Exits of requests from their phases.

@@ -1,11 +1,19 @@
-//! The status of the agent: for tools as `/status.json` ([`Status`]), for people as the status page.
+//! The status of the agent: for tools as `/status.json` ([`Status`]), for people as the dashboard.
+mod figures;
+mod live;
+mod page;
+mod page_loads;
+mod samples;
 mod status;
-mod status_page;
 
+pub(crate) use live::LiveFigures;
+pub(crate) use page::{POLICY, SCRIPT, STYLE, View, dashboard_page, load_page, rows, told_page};
+pub(crate) use page_loads::{failures, find, newest};
+pub(crate) use samples::{Counted, Sample, Samples};
 pub use status::{
-    BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, Status, TroubleStatus, WaitingStatus,
+    BypassedHost, HttpsStatus, KeptSavings, PeriodSavings, SavingsDays, SavingsStatus, SessionStatus, Status,
+    TroubleStatus, WaitingStatus,
 };
-pub(crate) use status_page::{POLICY, status_page};
 
 /// Path for changes of the image level.
 pub(crate) const PICTURES: &str = "/pictures";
@@ -17,7 +25,17 @@ pub(crate) const AUTHORITY: &str = "/ca.pem";
 pub(crate) const REMOVE_AUTHORITY: &str = "/ca/remove";
 /// Path for forgetting why hosts are bypassed.
 pub(crate) const HTTPS_FORGET: &str = "/https/forget";
+/// Path for letting an accelerated host pass through for a while.
+pub(crate) const HTTPS_BYPASS: &str = "/https/bypass";
 /// Path for giving up a page that waits for the hop.
 pub(crate) const CANCEL_WAITING: &str = "/waiting/cancel";
 /// Path for the change to the invite of the state directory.
 pub(crate) const USE_INVITE: &str = "/invite/use";
+/// Path of the event stream.
+pub(crate) const LIVE: &str = "/live";
+/// Path of the journal.
+pub(crate) const JOURNAL: &str = "/journal.json";
+/// Path of one page of the journal.
+pub(crate) const PAGE: &str = "/page";
+/// Path for deletion of a page of the journal.
+pub(crate) const FORGET_PAGE: &str = "/page/forget";

@@ -1,15 +1,18 @@
 //! The status for tools: `/status.json`. The changelog lists each key that gets another name.
 mod entries;
+mod savings;
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-pub use entries::{BypassedHost, HttpsStatus, SavingsStatus, SessionStatus, TroubleStatus, WaitingStatus};
+pub use entries::{BypassedHost, HttpsStatus, SessionStatus, TroubleStatus, WaitingStatus};
+pub use savings::{KeptSavings, PeriodSavings, SavingsDays, SavingsStatus};
 
 use crate::{
     gateway::{GatewaySession, GatewayState},
     handles::Handles,
+    history::Summary,
 };
 
 /// The contents of `/status.json`.
@@ -37,6 +40,10 @@ pub struct Status {
     /// same network) or `measured` (nothing but the current session).
     #[serde(default)]
     pub link: String,
+    /// The highest rate of the link towards this computer that the current session has shown, bit/s; `null` if none is
+    /// known. Times are estimated by it.
+    #[serde(default)]
+    pub link_rate_bps: Option<u64>,
     /// HTTP proxy of this network, without credentials, if the agent may use one; UDP does not.
     #[serde(default)]
     pub http_proxy: Option<String>,
@@ -142,12 +149,19 @@ pub struct Status {
 
 impl Status {
     /// Returns the status of the agent with these components and addresses.
-    pub(crate) fn of(handles: &Handles, proxy: SocketAddr, control: SocketAddr, uptime: Duration) -> Self {
+    pub(crate) fn of(
+        handles: &Handles,
+        kept: &Summary,
+        proxy: SocketAddr,
+        control: SocketAddr,
+        uptime: Duration,
+    ) -> Self {
         let Handles {
             upstream,
             storage,
             acceleration,
             counters,
+            journal: _,
         } = handles;
         let view = upstream.gateway.view();
         let traffic = upstream.gateway.traffic();
@@ -183,6 +197,7 @@ impl Status {
                 .as_deref()
                 .map(|session| SessionStatus::of(session, upstream)),
             link: view.link.name().to_owned(),
+            link_rate_bps: Some(counters.link_rate.get()).filter(|rate| *rate > 0),
             http_proxy: upstream.http_proxy.as_ref().map(|proxy| proxy.url().to_string()),
             bytes_down: traffic.down,
             bytes_up: traffic.up,
@@ -192,6 +207,7 @@ impl Status {
                 saved,
                 flows: totals.flows(),
                 reported,
+                kept: KeptSavings::of(kept),
             },
             bytes_saved: u64::try_from(saved.bytes).unwrap_or(0),
             upload_bytes: counters.upload_bytes.get(),

@@ -64,7 +64,7 @@ fn help(proxy: SocketAddr) -> Markup {
         }
         p { "With the first one, local addresses stay local, and pages still load when the agent is stopped." }
     };
-    document("Longhaul agent", &Markup::default(), &main)
+    document("Longhaul agent", &main)
 }
 
 #[cfg(test)]

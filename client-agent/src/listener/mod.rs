@@ -25,7 +25,8 @@ use crate::{
     handles::Handles,
     https::Program,
     https_server,
-    pages::{BadRequest, Failure, page_response},
+    journal::NewRequest,
+    pages::{BadRequest, Failure, Page, page_response},
     proxy_body::ProxyBody,
     request, socks, tunnel,
 };
@@ -153,8 +154,7 @@ async fn connect(
         let program = Program::new(scope.client().id(), user_agent);
         // Programs of protocols in which the server sends first have not sent a ClientHello earlier, either.
         if https.is_bypassed_for(&host, program.id(None)) {
-            let browser = hyper::upgrade::on(request);
-            return tunnel::connect(&handles.upstream, &handles.counters, scope, (host, port), browser).await;
+            return open_tunnel(handles, scope, (host, port), request).await;
         }
         tokio::spawn(https_server::serve(
             handles.clone(),
@@ -165,8 +165,34 @@ async fn connect(
         ));
         return Response::new(ProxyBody::empty());
     }
+    open_tunnel(handles, scope, (host, port), request).await
+}
+
+/// Opens a tunnel; the journal gets those that fail.
+async fn open_tunnel(
+    handles: &Handles,
+    scope: &Arc<ConnectionScope>,
+    (host, port): (String, u16),
+    request: Request<Incoming>,
+) -> Response<ProxyBody> {
+    let url = format!("https://{host}:{port}/");
     let browser = hyper::upgrade::on(request);
-    tunnel::connect(&handles.upstream, &handles.counters, scope, (host, port), browser).await
+    let response = tunnel::connect(&handles.upstream, &handles.counters, scope, (host, port), browser).await;
+    let Some(page) = response.extensions().get::<Page>() else {
+        return response;
+    };
+    let recording = handles.journal.begin(NewRequest {
+        client: scope.client().id(),
+        method: &Method::CONNECT,
+        url: &url,
+        is_page: false,
+        referrer: None,
+        rate: None,
+        rtt: None,
+    });
+    recording.failed(&page.title, page.whose);
+    recording.answered(response.status(), response.headers());
+    response.map(|body| body.recorded(recording.of_body()))
 }
 
 /// Refuses a CONNECT request with a body (RFC 9110 section 9.3.6): its bytes belong neither to the tunnel nor

@@ -80,11 +80,13 @@ async fn windows(
     let limits = BodyLimits {
         max_body: ByteCount::new(MAX_BODY),
     };
-    let base = match announced.base {
+    let (name, coding) = (announced.base, announced.coding);
+    writer.coded(announced);
+    let base = match name {
         Some(name) => base(load, store, &name).await?,
         None => Bytes::new(),
     };
-    let mut decoder = BodyDecoder::with_base(key, coding_of(announced.coding), limits, &base);
+    let mut decoder = BodyDecoder::with_base(key, coding_of(coding), limits, &base);
     let mut begun = false;
     loop {
         let bytes = tokio::select! {

@@ -7,8 +7,11 @@ use std::sync::{
 use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
+use longhaul_session::Body;
 use longhaul_types::ContentHash;
 use tokio::sync::watch;
+
+use crate::journal::Recording;
 
 /// Maximum size of a pushed body. It equals the gateway's limit, above which the gateway does not push.
 pub(crate) const MAX_BODY: u64 = 8 * 1024 * 1024;
@@ -76,6 +79,10 @@ struct State {
     end: Option<Result<ContentHash, BodyFault>>,
     /// Encoded bytes on the hop, all attempts together.
     wire: u64,
+    /// Announcement of the newest stream.
+    coded: Option<Body>,
+    /// True if a request's record has the bytes on the hop.
+    is_recorded: bool,
     /// Number of streams so far that carried the body. Data of any but the newest stream is rejected.
     stream: u32,
 }
@@ -215,6 +222,11 @@ impl PushedBodyWriter {
         Ok(())
     }
 
+    /// Notes how the stream's data is encoded.
+    pub(crate) fn coded(&self, coded: Body) {
+        self.body.state().coded = Some(coded);
+    }
+
     /// Completes the body.
     pub(crate) fn finish(&self, chk: ContentHash) {
         let mut state = self.body.state();
@@ -288,6 +300,17 @@ impl PushedBodyReader {
             }
             // The sender is part of the body, which this reader keeps alive.
             let _open = self.changes.changed().await;
+        }
+    }
+
+    /// Records what the body took on the hop; the first request that uses the body bears it.
+    pub(crate) fn record(&self, recording: &Recording) {
+        let mut state = self.body.state();
+        if let Some(coded) = &state.coded {
+            recording.coded(coded);
+        }
+        if !std::mem::replace(&mut state.is_recorded, true) {
+            recording.carried(state.wire);
         }
     }
 

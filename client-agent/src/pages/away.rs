@@ -47,7 +47,7 @@ pub(crate) fn away_response(page: &AwayPage<'_>) -> Response<Bytes> {
             }
         }
     };
-    let html = document(title, &html! {}, &main).into_string();
+    let html = document(title, &main).into_string();
     let mut response = Response::new(Bytes::from(html));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();

@@ -72,7 +72,7 @@ impl Page {
             }
             (more)
         };
-        document(&self.title, &Markup::default(), &main)
+        document(&self.title, &main)
     }
 
     /// The page as a response that must not be stored.

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     counters::Counters,
     gateway::{FetchDraft, Gateway, GatewaySession, ResponseStream, coding_of, next_window},
+    journal::Recording,
     pageload::{BodyFault, PushedBodyReader},
     proxy_body::BodyBroken,
     store::{CacheWriter, Store},
@@ -36,6 +37,8 @@ pub(super) struct RelayHandles {
     /// The cache, for bases.
     pub(super) store: Store,
     pub(super) counters: Arc<Counters>,
+    /// The request's record in the journal.
+    pub(super) recording: Recording,
     /// Minimum time without data after which a push counts as stuck.
     pub(super) stall_timeout: Duration,
 }
@@ -110,6 +113,7 @@ impl Relay {
 
     /// Relays a pushed body to the browser. If the push ends early, requests the rest.
     pub(super) async fn run_pushed(mut self, mut reader: PushedBodyReader) {
+        let recording = self.handles.recording.clone();
         let load = self.page.as_ref().map(|page| Arc::clone(&page.load));
         let mut stall_timeout = load
             .as_deref()
@@ -133,7 +137,10 @@ impl Relay {
                         break Err(gone);
                     }
                 }
-                Ok(None) => break Ok(()),
+                Ok(None) => {
+                    reader.record(&recording);
+                    break Ok(());
+                }
                 Err(fault) => {
                     debug!(%fault, "a push ended early while a browser was reading it");
                     let delivered = reader.delivered();
@@ -193,6 +200,9 @@ impl Relay {
     }
 
     async fn finish(self, end: Result<(), Interruption>) {
+        if self.coded > 0 {
+            self.handles.recording.carried(self.coded);
+        }
         match end {
             Ok(()) => {}
             Err(Interruption::BrowserGone) => {
@@ -300,6 +310,7 @@ impl Relay {
             return Err(Interruption::Broken("the length of the body has changed"));
         }
         self.length = self.length.or(body.length);
+        self.handles.recording.coded(&body);
         let key = source.session.window_key().ok_or(Interruption::SessionLost)?;
         let coding = coding_of(body.coding);
         let base = match (source.base.take(), body.base) {

@@ -46,7 +46,7 @@ use outcome::RequestOutcome;
 use crate::{
     connection::ConnectionScope,
     handles::Handles,
-    pages::{Failure, page_response},
+    pages::{Failure, Page, page_response},
     proxy_body::ProxyBody,
 };
 
@@ -61,12 +61,23 @@ pub(crate) async fn answer(
     let response = match task::RequestTask::new(handles, scope, request) {
         Ok(task) => match waiting_page::page_key(&task, scope) {
             Some(key) => Box::pin(waiting_page::answer(handles, scope, task, key)).await,
-            None => finish(handles, task.run().await),
+            None => run(handles, task).await,
         },
         Err(bad) => finish(handles, RequestOutcome::Refused(Failure::Request(bad))),
     };
     scope.observe_response(&response);
     response
+}
+
+/// Runs a request to its response, and records both.
+async fn run(handles: &Handles, task: task::RequestTask) -> Response<ProxyBody> {
+    let recording = task.recording.clone();
+    let response = finish(handles, task.run().await);
+    if let Some(page) = response.extensions().get::<Page>() {
+        recording.failed(&page.title, page.whose);
+    }
+    recording.answered(response.status(), response.headers());
+    response.map(|body| body.recorded(recording.of_body()))
 }
 
 /// Makes the response of an outcome, and counts it.

@@ -8,7 +8,7 @@ use longhaul_driver::CloseReason;
 use longhaul_http::{captive_portal, method::Repeatability};
 use longhaul_origin::{ConnectionOwner, FetchError, OriginBody};
 use longhaul_session::{FetchKind, ShortHash};
-use longhaul_types::{ContentHash, Pii};
+use longhaul_types::{BitRate, ContentHash, Pii};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::debug;
 
@@ -27,6 +27,7 @@ use crate::{
     counters::{Counters, PhaseExit},
     gateway::{BasePolicy, SendError},
     handles::Handles,
+    journal::{NewRequest, Recording},
     pageload::{KeptManifest, PageLoad},
     pages::{BadRequest, Failure, Lost},
     store::{Query, Storage},
@@ -43,6 +44,8 @@ pub(super) struct RequestTask {
     pub(super) storage: Arc<Storage>,
     pub(super) acceleration: Arc<Acceleration>,
     pub(super) counters: Arc<Counters>,
+    /// The request's record in the journal.
+    pub(super) recording: Recording,
     scope: Arc<ConnectionScope>,
     /// Turn of a request whose browser has the page that says that the hop is away.
     turn: Option<OwnedSemaphorePermit>,
@@ -77,6 +80,7 @@ impl RequestTask {
             storage,
             acceleration,
             counters,
+            journal,
         } = handles.clone();
         let mut request = UpstreamRequest::of(
             parts,
@@ -99,6 +103,17 @@ impl RequestTask {
             // The gateway plans nothing for a fetch of kind object.
             request.fetch.kind = FetchKind::Object;
         }
+        let measured = upstream.gateway.view().session.map(|session| session.stats());
+        let referrer = request.headers.get(header::REFERER);
+        let recording = journal.begin(NewRequest {
+            client: request.context.client(),
+            method: &request.method,
+            url: &request.fetch.url,
+            is_page: request.is_navigation,
+            referrer: referrer.and_then(|referrer| referrer.to_str().ok()),
+            rate: Some(BitRate::bps(counters.link_rate.get())).filter(|rate| *rate != BitRate::default()),
+            rtt: measured.as_ref().and_then(|stats| stats.measured_srtt),
+        });
         let upload = request.fetch.has_body.then(|| SharedUpload::new(incoming));
         let fallback = match plain_host(&request.uri) {
             Some(host) => upstream.fallback_clock().of_plain_http(host),
@@ -109,6 +124,7 @@ impl RequestTask {
             storage,
             acceleration,
             counters,
+            recording,
             scope: Arc::clone(scope),
             turn: None,
             request,
@@ -176,6 +192,7 @@ impl RequestTask {
     /// Counts the exit of a phase and returns the next phase.
     pub(super) fn change_phase(&self, exit: PhaseExit, next: Phase) -> Phase {
         self.counters.exits.count(exit);
+        self.recording.left(exit);
         next
     }
 
@@ -212,6 +229,7 @@ impl RequestTask {
                 gateway: self.upstream.gateway.clone(),
                 store: self.storage.store.clone(),
                 counters: Arc::clone(&self.counters),
+                recording: self.recording.clone(),
                 stall_timeout: self.acceleration.push.load().stall_timeout,
             },
             request: &self.request,
@@ -249,6 +267,7 @@ impl RequestTask {
     /// Next phase if the session ended before the answer arrived.
     pub(super) fn handle_lost_session(&mut self, reason: &CloseReason) -> Phase {
         self.counters.exits.count(PhaseExit::SentLost);
+        self.recording.left(PhaseExit::SentLost);
         let failure = if self.request.repeatability != Repeatability::Safe {
             Lost::PerhapsSent
         } else if !self.rewind() {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderMap, Response, header};
 use tokio::{sync::watch, time::sleep};
 
-use super::{finish, task::RequestTask};
+use super::{run, task::RequestTask};
 use crate::{
     connection::ConnectionScope,
     gateway::Gateway,
@@ -71,7 +71,7 @@ pub(super) async fn answer(
     let (exhausted, patience) = (task.fallback.exhausted(), task.fallback.patience());
     let running = {
         let handles = handles.clone();
-        tokio::spawn(async move { finish(&handles, task.run().await) })
+        tokio::spawn(async move { run(&handles, task).await })
     };
     let page = Arc::new(WaitingPage::new(key, running));
     tokio::select! {

@@ -37,6 +37,8 @@ struct State {
     transfers: Recent<ContentHash, u64>,
     /// Entries whose bodies an origin sent, and which the gateway has therefore counted.
     reported: Recent<EntryKey, ()>,
+    /// Transfers that were not yet taken to be kept for the next run.
+    unkept: Vec<(ContentHash, u64)>,
     /// Bytes counted here for uses of entries that the gateway has not reported.
     used: Recent<EntryKey, u64>,
 }
@@ -53,6 +55,7 @@ impl Savings {
         Self(Mutex::new(State {
             totals,
             transfers: Recent::new(MAX_BODIES),
+            unkept: Vec::new(),
             reported: Recent::new(MAX_ENTRIES),
             used: Recent::new(MAX_ENTRIES),
         }))
@@ -78,11 +81,35 @@ impl Savings {
 
     /// Records that a body crossed the hop in `coded` bytes.
     pub(crate) fn transferred(&self, body: ContentHash, coded: u64) {
-        self.state().transfers.insert(body, coded);
+        let mut state = self.state();
+        state.transfers.insert(body, coded);
+        if state.unkept.len() < MAX_BODIES {
+            state.unkept.push((body, coded));
+        }
     }
 
-    /// Counts an answer of the cache: what the body took on the hop when it was transferred. A body of an
-    /// earlier run of the agent, whose transfer is unknown, counts nothing.
+    /// Returns the transfers since the last call.
+    pub(crate) fn take_transfers(&self) -> Vec<(ContentHash, u64)> {
+        std::mem::take(&mut self.state().unkept)
+    }
+
+    /// Restores transfers of earlier runs.
+    pub(crate) fn remember(&self, transfers: Vec<(ContentHash, u64)>) {
+        let mut state = self.state();
+        for (body, coded) in transfers {
+            state.transfers.insert(body, coded);
+        }
+    }
+
+    /// Forgets all transfers.
+    pub(crate) fn forget_transfers(&self) {
+        let mut state = self.state();
+        state.transfers = Recent::new(MAX_BODIES);
+        state.unkept = Vec::new();
+    }
+
+    /// Counts an answer of the cache: what the body took on the hop when it was transferred. A body whose transfer is
+    /// unknown counts nothing.
     pub(crate) fn answered(&self, body: &ContentHash) {
         let mut state = self.state();
         let coded = state.transfers.get(body).copied().unwrap_or(0);
@@ -169,6 +196,19 @@ mod tests {
         // The same numbers in another session are another entry.
         early.used(SessionSerial::next(), ENTRY, &body());
         assert_eq!(early.totals().saved(0).by_cause.unchanged, 50_700);
+    }
+
+    #[test]
+    fn transfers_of_an_earlier_run_count_until_they_are_forgotten() {
+        let earlier = Savings::default();
+        earlier.transferred(body(), 300);
+        let savings = Savings::default();
+        savings.remember(earlier.take_transfers());
+        assert!(earlier.take_transfers().is_empty(), "once");
+        savings.answered(&body());
+        savings.forget_transfers();
+        savings.answered(&body());
+        assert_eq!(savings.totals().cached, 300);
     }
 
     #[test]

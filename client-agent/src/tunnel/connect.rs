@@ -40,5 +40,8 @@ pub(crate) async fn connect(
 pub(crate) fn refuse(counters: &Counters, failure: &Failure) -> Response<ProxyBody> {
     counters.failures.increment();
     debug!(?failure, "tunnel refused");
-    page_response(&failure.page())
+    let page = failure.page();
+    let mut response = page_response(&page);
+    response.extensions_mut().insert(page);
+    response
 }

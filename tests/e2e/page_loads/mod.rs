@@ -8,6 +8,7 @@ mod cross_site_probing;
 mod delta_bases;
 mod devices;
 mod images;
+mod kept_savings;
 mod killed_programs;
 mod large_pages;
 mod methods;

@@ -31,13 +31,13 @@ const PAGE: &str = "http://site.test/";
 const MAX_VISITS: u32 = 50;
 
 /// A TCP relay before an origin, which counts the bytes that the origin sends.
-struct CountingRelay {
+pub(super) struct CountingRelay {
     address: SocketAddr,
-    sent: Arc<AtomicU64>,
+    pub(super) sent: Arc<AtomicU64>,
 }
 
 impl CountingRelay {
-    async fn start(origin: SocketAddr) -> Result<Self> {
+    pub(super) async fn start(origin: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let sent = Arc::new(AtomicU64::new(0));
@@ -51,7 +51,7 @@ impl CountingRelay {
     }
 
     /// Options of a pair that resolves `site.test` to the origin.
-    fn setup(&self) -> Setup {
+    pub(super) fn setup(&self) -> Setup {
         Setup::resolving(&[("site.test", self.address)])
     }
 

@@ -6,24 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     gateway::{GatewaySession, UsedCarrier},
     https::{self, Accelerate, Https},
-    savings::{ReportedFlows, SavedBytes},
     trouble::{LoginPage, Trouble},
     upstream::{Upstream, WaitingPageState},
 };
-
-/// Saved bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavingsStatus {
-    /// The bytes, in total and by cause.
-    #[serde(flatten)]
-    pub saved: SavedBytes,
-    /// What the gateway reported: the bytes of responses from origins and on the hop.
-    #[serde(default)]
-    pub flows: ReportedFlows,
-    /// False if the gateway of the current session is of an older version, which does not report what origins
-    /// sent: then only answers of the agent's cache are counted in this session.
-    pub reported: bool,
-}
 
 /// A page that waits for the hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

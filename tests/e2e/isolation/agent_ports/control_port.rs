@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Context as _, Result};
 use longhaul_tests::{client::ask, process::run};
 
-use super::{can_act_as_nobody, control_request, response_to_nobody};
+use super::{can_act_as_nobody, control_request, hello_origin, response_to_nobody};
 use crate::pair::{COMMAND_LIMIT, Pair, Setup};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,6 +74,63 @@ async fn changes_at_the_control_port_require_the_control_token() -> Result<()> {
             answer.starts_with("HTTP/1.1 200 "),
             "requests with the token are allowed: {answer}"
         );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_is_shown_only_to_its_own_pages_and_with_the_token() -> Result<()> {
+    let origin = hello_origin().await?;
+    let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
+    let url = "http://site.test/what-was-loaded";
+    assert_eq!(pair.get(url).await?.text(), "hello");
+    let at = pair.control()?;
+    let token = std::fs::read_to_string(pair.folder().join("agent/control-token"))?;
+    let bearer = format!("Authorization: Bearer {}\r\n", token.trim());
+    let see = |path: &str, fields: String| {
+        let fields = format!("{fields}{bearer}");
+        ask(at, control_request("GET", path, at, &fields))
+    };
+    let journal = see("/journal.json", String::new()).await?;
+    assert!(journal.text().contains(url), "{}", journal.text());
+    assert!(
+        !pair.agent().log().text().contains("what-was-loaded"),
+        "no URL in the log"
+    );
+
+    for path in [
+        "/",
+        "/live",
+        "/page?number=0",
+        "/journal.json",
+        "/savings.json",
+        "/status.json",
+        "/dashboard.js",
+    ] {
+        // DNS rebinding.
+        let rebound = format!("GET {path} HTTP/1.1\r\nHost: evil.test\r\n{bearer}Connection: close\r\n\r\n");
+        assert_eq!(ask(at, rebound).await?.status, 403, "{path}");
+        // A page of another site, and one of another port of this machine.
+        for fields in [
+            "Origin: http://evil.test\r\n",
+            "Origin: http://127.0.0.1:1\r\n",
+            "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n",
+            "Sec-Fetch-Site: same-site\r\nSec-Fetch-Mode: cors\r\n",
+        ] {
+            assert_eq!(see(path, fields.to_owned()).await?.status, 403, "{path} {fields}");
+        }
+    }
+    for path in ["/live", "/page?number=0", "/journal.json"] {
+        let without = ask(at, control_request("GET", path, at, "")).await?;
+        assert_eq!(without.status, 403, "{path} without the token");
+    }
+    let plain = ask(at, control_request("GET", "/", at, "")).await?.text();
+    assert!(!plain.contains("site.test"), "{plain}");
+    if can_act_as_nobody()? {
+        for path in ["/", "/live", "/journal.json", "/savings.json", "/dashboard.css"] {
+            let answer = response_to_nobody(at, &control_request("GET", path, at, "")).await?;
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{path}: {answer}");
+        }
     }
     Ok(())
 }
