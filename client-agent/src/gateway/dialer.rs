@@ -16,6 +16,7 @@ use tokio::{
 use tracing::{debug, info};
 
 use super::{
+    announced::Announced,
     carriers::{CarrierSettings, Carriers},
     demand::WaitingRequests,
     device_identity::DeviceIdentity,
@@ -73,6 +74,8 @@ const MIN_USEFUL_BEFORE_RESET: Duration = Duration::from_secs(1);
 
 pub(super) struct Dialer {
     pub(super) config: GatewayConfig,
+    /// What the gateway has announced of itself.
+    announced: Announced,
     identity: DeviceIdentity,
     /// The newest enrolment, whose invite `move_to` puts into `config`.
     newest: watch::Receiver<Enrolment>,
@@ -109,6 +112,7 @@ enum AttemptOutcome {
 impl Dialer {
     pub(super) fn new(
         config: GatewayConfig,
+        announced: Announced,
         newest: watch::Receiver<Enrolment>,
         view: watch::Sender<SessionSnapshot>,
         demand: Arc<WaitingRequests>,
@@ -122,6 +126,7 @@ impl Dialer {
         let link = LinkTracker::new(config.networks.clone(), config.link, config.metered);
         Self {
             config,
+            announced,
             identity,
             newest,
             enrolment: 0,

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{
+    address_order::{Answered, ordered},
     carriers::{Known, UdpBefore, UsedCarrier},
     gateway_session::GatewaySession,
     state::LinkKnowledge,
 };
 use crate::networks::{
-    Attachment, Family, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
+    Attachment, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
 };
 
 /// Time between two records of a long session: what a killed agent loses.
@@ -94,11 +95,16 @@ impl LinkTracker {
         }
     }
 
-    /// Prepares the start of a session with one of these addresses; `None` if there are none.
-    pub(super) async fn begin(&mut self, addresses: &[SocketAddr]) -> Option<Start> {
+    /// Prepares the start of a session with one of these addresses; `None` if there are none. The gateway also listens
+    /// on `ports`.
+    pub(super) async fn begin(&mut self, addresses: &[SocketAddr], ports: &[u16]) -> Option<Start> {
         let towards = addresses.first()?.ip();
         let recalled = self.enter(Attachment::find(towards).await);
-        let mut ordered = interleaved(addresses, recalled.family).into_iter();
+        let answered = Answered {
+            family: recalled.family,
+            port: recalled.port,
+        };
+        let mut ordered = ordered(addresses, ports, answered).into_iter();
         let address = ordered.next()?;
         self.towards = Some(address);
         self.source = source_towards(address).await.ok();
@@ -312,23 +318,6 @@ const fn packets(stats: &ConnectionStats) -> u64 {
     stats.packets_sent + stats.packets_received
 }
 
-/// The addresses with alternating families (RFC 8305 section 4): `first` begins, or the family of the first address.
-fn interleaved(addresses: &[SocketAddr], first: Option<Family>) -> Vec<SocketAddr> {
-    let first = first.or_else(|| addresses.first().map(Family::of));
-    let (begins, follows): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses
-        .iter()
-        .partition(|address| Some(Family::of(address)) == first);
-    let mut ordered = Vec::with_capacity(addresses.len());
-    let (mut begins, mut follows) = (begins.into_iter(), follows.into_iter());
-    loop {
-        let pair = [begins.next(), follows.next()];
-        if pair == [None, None] {
-            return ordered;
-        }
-        ordered.extend(pair.into_iter().flatten());
-    }
-}
-
 /// Time between the first INITs to two addresses: most links have answered by then.
 fn delay(profile: Option<LinkProfile>) -> Duration {
     let (rtt, sending) = match profile {
@@ -343,25 +332,6 @@ fn delay(profile: Option<LinkProfile>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn families_alternate_and_the_remembered_one_begins() {
-        let addresses: Vec<SocketAddr> = ["[2001:db8::1]:1", "[2001:db8::2]:1", "192.0.2.1:1", "192.0.2.2:1"]
-            .map(|address| address.parse().unwrap())
-            .into();
-        let order = |first| {
-            let ordered = interleaved(&addresses, first);
-            ordered
-                .iter()
-                .map(|of| addresses.iter().position(|at| at == of).unwrap())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(order(None), [0, 2, 1, 3]);
-        assert_eq!(order(Some(Family::V6)), [0, 2, 1, 3]);
-        assert_eq!(order(Some(Family::V4)), [2, 0, 3, 1]);
-        assert_eq!(interleaved(&addresses[..2], Some(Family::V4)), addresses[..2]);
-        assert_eq!(interleaved(&[], None), []);
-    }
 
     #[test]
     fn the_delay_between_addresses_follows_the_link() {

@@ -19,7 +19,9 @@ mod links;
 mod listen;
 mod session;
 mod socket;
+mod sockets;
 mod stream;
+mod udp_addresses;
 mod udp_return;
 
 pub use carrier_choice::{CarrierPlan, LinkCarriers};

@@ -107,6 +107,7 @@ pub(crate) fn listen(
         .collect();
     let listener = longhaul_driver::listen(ListenConfig {
         listen: address,
+        also: Vec::new(),
         secret,
         epoch,
         reset_secret: random()?,

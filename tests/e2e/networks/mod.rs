@@ -7,5 +7,6 @@ mod harness;
 mod middlebox;
 mod moving;
 mod portal;
+mod ports;
 mod random_networks;
 mod remembered;

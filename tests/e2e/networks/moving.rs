@@ -40,7 +40,7 @@ pub(super) async fn origin() -> Result<Origin> {
 }
 
 /// Asserts that the transfers went on in the session with which they began.
-fn assert_one_session(status: &Value) {
+pub(super) fn assert_one_session(status: &Value) {
     assert_eq!(status["sessions"], 1, "{status:#}");
     assert_eq!(
         (&status["truncated"], &status["repeated"], &status["failures"]),

@@ -36,7 +36,8 @@ impl Dialer {
         let trouble = match reachability::look_up(&name, LOOKUP_TIMEOUT).await {
             Ok(mut addresses) => {
                 let missing = reachability::drop_unreachable(&mut addresses).await;
-                if let Some(way) = self.link.begin(&addresses).await {
+                let ports = self.announced.of(self.config.invite.gateway()).udp_ports;
+                if let Some(way) = self.link.begin(&addresses, &ports).await {
                     return self.run_attempt(way, carriers).await;
                 }
                 missing.unwrap_or(Trouble::NameNotFound(name))
@@ -56,7 +57,7 @@ impl Dialer {
             Ok(addresses) => addresses,
             Err(error) => return AttemptOutcome::Failed(Trouble::Proxy(error)),
         };
-        match self.link.begin(&addresses).await {
+        match self.link.begin(&addresses, &[]).await {
             Some(way) => self.run_attempt(way, Carriers::TLS).await,
             None => {
                 let error = ProxyError::NotReached("its name has no address".to_owned());
