@@ -1,13 +1,81 @@
-//! The order in which the gateway's UDP addresses and ports are tried (docs/protocol/transport.md section 3.9).
-use std::net::SocketAddr;
+//! The order in which the gateway's UDP addresses and ports are tried, and the time between them (docs/protocol/transport.md section 3.9).
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
-use crate::networks::Family;
+use longhaul_types::{ByteCount, LinkProfile};
 
+use super::reachability;
+use crate::networks::{Family, Recalled, source_towards};
+
+/// Round-trip time of an unknown link, for the delay between two addresses.
+const UNKNOWN_RTT: Duration = Duration::from_millis(200);
+/// Size of an INIT with a request.
+const INIT_SIZE: ByteCount = ByteCount::new(1_000);
+/// Bounds of the delay between two addresses: the least one of RFC 8305 section 8, and a wait that users still
+/// accept.
+const LEAST_DELAY: Duration = Duration::from_millis(250);
+const LONGEST_DELAY: Duration = Duration::from_secs(3);
 /// What answered last in the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answered {
     pub(super) family: Option<Family>,
     pub(super) port: Option<u16>,
+}
+
+impl Answered {
+    pub(super) const fn of(recalled: &Recalled) -> Self {
+        Self {
+            family: recalled.family,
+            port: recalled.port,
+        }
+    }
+}
+
+/// The addresses of the gateway's name, also those that cannot be reached at present, and its further ports.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownAddresses {
+    pub(super) all: Vec<SocketAddr>,
+    pub(super) ports: Vec<u16>,
+}
+
+impl KnownAddresses {
+    /// The address `used`, or one to which there is a route if there is none to that one, and the source address towards
+    /// it.
+    pub(super) async fn way(&self, used: SocketAddr) -> Option<(SocketAddr, IpAddr)> {
+        let others = self
+            .all
+            .iter()
+            .map(|other| SocketAddr::new(other.ip(), used.port()));
+        for address in std::iter::once(used).chain(others) {
+            if let Ok(source) = source_towards(address).await {
+                return Some((address, source));
+            }
+        }
+        None
+    }
+
+    /// The addresses that can be reached from here, in their order. The one that is `used` is the first one if nothing
+    /// else is known to work here.
+    pub(super) async fn from_here(&self, used: SocketAddr, answered: Answered) -> Vec<SocketAddr> {
+        let mut reachable = self.all.clone();
+        let _missing = reachability::drop_unreachable(&mut reachable).await;
+        let answered = Answered {
+            family: answered.family.or(Some(Family::of(&used))),
+            port: answered.port.or(Some(used.port())),
+        };
+        let mut ordered = ordered(&reachable, &self.ports, answered);
+        let first = ordered.first().copied();
+        let is_like_first =
+            |first: SocketAddr| first.port() == used.port() && first.is_ipv4() == used.is_ipv4();
+        if first.is_some_and(is_like_first)
+            && let Some(place) = ordered.iter().position(|address| *address == used)
+        {
+            ordered.swap(0, place);
+        }
+        ordered
+    }
 }
 
 /// The addresses of the gateway's name, which have the port of the invite, and the same with the further `ports`. Each
@@ -56,6 +124,17 @@ fn interleaved(addresses: &[SocketAddr], first: Option<Family>) -> Vec<SocketAdd
     }
 }
 
+/// Time between the first INITs to two addresses: most links have answered by then.
+pub(super) fn delay(profile: Option<LinkProfile>) -> Duration {
+    let (rtt, sending) = match profile {
+        Some(LinkProfile { rtt, up, .. }) if up.as_bps() > 0 => (rtt, INIT_SIZE / up),
+        Some(_) | None => (UNKNOWN_RTT, Duration::ZERO),
+    };
+    (rtt.min(LONGEST_DELAY) * 5 / 4)
+        .saturating_add(sending)
+        .clamp(LEAST_DELAY, LONGEST_DELAY)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +176,19 @@ mod tests {
         assert_eq!(order(Some(2)), addresses(&expected));
         let one = ordered(&both[1..], &[1, 2, 3], Answered::default());
         assert_eq!(one, addresses(&["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"]));
+    }
+
+    #[test]
+    fn the_delay_between_addresses_follows_the_link() {
+        let of = |name: &str| delay(Some(name.parse().unwrap()));
+        assert_eq!(delay(None), LEAST_DELAY);
+        assert_eq!(of("lte"), LEAST_DELAY);
+        assert_eq!(of("geo-sat"), Duration::from_micros(756_500));
+        assert!((Duration::from_millis(1_400)..Duration::from_millis(1_450)).contains(&of("gprs-3+1")));
+        let absurd = LinkProfile {
+            rtt: Duration::MAX,
+            .."lte".parse().unwrap()
+        };
+        assert_eq!(delay(Some(absurd)), LONGEST_DELAY);
     }
 }

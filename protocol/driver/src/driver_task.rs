@@ -294,6 +294,10 @@ impl DriverTask {
         }: Command,
     ) {
         let now = self.clock.now();
+        if let ConnectionCommand::UseAddresses(addresses) = what {
+            self.use_addresses(handle, addresses);
+            return;
+        }
         let (Some(channels), Some(connection)) =
             (self.channels.get_mut(&handle), self.endpoint.connection(handle))
         else {

@@ -5,7 +5,7 @@
 //! time and change nothing on the wire.
 use std::{
     io::{self, IoSliceMut},
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     task::{Context, Poll},
 };
 
@@ -90,7 +90,18 @@ impl SessionSocket {
     /// Replaces the socket by one with a new port on the same local address. Datagrams that are on the way to
     /// the old port are lost. If the system provides no socket, the old one stays in use.
     pub(crate) fn rebind(&mut self) {
-        let opened = open(SocketAddr::new(self.local.ip(), 0)).and_then(|(io, state)| {
+        self.reopen(self.local.ip());
+    }
+
+    /// Replaces a socket for IPv4 by one for both families if one of these addresses needs it.
+    pub(crate) fn serve(&mut self, addresses: &[SocketAddr]) {
+        if self.local.is_ipv4() && addresses.iter().any(SocketAddr::is_ipv6) {
+            self.reopen(Ipv6Addr::UNSPECIFIED.into());
+        }
+    }
+
+    fn reopen(&mut self, ip: IpAddr) {
+        let opened = open(SocketAddr::new(ip, 0)).and_then(|(io, state)| {
             let local = io.local_addr()?;
             Ok((io, state, local))
         });

@@ -74,6 +74,11 @@ impl Sockets {
             .collect()
     }
 
+    /// Replaces the socket of an agent if it cannot send to these addresses.
+    pub(crate) fn serve(&mut self, addresses: &[SocketAddr]) {
+        self.first.serve(addresses);
+    }
+
     /// Replaces the socket of an agent: see [`SessionSocket::rebind`].
     pub(crate) fn rebind(&mut self) {
         self.first.rebind();

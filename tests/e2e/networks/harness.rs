@@ -112,6 +112,27 @@ impl Net {
         })
     }
 
+    /// Plugs the computer into a network that has only IPv6.
+    pub(crate) fn plug_v6(&self, number: u8) -> Result<()> {
+        let thread = self
+            .computer
+            .run_blocking(|| std::fs::read_link("/proc/thread-self"))?;
+        let space = format!("/proc/{}/ns/net", thread.display());
+        // Without duplicate address detection, addresses can be used at once.
+        self.far.run_blocking(move || -> Result<()> {
+            ip(&format!(
+                "link add r{number} address 02:00:00:00:00:0{number} type veth peer name c{number} netns {space}"
+            ))?;
+            ip(&format!("address add fd91:{number}::1/64 dev r{number} nodad"))?;
+            ip(&format!("link set r{number} up"))
+        })?;
+        self.computer.run_blocking(move || {
+            ip(&format!("address add fd91:{number}::2/64 dev c{number} nodad"))?;
+            ip(&format!("link set c{number} up"))?;
+            ip(&format!("route add default via fd91:{number}::1 dev c{number}"))
+        })
+    }
+
     /// Drops the datagrams of UDP that come from a network, or lets them through again.
     pub(crate) fn block_udp(&self, number: u8, is_blocked: bool) -> Result<()> {
         self.far.run_blocking(move || {

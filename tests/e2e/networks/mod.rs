@@ -3,6 +3,7 @@
 //! Network namespaces need root; without it these tests print that they are skipped.
 mod blocked;
 mod families;
+mod family_change;
 mod harness;
 mod middlebox;
 mod moving;

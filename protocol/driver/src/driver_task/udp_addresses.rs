@@ -2,11 +2,12 @@
 //! (docs/protocol/transport.md section 7.8).
 use std::{net::SocketAddr, time::Duration};
 
-use longhaul_protocol::{connection::State, path::Path};
+use longhaul_protocol::{connection::State, endpoint::ConnectionHandle, path::Path};
 use tokio::time::Instant;
 use tracing::debug;
 
 use super::DriverTask;
+use crate::session::GatewayAddresses;
 
 /// Challenges that a silent session's next address has to answer: one, because nothing else works.
 const CHALLENGES: usize = 1;
@@ -55,6 +56,34 @@ impl DriverTask {
             self.note_udp_address(address);
         }
         true
+    }
+
+    /// Replaces the gateway's addresses, and continues over the first one if the session uses UDP.
+    pub(super) fn use_addresses(&mut self, session: ConnectionHandle, addresses: GatewayAddresses) {
+        let GatewayAddresses { udp, carriers } = addresses;
+        if let (Some(choice), Some(carriers)) = (&mut self.choice, carriers) {
+            choice.replace_carriers(carriers);
+        }
+        let Some((_, known)) = self.udp_addresses.as_mut().filter(|(of, _)| *of == session) else {
+            return;
+        };
+        let Some(first) = udp.first().copied() else { return };
+        known.replace(udp.iter().copied());
+        self.sockets.serve(&udp);
+        self.note_udp_address(first);
+        let Some(connection) = self.endpoint.peek(session) else {
+            return;
+        };
+        let now = self.clock.now();
+        if connection.state() == State::Early {
+            // What the network before has sent is lost: the INIT goes to each address.
+            for address in udp {
+                self.endpoint.add_path(now, session, address.into());
+            }
+        } else if connection.path().udp().is_some_and(|used| used != first) {
+            debug!(%first, "the session continues over this address of the gateway");
+            self.endpoint.change_path(now, session, Path::from(first));
+        }
     }
 
     /// Notes the UDP address of the session for a return to UDP.
