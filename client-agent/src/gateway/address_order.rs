@@ -58,14 +58,14 @@ impl KnownAddresses {
 
     /// The addresses that can be reached from here, in their order. The one that is `used` is the first one if nothing
     /// else is known to work here.
-    pub(super) async fn from_here(&self, used: SocketAddr, answered: Answered) -> Vec<SocketAddr> {
-        let mut reachable = self.all.clone();
-        let _missing = reachability::drop_unreachable(&mut reachable).await;
+    pub(super) async fn reachable(&self, used: SocketAddr, answered: Answered) -> Vec<SocketAddr> {
+        let mut addresses = self.all.clone();
+        let _missing = reachability::drop_unreachable(&mut addresses).await;
         let answered = Answered {
-            family: answered.family.or(Some(Family::of(&used))),
-            port: answered.port.or(Some(used.port())),
+            family: answered.family.or_else(|| Some(Family::of(&used))),
+            port: answered.port.or_else(|| Some(used.port())),
         };
-        let mut ordered = ordered(&reachable, &self.ports, answered);
+        let mut ordered = ordered(&addresses, &self.ports, answered);
         let first = ordered.first().copied();
         let is_like_first =
             |first: SocketAddr| first.port() == used.port() && first.is_ipv4() == used.is_ipv4();

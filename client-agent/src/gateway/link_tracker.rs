@@ -282,7 +282,7 @@ impl LinkTracker {
             );
             looked = Looked::Moved(Moved {
                 change: NetworkChange::Other(self.told.or(recalled.profile)),
-                addresses: self.addresses.from_here(towards, Answered::of(&recalled)).await,
+                addresses: self.addresses.reachable(towards, Answered::of(&recalled)).await,
                 known: Self::known(&recalled, self.told.or(recalled.profile)),
             });
         } else if has_moved || wake == Wake::Resumed {
@@ -290,7 +290,7 @@ impl LinkTracker {
             let addresses = if towards == remote {
                 Vec::new()
             } else {
-                self.addresses.from_here(towards, Answered::default()).await
+                self.addresses.reachable(towards, Answered::default()).await
             };
             looked = Looked::Moved(Moved {
                 change: NetworkChange::Same,
@@ -320,7 +320,7 @@ impl LinkTracker {
     /// The gateway's addresses in the current network, for a session that goes on over its own.
     pub(super) async fn addresses_from(&self, stats: &ConnectionStats) -> Vec<SocketAddr> {
         match stats.remote.or(self.towards) {
-            Some(used) => self.addresses.from_here(used, Answered::default()).await,
+            Some(used) => self.addresses.reachable(used, Answered::default()).await,
             None => Vec::new(),
         }
     }

@@ -94,7 +94,7 @@ impl DriverTask {
     }
 
     /// The next address for a return to UDP, after this one has not answered.
-    pub(super) fn next_address_to_return(&mut self, address: SocketAddr) -> Option<SocketAddr> {
+    pub(super) fn next_address_to_return(&self, address: SocketAddr) -> Option<SocketAddr> {
         let first = self.choice.as_ref()?.udp?;
         let (_, addresses) = self.udp_addresses.as_ref()?;
         addresses.after(address, first)
