@@ -245,19 +245,26 @@ impl SessionSocket {
             src_ip: path.local.ip.map(|ip| self.mapped(ip)),
         };
         let sent = self.attempt(&transmit);
-        if !sent
-            .as_ref()
-            .is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput)
-            || transmit.src_ip.take().is_none()
-        {
+        let refusal = sent.as_ref().err().map(io::Error::kind);
+        let is_refused = matches!(
+            refusal,
+            Some(
+                io::ErrorKind::InvalidInput
+                    | io::ErrorKind::NetworkUnreachable
+                    | io::ErrorKind::AddrNotAvailable
+            )
+        );
+        if !is_refused || transmit.src_ip.take().is_none() {
             return sent;
         }
-        // The address was removed from this host, or it is a broadcast address. quinn-udp takes the error for one of
-        // segmentation offload, and switches that off.
+        // The address was removed from this host, or it is a broadcast address.
         let sent = self.attempt(&transmit);
         if sent.is_ok() {
             debug!(address = ?path.local.ip, "an answer leaves from another address: this one is not the host's");
-            self.state = UdpSocketState::new((&self.io).into())?;
+            if refusal == Some(io::ErrorKind::InvalidInput) {
+                // quinn-udp takes this error for one of segmentation offload, and has switched that off.
+                self.state = UdpSocketState::new((&self.io).into())?;
+            }
         }
         sent
     }

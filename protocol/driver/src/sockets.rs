@@ -162,7 +162,10 @@ mod tests {
             for address in &to {
                 let mut batch = Batch::default();
                 batch.restart((*address).into(), &[7; 100]);
-                peer.send(&mut batch).unwrap();
+                while let Err(error) = peer.send(&mut batch) {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    peer.writable(&batch).await.unwrap();
+                }
             }
             let number = sockets.readable().await.unwrap();
             let mut from = None;

@@ -164,7 +164,7 @@ async fn addressed(wildcard: SocketAddr, to: IpAddr) -> (SessionSocket, SessionS
 #[tokio::test]
 async fn answers_of_a_wildcard_socket_leave_from_the_address_that_was_addressed() {
     let second = IpAddr::from([127, 0, 0, 2]);
-    let v6 = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
+    let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
     for wildcard in [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), v6] {
         let (mut gateway, mut peer, path) = addressed(wildcard, second).await;
         assert_eq!((path.local.socket, path.local.ip), (3, Some(second)));
