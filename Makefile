@@ -52,6 +52,11 @@ sim-long: tools-build
 away-long: tools-build
 	LONGHAUL_AWAY_SECONDS=300 $(CARGO) test --locked --workspace --test e2e away:: -- --nocapture
 
+# The agent is suspended for two minutes in the midst of a download: real programs, real time.
+.PHONY: suspension-long
+suspension-long: tools-build
+	LONGHAUL_SUSPENSION_SECONDS=120 $(CARGO) test --locked --workspace --test e2e suspension -- --nocapture
+
 # NETWORKS random networks between agent and gateway, with what middleboxes do to UDP, QUIC and TCP: a page, a download of
 # 20 MB and a page in each.
 .PHONY: random-networks

@@ -1,7 +1,7 @@
 //! What the gateway has announced of itself in sessions, for the time in which there is none.
 use std::sync::Arc;
 
-use longhaul_session::Announcement;
+use longhaul_session::{Announcement, MAX_UDP_PORTS};
 use longhaul_types::PublicKey;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -38,10 +38,9 @@ impl Announced {
 
     /// What this gateway has announced; nothing if it is not known.
     pub(super) fn of(&self, gateway: PublicKey) -> Announcement {
-        let known = *self.known.lock();
-        known
-            .filter(|(of, _)| *of == gateway)
-            .map_or_else(Announcement::default, |(_, announcement)| announcement)
+        let known = self.known.lock();
+        let known = known.as_ref().filter(|(of, _)| *of == gateway);
+        known.map_or_else(Announcement::default, |(_, announcement)| announcement.clone())
     }
 
     /// Compares the certificates of this gateway's links.
@@ -96,13 +95,16 @@ impl Announced {
     }
 
     async fn record(&self, gateway: PublicKey, announcement: Announcement) {
+        let (state_dir, text) = (self.state_dir.clone(), to_text(gateway, &announcement));
         let newest = Some((gateway, announcement));
-        let before = std::mem::replace(&mut *self.known.lock(), newest);
-        if before == newest {
-            return;
+        {
+            let mut known = self.known.lock();
+            if *known == newest {
+                return;
+            }
+            *known = newest;
         }
         self.expect(gateway);
-        let (state_dir, text) = (self.state_dir.clone(), to_text(gateway, &announcement));
         let kept = tokio::task::spawn_blocking(move || state_dir.keep_announced(&text)).await;
         if let Ok(Err(error)) = kept {
             warn!("{error}");
@@ -117,12 +119,13 @@ async fn announcement_of(session: Option<&GatewaySession>) -> Option<Announcemen
     };
     let mut announcement = session.watch_announcement();
     let announced = announcement.wait_for(Option::is_some).await;
-    announced.ok().and_then(|announced| *announced)
+    announced.ok().and_then(|announced| announced.clone())
 }
 
 const NONE: &str = "-";
 
-/// The text of the file: the gateway's key, its port for questions about portals, and the pin of its certificate.
+/// The text of the file: the gateway's key, its port for questions about portals, the pin of its certificate, and its UDP
+/// ports.
 fn to_text(gateway: PublicKey, announcement: &Announcement) -> String {
     let port = announcement
         .portal_port
@@ -130,12 +133,18 @@ fn to_text(gateway: PublicKey, announcement: &Announcement) -> String {
     let certificate = announcement
         .certificate
         .map_or_else(|| NONE.to_owned(), |pin| KeyPin::new(pin).to_string());
-    format!("{gateway} {port} {certificate}\n")
+    let ports: Vec<String> = announcement.udp_ports.iter().map(u16::to_string).collect();
+    let ports = if ports.is_empty() {
+        NONE.to_owned()
+    } else {
+        ports.join(",")
+    };
+    format!("{gateway} {port} {certificate} {ports}\n")
 }
 
 fn parse(text: &str) -> Option<(PublicKey, Announcement)> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let [gateway, port, certificate] = words[..] else {
+    let [gateway, port, certificate, udp_ports] = words[..] else {
         return None;
     };
     let announcement = Announcement {
@@ -146,6 +155,13 @@ fn parse(text: &str) -> Option<(PublicKey, Announcement)> {
         certificate: match certificate {
             NONE => None,
             hex => Some(*blake3::Hash::from_hex(hex).ok()?.as_bytes()),
+        },
+        udp_ports: match udp_ports {
+            NONE => Vec::new(),
+            ports => {
+                let ports = ports.split(',').take(MAX_UDP_PORTS);
+                ports.map(|port| port.parse().ok()).collect::<Option<_>>()?
+            }
         },
     };
     Some((gateway.parse().ok()?, announcement))
@@ -168,6 +184,7 @@ mod tests {
             Announcement {
                 portal_port: Some(8080),
                 certificate: Some([7; 32]),
+                udp_ports: vec![4433, 443],
             },
             Announcement::default(),
         ] {
@@ -175,7 +192,7 @@ mod tests {
             assert_eq!(load().of(ours), announcement);
             assert_eq!(load().of(other), Announcement::default());
         }
-        for damaged in ["", "x - -", "x", "- - - -"] {
+        for damaged in ["", "x - - -", "x", "- - - - -"] {
             state_dir.keep_announced(damaged).unwrap();
             assert_eq!(load().of(ours), Announcement::default(), "{damaged}");
         }

@@ -246,6 +246,9 @@ pub(super) enum UdpBefore {
     Worse(Duration),
 }
 
+/// The links of a session beside UDP, and what becomes of the attempts of the first of them.
+type Links = (LinkCarriers, watch::Receiver<LinkAttempt>);
+
 /// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`, and what becomes of the
 /// attempts of the first of the others, which use the same IP address. They start together with UDP where UDP is
 /// doubtful, and before it where UDP carried less.
@@ -256,26 +259,9 @@ pub(super) fn plan(
     remote: SocketAddr,
     known: Known,
 ) -> Result<(CarrierPlan, watch::Receiver<LinkAttempt>), Trouble> {
-    let mut links: Vec<(Arc<dyn Carrier>, watch::Receiver<LinkAttempt>)> = Vec::new();
-    if carriers.tls {
-        let tls = settings.tls(invite, remote.ip())?;
-        let attempts = tls.attempts();
-        links.push((Arc::new(tls), attempts));
-    }
-    let is_alone = !carriers.udp && !carriers.tls;
-    if carriers.quic && (is_alone || !known.is_uplink_slow) {
-        let quic = settings.quic(invite, remote.ip())?;
-        let attempts = quic.attempts();
-        links.push((Arc::new(quic), attempts));
-    }
-    if known.has_used_quic {
-        links.reverse();
-    }
-    let mut links = links.into_iter();
-    let Some((first, attempts)) = links.next() else {
+    let Some((links, attempts)) = links(settings, carriers, invite, remote.ip(), known)? else {
         return Ok((CarrierPlan::Udp, watch::channel(LinkAttempt::Pending).1));
     };
-    let links = links.fold(LinkCarriers::new(first), |links, (next, _)| links.then(next));
     let times = ReturnTimes::default();
     let plan = match (carriers.udp, known.udp) {
         (true, UdpBefore::Good) => CarrierPlan::UdpThen(links, times),
@@ -287,6 +273,37 @@ pub(super) fn plan(
         (false, _) => CarrierPlan::Links(links, times),
     };
     Ok((plan, attempts))
+}
+
+/// Returns the carriers beside UDP to the gateway of `invite` at the address `ip`, in their order; `None` if there are none.
+pub(super) fn links(
+    settings: &CarrierSettings,
+    carriers: Carriers,
+    invite: &Invite,
+    ip: IpAddr,
+    known: Known,
+) -> Result<Option<Links>, Trouble> {
+    let mut links: Vec<(Arc<dyn Carrier>, watch::Receiver<LinkAttempt>)> = Vec::new();
+    if carriers.tls {
+        let tls = settings.tls(invite, ip)?;
+        let attempts = tls.attempts();
+        links.push((Arc::new(tls), attempts));
+    }
+    let is_alone = !carriers.udp && !carriers.tls;
+    if carriers.quic && (is_alone || !known.is_uplink_slow) {
+        let quic = settings.quic(invite, ip)?;
+        let attempts = quic.attempts();
+        links.push((Arc::new(quic), attempts));
+    }
+    if known.has_used_quic {
+        links.reverse();
+    }
+    let mut links = links.into_iter();
+    let Some((first, attempts)) = links.next() else {
+        return Ok(None);
+    };
+    let links = links.fold(LinkCarriers::new(first), |links, (next, _)| links.then(next));
+    Ok(Some((links, attempts)))
 }
 
 /// Host of `HOST:PORT`, without the brackets of an IPv6 address.

@@ -1,6 +1,7 @@
 //! The task that keeps the session open: dials at the start and after a loss, and publishes the state.
 mod attempt;
 mod credentials;
+mod moves;
 mod pauses;
 
 use std::{sync::Arc, time::Duration};
@@ -16,6 +17,7 @@ use tokio::{
 use tracing::{debug, info};
 
 use super::{
+    announced::Announced,
     carriers::{CarrierSettings, Carriers},
     demand::WaitingRequests,
     device_identity::DeviceIdentity,
@@ -32,7 +34,7 @@ use super::{
 };
 use crate::{
     https::Https,
-    networks::{Metered, NetworkMemory, Wake},
+    networks::{Metered, NetworkMemory},
     state_dir::StateDir,
     store::Store,
     trouble::{Diagnosis, Trouble},
@@ -75,6 +77,8 @@ const MIN_USEFUL_BEFORE_RESET: Duration = Duration::from_secs(1);
 
 pub(super) struct Dialer {
     pub(super) config: GatewayConfig,
+    /// What the gateway has announced of itself.
+    announced: Announced,
     identity: DeviceIdentity,
     /// The newest enrolment, whose invite `move_to` puts into `config`.
     newest: watch::Receiver<Enrolment>,
@@ -111,6 +115,7 @@ enum AttemptOutcome {
 impl Dialer {
     pub(super) fn new(
         config: GatewayConfig,
+        announced: Announced,
         newest: watch::Receiver<Enrolment>,
         view: watch::Sender<SessionSnapshot>,
         demand: Arc<WaitingRequests>,
@@ -124,6 +129,7 @@ impl Dialer {
         let link = LinkTracker::new(config.networks.clone(), config.link, config.metered);
         Self {
             config,
+            announced,
             identity,
             newest,
             enrolment: 0,
@@ -260,6 +266,7 @@ impl Dialer {
         self.store_token(token).await;
         let mut look: Option<Look> = None;
         let mut attempts = self.attempts.clone();
+        let mut announcement = session.watch_announcement();
         let mut certificates = self.config.carrier.certificates.watch();
         loop {
             if self.config.carrier.refuses(session) {
@@ -293,7 +300,10 @@ impl Dialer {
                     look = look_from(session, NEXT_LOOK);
                     self.note_look(found);
                 }
-                wake = self.link.watch.next(is_in_use) => self.look_at_network(session, wake).await,
+                wake = self.link.watch.next(is_in_use) => if self.look_at_network(session, wake).await {
+                    attempts = self.attempts.clone();
+                },
+                Ok(()) = announcement.changed() => self.use_ports(session).await,
                 () = until(silence) => self.note_silence(),
                 Ok(()) = attempts.changed() => self.note_attempt(),
                 Ok(()) = certificates.changed() => {}
@@ -341,14 +351,6 @@ impl Dialer {
             enrolment: self.enrolment,
             link: self.link.knowledge,
         });
-    }
-
-    /// Looks at the way to the gateway, and publishes what is known about its link.
-    async fn look_at_network(&mut self, session: &GatewaySession, wake: Wake) {
-        self.link.look(session, wake).await;
-        let link = self.link.knowledge;
-        self.view
-            .send_if_modified(|view| std::mem::replace(&mut view.link, link) != link);
     }
 
     fn publish_stalled(&mut self) {

@@ -7,8 +7,9 @@ use std::sync::{
 use bytes::Bytes;
 use longhaul_codec::dictionary;
 use longhaul_driver::{
-    CarrierPlan, CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState,
-    NetworkChange, OpenOptions, Priority, SendStream, Session, TransportConfig, dial_over,
+    CarrierPlan, CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream,
+    GatewayAddresses, LinkState, NetworkChange, OpenOptions, Priority, SendStream, Session, TransportConfig,
+    dial_over,
 };
 use longhaul_protocol::connection::RateProbing;
 use longhaul_session::{
@@ -346,6 +347,11 @@ impl GatewaySession {
     /// Number of returns to UDP that were undone because UDP carried less than the carrier before.
     pub(super) fn worse_returns(&self) -> u64 {
         self.transport.worse_returns()
+    }
+
+    /// Replaces the gateway's addresses for the session.
+    pub(super) fn use_addresses(&self, addresses: GatewayAddresses) {
+        self.transport.use_addresses(addresses);
     }
 
     /// Reports that this computer's attachment to the network has changed.

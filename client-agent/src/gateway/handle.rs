@@ -68,9 +68,15 @@ impl Gateway {
         let link = LinkKnowledge::of_profile(config.link, None);
         let (sender, view) = watch::channel(SessionSnapshot::starting(0, link));
         let retry = Arc::new(Notify::new());
-        let followers = follow(&config, &sender, &enrolment, &retry);
+        let announced = Announced::load(
+            config.state_dir.clone(),
+            config.invite.gateway(),
+            config.carrier.certificates.clone(),
+        );
+        let followers = follow(&config, &announced, &sender, &enrolment, &retry);
         let dialer = Dialer::new(
             config,
+            announced,
             enrolment.subscribe(),
             sender,
             Arc::clone(&demand),
@@ -270,15 +276,11 @@ impl Gateway {
 /// Starts the tasks that follow the session's state: what the gateway announces, and captive portals.
 fn follow(
     config: &GatewayConfig,
+    announced: &Announced,
     view: &watch::Sender<SessionSnapshot>,
     enrolment: &watch::Sender<Enrolment>,
     retry: &Arc<Notify>,
 ) -> JoinSet<()> {
-    let announced = Announced::load(
-        config.state_dir.clone(),
-        config.invite.gateway(),
-        config.carrier.certificates.clone(),
-    );
     let mut tasks = JoinSet::new();
     tasks.spawn(announced.clone().follow(view.subscribe(), enrolment.subscribe()));
     // Where an HTTP proxy is the way out, it answers plain requests in its own way.
@@ -287,7 +289,7 @@ fn follow(
             settings: config.portal.clone(),
             view: view.clone(),
             enrolment: enrolment.subscribe(),
-            announced,
+            announced: announced.clone(),
             retry: Arc::clone(retry),
         };
         tasks.spawn(portal.run());

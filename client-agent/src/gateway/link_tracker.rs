@@ -5,29 +5,22 @@ use std::{
 };
 
 use longhaul_driver::{Alternatives, ConnectionStats, NetworkChange};
-use longhaul_types::{BitRate, ByteCount, LinkProfile};
+use longhaul_types::{BitRate, LinkProfile};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{
+    address_order::{Answered, KnownAddresses, delay, ordered},
     carriers::{Known, UdpBefore, UsedCarrier},
     gateway_session::GatewaySession,
     state::LinkKnowledge,
 };
 use crate::networks::{
-    Attachment, Family, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
+    Attachment, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
 };
 
 /// Time between two records of a long session: what a killed agent loses.
 const RECORD_INTERVAL: Duration = Duration::from_secs(60);
-/// Round-trip time of an unknown link, for the delay between two addresses.
-const UNKNOWN_RTT: Duration = Duration::from_millis(200);
-/// Size of an INIT with a request.
-const INIT_SIZE: ByteCount = ByteCount::new(1_000);
-/// Bounds of the delay between two addresses: the least one of RFC 8305 section 8, and a wait that users still
-/// accept.
-const LEAST_DELAY: Duration = Duration::from_millis(250);
-const LONGEST_DELAY: Duration = Duration::from_secs(3);
 /// Rate of an uplink for which QUIC, with its acknowledgements and longer headers, is no choice beside others.
 const SLOW_UPLINK: BitRate = BitRate::kbps(64);
 /// Packets since the last look that an idle session exchanges: a keepalive, its answer and feedback.
@@ -53,6 +46,8 @@ pub(super) struct LinkTracker {
     uses: Option<UsedCarrier>,
     /// Address through whose route a session without UDP runs: the gateway's, or that of an HTTP proxy.
     towards: Option<SocketAddr>,
+    /// The gateway's addresses, as far as they are known.
+    pub(super) addresses: KnownAddresses,
     /// The attempt in progress avoids UDP.
     avoids_udp: bool,
     /// Returns of the session to UDP that were undone because UDP carried less, at the last look.
@@ -73,6 +68,24 @@ pub(super) struct Start {
     pub(super) known: Known,
 }
 
+/// What a look at the way to the gateway has found.
+#[derive(Debug)]
+pub(super) enum Looked {
+    Unchanged,
+    /// There is no route to any known address of the gateway.
+    NoRoute,
+    Moved(Moved),
+}
+
+/// A change of the way to the gateway, for the session.
+#[derive(Debug)]
+pub(super) struct Moved {
+    pub(super) change: NetworkChange,
+    /// The gateway's UDP addresses in the network, of which the session uses the first; empty if they stay.
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) known: Known,
+}
+
 impl LinkTracker {
     pub(super) fn new(memory: NetworkMemory, told: Option<LinkProfile>, metered: Metered) -> Self {
         Self {
@@ -89,16 +102,19 @@ impl LinkTracker {
             packets: 0,
             uses: None,
             towards: None,
+            addresses: KnownAddresses::default(),
             avoids_udp: false,
             worse_returns: 0,
         }
     }
 
-    /// Prepares the start of a session with one of these addresses; `None` if there are none.
-    pub(super) async fn begin(&mut self, addresses: &[SocketAddr]) -> Option<Start> {
+    /// Prepares the start of a session with one of these addresses; `None` if there are none. `all` are those of the
+    /// gateway, also where they cannot be reached at present.
+    pub(super) async fn begin(&mut self, addresses: &[SocketAddr], all: KnownAddresses) -> Option<Start> {
         let towards = addresses.first()?.ip();
         let recalled = self.enter(Attachment::find(towards).await);
-        let mut ordered = interleaved(addresses, recalled.family).into_iter();
+        let mut ordered = ordered(addresses, &all.ports, Answered::of(&recalled)).into_iter();
+        self.addresses = all;
         let address = ordered.next()?;
         self.towards = Some(address);
         self.source = source_towards(address).await.ok();
@@ -115,10 +131,18 @@ impl LinkTracker {
             profile,
             known: Known {
                 udp: self.udp_before(&recalled),
-                has_used_quic: recalled.is_quic_expected,
-                is_uplink_slow: profile.is_some_and(|profile| profile.up < SLOW_UPLINK),
+                ..Self::known(&recalled, profile)
             },
         })
+    }
+
+    /// What is known about the other carriers of a network.
+    fn known(recalled: &Recalled, profile: Option<LinkProfile>) -> Known {
+        Known {
+            udp: UdpBefore::Good,
+            has_used_quic: recalled.is_quic_expected,
+            is_uplink_slow: profile.is_some_and(|profile| profile.up < SLOW_UPLINK),
+        }
     }
 
     /// An attempt that avoided UDP and opened no session is followed by one that does not.
@@ -227,8 +251,8 @@ impl LinkTracker {
         packets(stats).saturating_sub(self.packets) > IDLE_PACKETS
     }
 
-    /// Looks at the way to the gateway; if it has changed, the session goes on in the new network.
-    pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) {
+    /// Looks at the way to the gateway. The session has to be told if it has changed.
+    pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) -> Looked {
         let stats = session.stats();
         self.packets = packets(&stats);
         let worse_returns = session.worse_returns();
@@ -237,17 +261,18 @@ impl LinkTracker {
         }
         self.note_carrier(UsedCarrier::of(&stats)).await;
         let Some(remote) = stats.remote.or(self.towards) else {
-            return;
+            return Looked::Unchanged;
         };
         // Without a route there is no other network: the session waits, as in any outage.
-        let Ok(source) = source_towards(remote).await else {
-            return;
+        let Some((towards, source)) = self.addresses.way(remote).await else {
+            return Looked::NoRoute;
         };
-        let found = Attachment::find(remote.ip()).await;
+        let found = Attachment::find(towards.ip()).await;
         let has_moved = self.source.is_some_and(|before| before != source);
         // Another network can give this computer the same private address.
         let is_other_router = found.is_some() && self.network.is_some() && found != self.network;
         let is_same_router = found.is_some() && found == self.network;
+        let mut looked = Looked::Unchanged;
         if is_other_router || has_moved && !is_same_router {
             self.record(&stats).await;
             let recalled = self.enter(found.clone());
@@ -255,10 +280,23 @@ impl LinkTracker {
                 link = self.knowledge.name(),
                 "the network has changed; the session continues"
             );
-            session.network_changed(NetworkChange::Other(self.told.or(recalled.profile)));
+            looked = Looked::Moved(Moved {
+                change: NetworkChange::Other(self.told.or(recalled.profile)),
+                addresses: self.addresses.reachable(towards, Answered::of(&recalled)).await,
+                known: Self::known(&recalled, self.told.or(recalled.profile)),
+            });
         } else if has_moved || wake == Wake::Resumed {
             debug!(?wake, has_moved, "the session continues on a new socket");
-            session.network_changed(NetworkChange::Same);
+            let addresses = if towards == remote {
+                Vec::new()
+            } else {
+                self.addresses.reachable(towards, Answered::default()).await
+            };
+            looked = Looked::Moved(Moved {
+                change: NetworkChange::Same,
+                addresses,
+                known: Known::default(),
+            });
         } else {
             self.compare(&stats);
             if self.recorded_at.elapsed() >= RECORD_INTERVAL {
@@ -270,6 +308,21 @@ impl LinkTracker {
             self.network = found;
         }
         self.source = Some(source);
+        self.towards = Some(towards);
+        looked
+    }
+
+    /// True if the session does not run through an HTTP proxy, which looks the gateway's name up itself.
+    pub(super) const fn has_gateway_addresses(&self) -> bool {
+        !self.addresses.all.is_empty()
+    }
+
+    /// The gateway's addresses in the current network, for a session that goes on over its own.
+    pub(super) async fn addresses_from(&self, stats: &ConnectionStats) -> Vec<SocketAddr> {
+        match stats.remote.or(self.towards) {
+            Some(used) => self.addresses.reachable(used, Answered::default()).await,
+            None => Vec::new(),
+        }
     }
 
     /// Compares the measured round-trip time with the remembered one, once in a network.
@@ -310,70 +363,4 @@ impl LinkTracker {
 
 const fn packets(stats: &ConnectionStats) -> u64 {
     stats.packets_sent + stats.packets_received
-}
-
-/// The addresses with alternating families (RFC 8305 section 4): `first` begins, or the family of the first address.
-fn interleaved(addresses: &[SocketAddr], first: Option<Family>) -> Vec<SocketAddr> {
-    let first = first.or_else(|| addresses.first().map(Family::of));
-    let (begins, follows): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses
-        .iter()
-        .partition(|address| Some(Family::of(address)) == first);
-    let mut ordered = Vec::with_capacity(addresses.len());
-    let (mut begins, mut follows) = (begins.into_iter(), follows.into_iter());
-    loop {
-        let pair = [begins.next(), follows.next()];
-        if pair == [None, None] {
-            return ordered;
-        }
-        ordered.extend(pair.into_iter().flatten());
-    }
-}
-
-/// Time between the first INITs to two addresses: most links have answered by then.
-fn delay(profile: Option<LinkProfile>) -> Duration {
-    let (rtt, sending) = match profile {
-        Some(LinkProfile { rtt, up, .. }) if up.as_bps() > 0 => (rtt, INIT_SIZE / up),
-        Some(_) | None => (UNKNOWN_RTT, Duration::ZERO),
-    };
-    (rtt.min(LONGEST_DELAY) * 5 / 4)
-        .saturating_add(sending)
-        .clamp(LEAST_DELAY, LONGEST_DELAY)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn families_alternate_and_the_remembered_one_begins() {
-        let addresses: Vec<SocketAddr> = ["[2001:db8::1]:1", "[2001:db8::2]:1", "192.0.2.1:1", "192.0.2.2:1"]
-            .map(|address| address.parse().unwrap())
-            .into();
-        let order = |first| {
-            let ordered = interleaved(&addresses, first);
-            ordered
-                .iter()
-                .map(|of| addresses.iter().position(|at| at == of).unwrap())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(order(None), [0, 2, 1, 3]);
-        assert_eq!(order(Some(Family::V6)), [0, 2, 1, 3]);
-        assert_eq!(order(Some(Family::V4)), [2, 0, 3, 1]);
-        assert_eq!(interleaved(&addresses[..2], Some(Family::V4)), addresses[..2]);
-        assert_eq!(interleaved(&[], None), []);
-    }
-
-    #[test]
-    fn the_delay_between_addresses_follows_the_link() {
-        let of = |name: &str| delay(Some(name.parse().unwrap()));
-        assert_eq!(delay(None), LEAST_DELAY);
-        assert_eq!(of("lte"), LEAST_DELAY);
-        assert_eq!(of("geo-sat"), Duration::from_micros(756_500));
-        assert!((Duration::from_millis(1_400)..Duration::from_millis(1_450)).contains(&of("gprs-3+1")));
-        let absurd = LinkProfile {
-            rtt: Duration::MAX,
-            .."lte".parse().unwrap()
-        };
-        assert_eq!(delay(Some(absurd)), LONGEST_DELAY);
-    }
 }

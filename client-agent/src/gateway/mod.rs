@@ -1,6 +1,7 @@
 //! The session with the gateway: one task ([`Gateway::start`]) opens a session at the start and after each
 //! loss, and publishes the state; requests get the session ([`GatewaySession`]) from it. The streams of page
 //! loads go to a [`PageStreams`]. `portal` looks for captive portals, and `announced` stores what the gateway says of itself.
+mod address_order;
 mod announced;
 mod answer;
 mod carriers;

@@ -74,7 +74,7 @@ pub(super) async fn drop_unreachable(addresses: &mut Vec<SocketAddr>) -> Option<
 }
 
 /// True if this computer has a route to any other network. Nothing is sent.
-async fn has_route() -> bool {
+pub(super) async fn has_route() -> bool {
     // Addresses for documentation (RFC 5737, RFC 3849): a default route covers them, a local network does not.
     let outside: [SocketAddr; 2] = [
         (Ipv4Addr::new(192, 0, 2, 1), 9).into(),

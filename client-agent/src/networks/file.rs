@@ -3,13 +3,15 @@
 //! ```text
 //! longhaul networks 1
 //! network ID LAST-SEEN FAMILY
+//! port PORT
 //! udp FAILED...
 //! worse FOUND
 //! quic WORKED
 //! session DOWN-LOW DOWN-HIGH UP-LOW UP-HIGH RTT LOSS
 //! ```
-//! A line `network` is followed by the times at which UDP failed, the time at which UDP carried less than another carrier
-//! and the time at which QUIC worked in its place, if there are any, and by its sessions, the oldest first. Times are
+//! A line `network` is followed by the gateway's UDP port that answered last, the times at which UDP failed, the time at which
+//! UDP carried less than another carrier and the time at which QUIC worked in its place, if there are any, and by its
+//! sessions, the oldest first. Times are
 //! seconds since 1970, rates bit/s,
 //! round-trip times microseconds, losses parts per million; the family is 4 or 6; `-` stands for an unknown value.
 use std::{fmt::Write as _, str::SplitAsciiWhitespace, time::Duration};
@@ -53,6 +55,9 @@ impl Networks {
                 None => UNKNOWN,
             };
             let _infallible = writeln!(text, "network {id} {} {family}", record.last_seen);
+            if let Some(port) = record.port {
+                let _infallible = writeln!(text, "port {port}");
+            }
             if !record.udp_failures.is_empty() {
                 text.push_str("udp");
                 for at in &record.udp_failures {
@@ -113,6 +118,10 @@ impl Networks {
                     }
                     record.push(session(&mut words).ok_or_else(malformed)?);
                 }
+                Some("port") => {
+                    let (_, record) = networks.last_mut().ok_or_else(malformed)?;
+                    port(&mut words, record).ok_or_else(malformed)?;
+                }
                 Some("udp") => {
                     let (_, record) = networks.last_mut().ok_or_else(malformed)?;
                     udp_failures(&mut words, record).ok_or_else(malformed)?;
@@ -168,6 +177,13 @@ fn udp_failures(words: &mut SplitAsciiWhitespace<'_>, record: &mut NetworkRecord
         }
     }
     (!record.udp_failures.is_empty()).then_some(())
+}
+
+/// Reads the port of a network that has none yet.
+fn port(words: &mut SplitAsciiWhitespace<'_>, record: &mut NetworkRecord) -> Option<()> {
+    let port: u16 = words.next()?.parse().ok()?;
+    let is_first = record.port.replace(port).is_none();
+    (is_first && port != 0 && record.sessions.is_empty()).then_some(())
 }
 
 fn time(words: &mut SplitAsciiWhitespace<'_>) -> Option<u64> {
@@ -230,10 +246,12 @@ mod tests {
             proptest::option::of(any::<u64>()),
             proptest::option::of(any::<u64>()),
         );
-        let parts = (any::<u64>(), family, sessions, failures, times);
-        parts.prop_map(|(last_seen, family, sessions, failures, (worse, quic))| {
+        let port = proptest::option::of(1..=u16::MAX);
+        let parts = (any::<u64>(), family, port, sessions, failures, times);
+        parts.prop_map(|(last_seen, family, port, sessions, failures, (worse, quic))| {
             let mut record = NetworkRecord::new(last_seen, family, sessions);
             failures.into_iter().for_each(|at| record.push_udp_failure(at));
+            record.port = port;
             record.udp_worse = worse;
             record.quic_worked = quic;
             record
@@ -279,6 +297,12 @@ mod tests {
             format!("network {id} 5 4 x\n"),
             format!("{network}{network}"),
             "udp 5\n".to_owned(),
+            "port 5\n".to_owned(),
+            format!("{network}port 0\n"),
+            format!("{network}port 65536\n"),
+            format!("{network}port 1 2\n"),
+            format!("{network}port 1\nport 2\n"),
+            format!("{network}session 1 2 - - 5 0\nport 1\n"),
             "quic 5\n".to_owned(),
             format!("{network}quic\n"),
             format!("{network}quic 1 2\n"),

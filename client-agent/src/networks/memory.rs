@@ -25,6 +25,8 @@ pub(crate) struct Recalled {
     pub(crate) profile: Option<LinkProfile>,
     /// Address family that answered last.
     pub(crate) family: Option<Family>,
+    /// UDP port of the gateway that answered last.
+    pub(crate) port: Option<u16>,
     /// UDP is expected to fail.
     pub(crate) is_udp_doubtful: bool,
     /// QUIC is expected to work where UDP does not.
@@ -104,6 +106,7 @@ impl NetworkMemory {
             .map_or_else(Recalled::default, |record| Recalled {
                 profile: record.profile(now).filter(|_| state.doubted != Some(id)),
                 family: record.family,
+                port: record.port,
                 is_udp_doubtful: record.is_udp_doubtful(now),
                 is_quic_expected: record.is_quic_expected(now),
                 avoids_udp_for: record.avoids_udp_for(now),
@@ -120,6 +123,7 @@ impl NetworkMemory {
         };
         let record = state.networks.seen(id, now());
         record.family = stats.remote.as_ref().map(Family::of).or(record.family);
+        record.port = stats.remote.map(|remote| remote.port()).or(record.port);
         if stats.link.started_too_fast && !std::mem::replace(&mut recorded.is_halved, true) {
             record.halve();
         }

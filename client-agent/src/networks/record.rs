@@ -129,6 +129,8 @@ pub struct NetworkRecord {
     pub last_seen: u64,
     /// Address family of the gateway's address that answered last.
     pub family: Option<Family>,
+    /// The gateway's UDP port that answered last.
+    pub(super) port: Option<u16>,
     /// The sessions, the oldest first.
     pub(super) sessions: VecDeque<SessionRecord>,
     /// Times at which a session used TLS because UDP did not answer, in seconds since 1970, the oldest first: the newest
@@ -150,6 +152,7 @@ impl NetworkRecord {
         let mut record = Self {
             last_seen,
             family,
+            port: None,
             sessions: VecDeque::new(),
             udp_failures: VecDeque::new(),
             udp_worse: None,

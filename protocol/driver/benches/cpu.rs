@@ -169,6 +169,7 @@ async fn longhaul(bytes: u64, offload: SegmentationOffload) -> Duration {
     let token = epoch.mint(&device.public(), [1; 4], far);
     let config = ListenConfig {
         listen: here(),
+        also: Vec::new(),
         secret: gateway.clone(),
         epoch,
         reset_secret: [6; 32],

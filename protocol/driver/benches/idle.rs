@@ -76,6 +76,7 @@ async fn gateway(sessions: u32, watched: Duration) {
         .collect();
     let mut listener = listen(ListenConfig {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
+        also: Vec::new(),
         secret: gateway_secret(),
         epoch: epoch(),
         reset_secret: [6; 32],

@@ -1,14 +1,16 @@
 //! Batch of datagrams that are passed to the kernel in one call.
 use std::net::{Ipv4Addr, SocketAddr};
 
+use longhaul_protocol::path::UdpPath;
+
 /// Maximum number of bytes in one call: the size of a UDP datagram, because the kernel processes the batch as
 /// one until it splits it.
 const MAX_BYTES: usize = 65_000;
 
-/// Datagrams to one destination. All have the same size except the last, which may be smaller.
+/// Datagrams on one path. All have the same size except the last, which may be smaller.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    remote: SocketAddr,
+    path: UdpPath,
     contents: Vec<u8>,
     segment_size: usize,
     /// Number of bytes already sent.
@@ -19,7 +21,7 @@ impl Default for Batch {
     /// Creates an empty batch.
     fn default() -> Self {
         Self {
-            remote: (Ipv4Addr::UNSPECIFIED, 0).into(),
+            path: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into(),
             contents: Vec::new(),
             segment_size: 1,
             sent: 0,
@@ -29,16 +31,16 @@ impl Default for Batch {
 
 impl Batch {
     /// Starts a new batch with `datagram`, in the same memory.
-    pub(crate) fn restart(&mut self, remote: SocketAddr, datagram: &[u8]) {
-        self.remote = remote;
+    pub(crate) fn restart(&mut self, path: UdpPath, datagram: &[u8]) {
+        self.path = path;
         self.contents.clear();
         self.contents.extend_from_slice(datagram);
         self.segment_size = datagram.len().max(1);
         self.sent = 0;
     }
 
-    pub(crate) const fn remote(&self) -> SocketAddr {
-        self.remote
+    pub(crate) const fn path(&self) -> UdpPath {
+        self.path
     }
 
     pub(crate) const fn segment_size(&self) -> usize {
@@ -60,9 +62,9 @@ impl Batch {
         ends_whole && self.segments() < most && self.contents.len() + self.segment_size <= MAX_BYTES
     }
 
-    /// Returns true if a datagram of `len` bytes to `remote` may be the next one.
-    pub(crate) fn takes(&self, remote: SocketAddr, len: usize) -> bool {
-        remote == self.remote && len <= self.segment_size && len > 0
+    /// Returns true if a datagram of `len` bytes on `path` may be the next one.
+    pub(crate) fn takes(&self, path: UdpPath, len: usize) -> bool {
+        path == self.path && len <= self.segment_size && len > 0
     }
 
     /// Appends a datagram for which `takes` returned true.

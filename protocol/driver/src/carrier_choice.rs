@@ -170,6 +170,13 @@ impl CarrierChoice {
         }
     }
 
+    /// Uses other carriers from the next attempt on.
+    pub(crate) fn replace_carriers(&mut self, carriers: LinkCarriers) {
+        self.carriers = carriers;
+        self.attempt = 0;
+        self.failures = 0;
+    }
+
     /// Starts the carrier now, unless it has a link or waits after a failure.
     pub(crate) fn hurry(&mut self, now: Instant) {
         if self.link.is_none() && self.failures == 0 {

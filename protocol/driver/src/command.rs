@@ -5,7 +5,7 @@ use longhaul_types::StreamId;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    session::{End, NetworkChange, OpenOptions, SessionError},
+    session::{End, GatewayAddresses, NetworkChange, OpenOptions, SessionError},
     stream::SendStream,
 };
 
@@ -35,6 +35,8 @@ pub(crate) enum ConnectionCommand {
     Stop(StreamId, u64),
     ReadMore(StreamId),
     Close(u64, String),
+    /// The gateway's addresses from the computer's present network.
+    UseAddresses(GatewayAddresses),
     /// The computer's attachment to the network has changed.
     NetworkChanged(NetworkChange),
     /// Asks whether the task runs.

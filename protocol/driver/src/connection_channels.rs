@@ -264,6 +264,8 @@ impl ConnectionChannels {
             }
             ConnectionCommand::ReadMore(id) => self.read(now, connection, id),
             ConnectionCommand::Close(error, reason) => connection.close(now, error, &reason),
+            // The driver task handles it.
+            ConnectionCommand::UseAddresses(_) => {}
             ConnectionCommand::NetworkChanged(NetworkChange::Same) => connection.path_refreshed(now),
             ConnectionCommand::NetworkChanged(NetworkChange::Other(profile)) => {
                 connection.moved_to_network(now, profile);

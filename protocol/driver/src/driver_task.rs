@@ -2,17 +2,18 @@
 mod carriers;
 mod events;
 mod transmit;
+mod udp_addresses;
 mod udp_return;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    net::SocketAddr,
     time::Duration,
 };
 
 use longhaul_protocol::{
     endpoint::{ConnectionHandle, DeviceStatus, Endpoint, EndpointCounters},
+    path::UdpPath,
     wire::Refusal,
 };
 use longhaul_types::{PublicKey, Timestamp};
@@ -29,7 +30,8 @@ use crate::{
     link::LinkAcceptor,
     links::Links,
     session::{LinkState, Session},
-    socket::SessionSocket,
+    sockets::Sockets,
+    udp_addresses::UdpAddresses,
 };
 
 /// Maximum number of commands in one turn, so that users do not starve the socket.
@@ -55,7 +57,7 @@ pub(crate) enum Control {
 /// State of the task.
 pub(crate) struct DriverTask {
     endpoint: Endpoint,
-    socket: SessionSocket,
+    sockets: Sockets,
     clock: Clock,
     commands: CommandQueue,
     channels: BTreeMap<ConnectionHandle, ConnectionChannels>,
@@ -70,10 +72,12 @@ pub(crate) struct DriverTask {
     links: Links,
     /// The carrier of an agent's session; `None` if it uses only UDP, and at a gateway.
     choice: Option<CarrierChoice>,
+    /// The session of an agent that may use UDP, and the gateway's addresses.
+    udp_addresses: Option<(ConnectionHandle, UdpAddresses)>,
     /// Datagrams for the next call of the socket.
     batch: Batch,
-    /// Destination of a datagram that did not fit the previous batch.
-    deferred: Option<SocketAddr>,
+    /// Path of a datagram that did not fit the previous batch.
+    deferred: Option<UdpPath>,
     /// Bytes of that datagram; otherwise the buffer into which the core writes the next datagram.
     datagram: Vec<u8>,
     /// True while the other end of `control` exists.
@@ -95,7 +99,7 @@ enum Ends {
 impl DriverTask {
     pub(crate) fn new(
         endpoint: Endpoint,
-        socket: SessionSocket,
+        sockets: impl Into<Sockets>,
         clock: Clock,
         incoming: Option<mpsc::Sender<Incoming>>,
         control: mpsc::Receiver<Control>,
@@ -108,7 +112,7 @@ impl DriverTask {
         };
         Self {
             endpoint,
-            socket,
+            sockets: sockets.into(),
             clock,
             commands: CommandQueue::new(),
             channels: BTreeMap::new(),
@@ -119,6 +123,7 @@ impl DriverTask {
             touched: BTreeSet::new(),
             links: Links::new(),
             choice: None,
+            udp_addresses: None,
             batch: Batch::default(),
             deferred: None,
             datagram: Vec::new(),
@@ -227,17 +232,15 @@ impl DriverTask {
             if self.batch.is_empty() {
                 std::future::pending().await
             } else {
-                self.socket.writable().await
+                self.sockets.writable(&self.batch).await
             }
         };
         tokio::select! {
             biased;
-            result = self.socket.readable() => {
-                if let Err(error) = result {
-                    warn!(%error, "socket cannot be read");
-                }
-                self.receive();
-            }
+            result = self.sockets.readable() => match result {
+                Ok(number) => self.receive(number),
+                Err(error) => warn!(%error, "socket cannot be read"),
+            },
             _result = writable => {}
             Some(event) = self.links.events.recv() => self.handle_link_events(event),
             control = self.control.recv(), if self.owned => self.handle_control(control),
@@ -254,10 +257,14 @@ impl DriverTask {
         self.endpoint.poll_timeout().map(|at| self.clock.instant(at))
     }
 
-    fn receive(&mut self) {
+    fn receive(&mut self, number: usize) {
         let now = self.clock.now();
-        let Self { socket, endpoint, .. } = self;
-        let received = socket.receive(|remote, datagram| endpoint.handle_datagram(now, remote, datagram));
+        let Self {
+            sockets, endpoint, ..
+        } = self;
+        let received = sockets.receive(number, |path, datagram| {
+            endpoint.handle_datagram(now, path, datagram)
+        });
         match received {
             Ok(datagrams) => trace!(datagrams, "received"),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -287,6 +294,10 @@ impl DriverTask {
         }: Command,
     ) {
         let now = self.clock.now();
+        if let ConnectionCommand::UseAddresses(addresses) = what {
+            self.use_addresses(handle, addresses);
+            return;
+        }
         let (Some(channels), Some(connection)) =
             (self.channels.get_mut(&handle), self.endpoint.connection(handle))
         else {
@@ -296,7 +307,7 @@ impl DriverTask {
             return;
         };
         if matches!(what, ConnectionCommand::NetworkChanged(_)) {
-            self.socket.rebind();
+            self.sockets.rebind();
             if let Some(choice) = &mut self.choice {
                 choice.udp_return.on_network_change(tokio::time::Instant::now());
             }

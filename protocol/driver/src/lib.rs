@@ -19,7 +19,9 @@ mod links;
 mod listen;
 mod session;
 mod socket;
+mod sockets;
 mod stream;
+mod udp_addresses;
 mod udp_return;
 
 pub use carrier_choice::{CarrierPlan, LinkCarriers};
@@ -34,7 +36,9 @@ pub use longhaul_protocol::{
     streams::Priority,
     wire::Refusal,
 };
-pub use session::{End, Expectation, LinkState, NetworkChange, OpenOptions, Session, SessionError};
+pub use session::{
+    End, Expectation, GatewayAddresses, LinkState, NetworkChange, OpenOptions, Session, SessionError,
+};
 pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
 pub use udp_return::ReturnTimes;

@@ -19,7 +19,8 @@ use crate::{
     driver_task::{Control, DriverTask},
     incoming::Incoming,
     link::LinkAcceptor,
-    socket::{SegmentationOffload, SessionSocket},
+    socket::SegmentationOffload,
+    sockets::Sockets,
 };
 
 /// Capacity for sessions that wait to be accepted; further sessions are closed, and their agents try again.
@@ -32,6 +33,8 @@ const REFUSALS: usize = 256;
 pub struct ListenConfig {
     /// Address and port; port 0 selects a free port.
     pub listen: SocketAddr,
+    /// Further addresses and ports, at most seven.
+    pub also: Vec<SocketAddr>,
     /// Secret key of the gateway.
     pub secret: SecretKey,
     /// Token key and its epoch.
@@ -90,6 +93,7 @@ impl ListenError {
 #[derive(Debug)]
 pub struct Listener {
     local: SocketAddr,
+    locals: Vec<SocketAddr>,
     incoming: mpsc::Receiver<Incoming>,
     refusals: Option<mpsc::Receiver<(PublicKey, Refusal)>>,
     control: mpsc::Sender<Control>,
@@ -111,10 +115,9 @@ pub fn listen(config: ListenConfig) -> Result<Listener, ListenError> {
 /// # Errors
 /// See [`ListenError`].
 pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result<Listener, ListenError> {
-    let address = config.listen;
-    let failed = |source| ListenError::of(address, source);
-    let socket = SessionSocket::bind(address, offload).map_err(failed)?;
-    let local = socket.local_addr();
+    let failed = |(address, source)| ListenError::of(address, source);
+    let sockets = Sockets::listen(config.listen, &config.also, offload).map_err(failed)?;
+    let (local, locals) = (sockets.local_addr(), sockets.local_addrs());
     let clock = Clock::start();
     let endpoint = GatewayEndpointConfig {
         secret: config.secret,
@@ -129,13 +132,14 @@ pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result
     let (sender, incoming) = mpsc::channel(BACKLOG);
     let (control, control_out) = mpsc::channel(16);
     let (counters, counters_out) = watch::channel(endpoint.counters());
-    let mut driver = DriverTask::new(endpoint, socket, clock, Some(sender), control_out, counters);
+    let mut driver = DriverTask::new(endpoint, sockets, clock, Some(sender), control_out, counters);
     let (refused, refusals) = mpsc::channel(REFUSALS);
     driver.report_refusals(refused);
     let links = driver.acceptor();
     let task = tokio::spawn(driver.run());
     Ok(Listener {
         local,
+        locals,
         incoming,
         refusals: Some(refusals),
         control,
@@ -157,9 +161,14 @@ impl Listener {
         self.refusals.take()
     }
 
-    /// The local address.
+    /// The first local address.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// All local addresses, in the order of the configuration.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.locals
     }
 
     /// Returns a handle that changes the devices while another task accepts sessions.

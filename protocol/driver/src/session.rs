@@ -1,7 +1,10 @@
 //! Session handle of the users.
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::{Mutex, MutexGuard};
@@ -16,6 +19,7 @@ use longhaul_types::LinkProfile;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
+    carrier_choice::LinkCarriers,
     command::{Commands, ConnectionCommand},
     stream::{RecvStream, SendStream},
 };
@@ -48,6 +52,15 @@ pub enum NetworkChange {
     Same,
     /// Another network, with its link profile if something is known about it.
     Other(Option<LinkProfile>),
+}
+
+/// The gateway's addresses, as they are reached from a network.
+#[derive(Clone, Debug)]
+pub struct GatewayAddresses {
+    /// UDP addresses in the order in which they are tried; the session uses the first one from now on. At most eight.
+    pub udp: Vec<SocketAddr>,
+    /// Carriers with these addresses, if the others do not reach the gateway any more.
+    pub carriers: Option<LinkCarriers>,
 }
 
 /// State of the session's link.
@@ -227,6 +240,14 @@ impl Session {
         self.inner
             .commands
             .send_at_once(ConnectionCommand::NetworkChanged(change));
+    }
+
+    /// Replaces the gateway's addresses (agent), for instance in a network of another address family. If the network has
+    /// changed, [`Session::network_changed`] has to follow.
+    pub fn use_addresses(&self, addresses: GatewayAddresses) {
+        self.inner
+            .commands
+            .send_at_once(ConnectionCommand::UseAddresses(addresses));
     }
 
     /// Closes the session.

@@ -1,13 +1,15 @@
-//! The UDP socket, which sends and receives in batches.
+//! A UDP socket, which sends and receives in batches.
 //!
 //! Datagrams of one size to one destination are passed to the kernel in one call (GSO, generic segmentation
 //! offload), and datagrams that the kernel has joined are received in one call (GRO). Both save processor
 //! time and change nothing on the wire.
 use std::{
     io::{self, IoSliceMut},
-    net::SocketAddr,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    task::{Context, Poll},
 };
 
+use longhaul_protocol::path::{LocalEnd, UdpPath};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{io::Interest, net::UdpSocket};
@@ -50,6 +52,10 @@ pub(crate) struct SessionSocket {
     state: UdpSocketState,
     offload: SegmentationOffload,
     local: SocketAddr,
+    /// Number of the socket in its paths.
+    number: u8,
+    /// Paths contain the address to which the peer has sent.
+    names_addresses: bool,
     buffers: Vec<Vec<u8>>,
     meta: Vec<RecvMeta>,
     counters: SocketCounters,
@@ -65,16 +71,37 @@ impl SessionSocket {
             state,
             offload,
             local,
+            number: 0,
+            names_addresses: false,
             buffers: (0..RECV_MESSAGES).map(|_| vec![0; RECV_BUFFER]).collect(),
             meta: vec![RecvMeta::default(); RECV_MESSAGES],
             counters: SocketCounters::default(),
         })
     }
 
+    /// Gives the socket its number among the sockets of a gateway, whose packets leave from the address to which the
+    /// peer has sent. A socket with a wildcard address has to be told this address.
+    pub(crate) fn numbered(mut self, number: u8) -> Self {
+        self.number = number;
+        self.names_addresses = self.local.ip().is_unspecified();
+        self
+    }
+
     /// Replaces the socket by one with a new port on the same local address. Datagrams that are on the way to
     /// the old port are lost. If the system provides no socket, the old one stays in use.
     pub(crate) fn rebind(&mut self) {
-        let opened = open(SocketAddr::new(self.local.ip(), 0)).and_then(|(io, state)| {
+        self.reopen(self.local.ip());
+    }
+
+    /// Replaces a socket for IPv4 by one for both families if one of these addresses needs it.
+    pub(crate) fn serve(&mut self, addresses: &[SocketAddr]) {
+        if self.local.is_ipv4() && addresses.iter().any(SocketAddr::is_ipv6) {
+            self.reopen(Ipv6Addr::UNSPECIFIED.into());
+        }
+    }
+
+    fn reopen(&mut self, ip: IpAddr) {
+        let opened = open(SocketAddr::new(ip, 0)).and_then(|(io, state)| {
             let local = io.local_addr()?;
             Ok((io, state, local))
         });
@@ -93,6 +120,12 @@ impl SessionSocket {
         self.counters
     }
 
+    /// Completes when the socket has datagrams, for one task that waits for them.
+    pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_recv_ready(context)
+    }
+
+    #[cfg(test)]
     pub(crate) async fn readable(&self) -> io::Result<()> {
         self.io.readable().await
     }
@@ -109,13 +142,15 @@ impl SessionSocket {
         }
     }
 
-    /// Receives the available datagrams and passes each one to `take`. Returns their number.
-    pub(crate) fn receive(&mut self, mut take: impl FnMut(SocketAddr, &mut [u8])) -> io::Result<usize> {
+    /// Receives the available datagrams and passes each one to `take` with its path. Returns their number.
+    pub(crate) fn receive(&mut self, mut take: impl FnMut(UdpPath, &mut [u8])) -> io::Result<usize> {
         let Self {
             io,
             state,
             buffers,
             meta,
+            number,
+            names_addresses,
             ..
         } = self;
         let received = {
@@ -133,10 +168,18 @@ impl SessionSocket {
             if meta.addr.port() == 0 {
                 continue;
             }
+            let ip = meta.dst_ip.filter(|_| *names_addresses);
+            let path = UdpPath {
+                remote: unmapped(meta.addr),
+                local: LocalEnd {
+                    socket: *number,
+                    ip: ip.map(|ip| ip.to_canonical()),
+                },
+            };
             let stride = meta.stride.max(1);
             for datagram in buffer[..meta.len].chunks_mut(stride) {
                 datagrams += 1;
-                take(unmapped(meta.addr), datagram);
+                take(path, datagram);
             }
         }
         Ok(datagrams)
@@ -145,11 +188,11 @@ impl SessionSocket {
     /// Sends the rest of a batch. After an error other than `WouldBlock`, the batch is empty: unsent
     /// datagrams are lost, as in the network.
     pub(crate) fn send(&mut self, batch: &mut Batch) -> io::Result<()> {
-        let destination = self.mapped(batch.remote());
+        let path = batch.path();
         let mut outcome = Ok(());
         while !batch.is_empty() {
             let segments = batch.segments().min(self.max_segments());
-            match self.try_send(destination, batch.front(segments), batch.segment_size()) {
+            match self.try_send(path, batch.front(segments), batch.segment_size()) {
                 Ok(()) => {
                     self.counters.send_calls += 1;
                     self.counters.sent += segments as u64;
@@ -161,7 +204,7 @@ impl SessionSocket {
                     // datagram is too large for the interface: send each datagram separately. The number of
                     // datagrams causes no other error.
                     debug!(%error, segments, "the operating system refused a batch of datagrams");
-                    outcome = self.send_singly(destination, batch, segments);
+                    outcome = self.send_singly(path, batch, segments);
                     if let Err(error) = &outcome
                         && error.kind() == io::ErrorKind::WouldBlock
                     {
@@ -177,10 +220,10 @@ impl SessionSocket {
         outcome
     }
 
-    fn send_singly(&mut self, destination: SocketAddr, batch: &mut Batch, segments: usize) -> io::Result<()> {
+    fn send_singly(&mut self, path: UdpPath, batch: &mut Batch, segments: usize) -> io::Result<()> {
         let mut outcome = Ok(());
         for _ in 0..segments {
-            match self.try_send(destination, batch.front(1), batch.segment_size()) {
+            match self.try_send(path, batch.front(1), batch.segment_size()) {
                 Ok(()) => {
                     self.counters.send_calls += 1;
                     self.counters.sent += 1;
@@ -193,25 +236,50 @@ impl SessionSocket {
         outcome
     }
 
-    fn try_send(&self, destination: SocketAddr, contents: &[u8], segment_size: usize) -> io::Result<()> {
-        let transmit = quinn_udp::Transmit {
-            destination,
+    fn try_send(&mut self, path: UdpPath, contents: &[u8], segment_size: usize) -> io::Result<()> {
+        let mut transmit = quinn_udp::Transmit {
+            destination: SocketAddr::new(self.mapped(path.remote.ip()), path.remote.port()),
             ecn: None,
             contents,
             segment_size: Some(segment_size),
-            src_ip: None,
+            src_ip: path.local.ip.map(|ip| self.mapped(ip)),
         };
+        let sent = self.attempt(&transmit);
+        let refusal = sent.as_ref().err().map(io::Error::kind);
+        let is_refused = matches!(
+            refusal,
+            Some(
+                io::ErrorKind::InvalidInput
+                    | io::ErrorKind::NetworkUnreachable
+                    | io::ErrorKind::AddrNotAvailable
+            )
+        );
+        if !is_refused || transmit.src_ip.take().is_none() {
+            return sent;
+        }
+        // The address was removed from this host, or it is a broadcast address.
+        let sent = self.attempt(&transmit);
+        if sent.is_ok() {
+            debug!(address = ?path.local.ip, "an answer leaves from another address: this one is not the host's");
+            if refusal == Some(io::ErrorKind::InvalidInput) {
+                // quinn-udp takes this error for one of segmentation offload, and has switched that off.
+                self.state = UdpSocketState::new((&self.io).into())?;
+            }
+        }
+        sent
+    }
+
+    fn attempt(&self, transmit: &quinn_udp::Transmit<'_>) -> io::Result<()> {
         self.io.try_io(Interest::WRITABLE, || {
-            self.state.try_send((&self.io).into(), &transmit)
+            self.state.try_send((&self.io).into(), transmit)
         })
     }
 
-    fn mapped(&self, remote: SocketAddr) -> SocketAddr {
-        match (self.local, remote) {
-            (SocketAddr::V6(_), SocketAddr::V4(v4)) => {
-                SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
-            }
-            _ => remote,
+    /// The address as a socket of this family writes it.
+    const fn mapped(&self, ip: IpAddr) -> IpAddr {
+        match (self.local, ip) {
+            (SocketAddr::V6(_), IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
+            _ => ip,
         }
     }
 }
@@ -243,152 +311,4 @@ fn unmapped(address: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{collections::BTreeMap, net::Ipv4Addr};
-
-    use super::*;
-
-    fn socket(offload: SegmentationOffload) -> SessionSocket {
-        SessionSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), offload).unwrap()
-    }
-
-    fn datagram(number: usize, size: usize) -> Vec<u8> {
-        let mut datagram = vec![u8::try_from(number).unwrap(); size];
-        datagram[..4].copy_from_slice(&u32::try_from(number).unwrap().to_be_bytes());
-        datagram
-    }
-
-    fn batch(to: SocketAddr, datagrams: &[Vec<u8>]) -> Batch {
-        let mut batch = Batch::default();
-        batch.restart(to, &datagrams[0]);
-        for datagram in &datagrams[1..] {
-            assert!(batch.takes(to, datagram.len()));
-            batch.push(datagram);
-        }
-        batch
-    }
-
-    async fn send(socket: &mut SessionSocket, mut batch: Batch) {
-        while let Err(error) = socket.send(&mut batch) {
-            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-            socket.writable().await.unwrap();
-        }
-    }
-
-    async fn receive(socket: &mut SessionSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
-        let mut all = Vec::new();
-        while all.len() < count {
-            socket.readable().await.unwrap();
-            let received = socket.receive(|from, datagram| all.push((from, datagram.to_vec())));
-            if let Err(error) = received {
-                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-            }
-        }
-        all
-    }
-
-    #[tokio::test]
-    async fn a_batch_arrives_whole_and_in_order_with_fewer_calls() {
-        let mut sender = socket(SegmentationOffload::WherePossible);
-        let mut receiver = socket(SegmentationOffload::WherePossible);
-        let mut datagrams: Vec<_> = (0..40).map(|number| datagram(number, 1300)).collect();
-        datagrams.push(datagram(40, 200));
-        let to = receiver.local_addr();
-        let at_once = sender.max_segments();
-        send(&mut sender, batch(to, &datagrams)).await;
-        let all = receive(&mut receiver, datagrams.len()).await;
-        assert!(all.iter().all(|(from, _)| *from == sender.local_addr()));
-        assert_eq!(
-            all.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(),
-            datagrams
-        );
-        let counters = sender.counters();
-        assert_eq!(counters.sent, 41);
-        if at_once > 1 {
-            assert!(
-                counters.send_calls <= 41_u64.div_ceil(at_once as u64),
-                "{counters:?}"
-            );
-        } else {
-            eprintln!("no segmentation offload in this kernel: the number of calls is not tested");
-        }
-    }
-
-    #[tokio::test]
-    async fn without_offload_each_datagram_has_its_call() {
-        let mut sender = socket(SegmentationOffload::Off);
-        let mut receiver = socket(SegmentationOffload::WherePossible);
-        let datagrams: Vec<_> = (0..10).map(|number| datagram(number, 900)).collect();
-        send(&mut sender, batch(receiver.local_addr(), &datagrams)).await;
-        let all = receive(&mut receiver, datagrams.len()).await;
-        assert_eq!(
-            all.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(),
-            datagrams
-        );
-        assert_eq!(
-            sender.counters(),
-            SocketCounters {
-                send_calls: 10,
-                sent: 10
-            }
-        );
-    }
-
-    #[tokio::test]
-    async fn a_refused_batch_is_sent_one_datagram_at_a_time() {
-        let mut sender = socket(SegmentationOffload::WherePossible);
-        let mut receiver = socket(SegmentationOffload::WherePossible);
-        // 64 KiB exceed a datagram: the kernel refuses the batch, but not its datagrams.
-        let datagrams: Vec<_> = (0..3).map(|number| datagram(number, 30_000)).collect();
-        send(&mut sender, batch(receiver.local_addr(), &datagrams)).await;
-        let all = receive(&mut receiver, datagrams.len()).await;
-        assert_eq!(
-            all.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(),
-            datagrams
-        );
-        assert_eq!(sender.counters().sent, 3);
-    }
-
-    #[tokio::test]
-    async fn a_replaced_socket_has_another_port_and_the_same_address() {
-        let mut sender = socket(SegmentationOffload::WherePossible);
-        let mut receiver = socket(SegmentationOffload::WherePossible);
-        let before = sender.local_addr();
-        sender.rebind();
-        assert_ne!(sender.local_addr().port(), before.port());
-        assert_eq!(sender.local_addr().ip(), before.ip());
-        let datagrams = [datagram(1, 500)];
-        send(&mut sender, batch(receiver.local_addr(), &datagrams)).await;
-        let all = receive(&mut receiver, 1).await;
-        assert_eq!(all, [(sender.local_addr(), datagrams[0].clone())]);
-        send(&mut receiver, batch(sender.local_addr(), &datagrams)).await;
-        assert_eq!(receive(&mut sender, 1).await.len(), 1);
-    }
-
-    #[tokio::test]
-    async fn peers_are_not_merged() {
-        let mut senders = [(); 3].map(|()| socket(SegmentationOffload::WherePossible));
-        let mut receivers = [(); 2].map(|()| socket(SegmentationOffload::WherePossible));
-        let mut expected: BTreeMap<(usize, SocketAddr), Vec<Vec<u8>>> = BTreeMap::new();
-        for round in 0..4 {
-            for (index, sender) in senders.iter_mut().enumerate() {
-                for (at, receiver) in receivers.iter().enumerate() {
-                    let number = round * 16 + index * 4 + at;
-                    let datagrams: Vec<_> = (0..3).map(|step| datagram(number + step, 1000)).collect();
-                    send(sender, batch(receiver.local_addr(), &datagrams)).await;
-                    expected
-                        .entry((at, sender.local_addr()))
-                        .or_default()
-                        .extend(datagrams);
-                }
-            }
-        }
-        let mut seen: BTreeMap<(usize, SocketAddr), Vec<Vec<u8>>> = BTreeMap::new();
-        for (at, receiver) in receivers.iter_mut().enumerate() {
-            for (from, bytes) in receive(receiver, 4 * 3 * 3).await {
-                seen.entry((at, from)).or_default().push(bytes);
-            }
-        }
-        assert_eq!(seen, expected);
-    }
-}
+mod tests;

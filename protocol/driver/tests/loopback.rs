@@ -37,6 +37,7 @@ fn listening(listen_at: SocketAddr, devices: &[PublicKey]) -> Result<Listener, L
     let devices: BTreeMap<_, _> = devices.iter().map(|key| (*key, DeviceStatus::Admitted)).collect();
     listen(ListenConfig {
         listen: listen_at,
+        also: Vec::new(),
         secret: gateway_secret(),
         epoch: epoch(),
         reset_secret: [6; 32],

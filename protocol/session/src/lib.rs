@@ -26,7 +26,7 @@ mod response;
 mod tunnel;
 mod wire;
 
-pub use announcement::Announcement;
+pub use announcement::{Announcement, MAX_UDP_PORTS};
 pub use bundle::{
     AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push, Used,
     Want,

@@ -176,7 +176,7 @@ impl PathMtu {
 /// there is nothing to search.
 pub(super) fn path_mtu(limit: usize, remote: Path) -> PathMtu {
     let family = match remote {
-        Path::Udp(address) if address.is_ipv4() => 0,
+        Path::Udp(path) if path.remote.is_ipv4() => 0,
         Path::Udp(_) => IPV6_EXTRA,
         Path::Link(link) => {
             let known = match link.class() {

@@ -12,8 +12,6 @@ use crate::{
 
 /// UDP payload of a probing packet: the path must carry packets of this size in both directions.
 const PROBING_PAYLOAD: usize = 1_200;
-/// Number of challenges, one after the other, that have to be answered.
-const CHALLENGES: usize = 3;
 /// Maximum number of probing packets that are remembered until the packets before them have arrived. More are reported as
 /// missing, which costs nothing: they contain nothing to repeat.
 const MAX_AHEAD: usize = 8;
@@ -29,6 +27,8 @@ pub(super) struct PathProbe {
     data: [u8; 8],
     sent_at: Option<Timestamp>,
     patience: Duration,
+    /// Number of challenges, one after the other, that have to be answered.
+    challenges: usize,
     /// Times between the challenges and their answers.
     answers: Vec<Duration>,
 }
@@ -94,8 +94,9 @@ pub(super) fn is_probing(mut frames: &[u8]) -> bool {
 
 impl Connection {
     /// Finds out whether `remote` carries packets, while the session goes on over its path (agent).
-    /// [`Event::PathProbed`] has the result. A probe in progress is replaced.
-    pub(crate) fn probe_path(&mut self, remote: Path) {
+    /// `challenges` have to be answered, one after the other. [`Event::PathProbed`] has the result. A probe in progress
+    /// is replaced.
+    pub(crate) fn probe_path(&mut self, remote: Path, challenges: usize) {
         if self.is_gateway() || !matches!(self.keys, Keys::Full { .. }) || remote == self.path.remote {
             return;
         }
@@ -105,7 +106,8 @@ impl Connection {
             data: self.next_challenge(),
             sent_at: None,
             patience,
-            answers: Vec::with_capacity(CHALLENGES),
+            challenges,
+            answers: Vec::with_capacity(challenges),
         });
         self.rearm();
     }
@@ -218,11 +220,11 @@ impl Connection {
         };
         probe.answers.push(now.saturating_since(sent_at));
         probe.data = next;
-        if probe.answers.len() == CHALLENGES {
+        if probe.answers.len() >= probe.challenges {
             probe.answers.sort_unstable();
             let event = Event::PathProbed {
                 path: probe.remote,
-                rtt: probe.answers.get(CHALLENGES / 2).copied(),
+                rtt: probe.answers.get(probe.answers.len() / 2).copied(),
             };
             self.path_probes.current = None;
             self.notify(event);

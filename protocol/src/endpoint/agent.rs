@@ -132,13 +132,13 @@ impl Endpoint {
     }
 
     /// Finds out whether `path` carries packets of an open session, while the session goes on over its own path (agent,
-    /// transport.md section 7.7). [`Event::PathProbed`] has the result. Returns false if the
-    /// session has ended.
-    pub fn probe_path(&mut self, handle: ConnectionHandle, path: Path) -> bool {
+    /// transport.md section 7.7): whether it answers this number of challenges, one after the other.
+    /// [`Event::PathProbed`] has the result. Returns false if the session has ended.
+    pub fn probe_path(&mut self, handle: ConnectionHandle, path: Path, challenges: usize) -> bool {
         let Some(session) = self.sessions.get_mut(&handle) else {
             return false;
         };
-        session.connection.probe_path(path);
+        session.connection.probe_path(path, challenges);
         self.touch(handle);
         true
     }

@@ -30,7 +30,7 @@ impl Links {
     /// Returns the address to which rate limits of a path apply; `None` for a link that has ended.
     pub(super) fn address(&self, path: Path) -> Option<SocketAddr> {
         match path {
-            Path::Udp(address) => Some(address),
+            Path::Udp(path) => Some(path.remote),
             Path::Link(link) => Some(self.0.get(&link)?.peer),
         }
     }

@@ -42,7 +42,7 @@ impl Race {
         longest: Duration,
     ) -> Self {
         let mut remotes = vec![first];
-        for other in others.iter().map(|other| Path::Udp(*other)) {
+        for other in others.iter().map(|other| Path::from(*other)) {
             if remotes.len() < MAX_ADDRESSES && !remotes.contains(&other) {
                 remotes.push(other);
             }

@@ -57,6 +57,9 @@ pub(super) async fn run(
     if let Some(address) = server.tls_addr() {
         tracing::info!(%address, "agents may also connect by TLS");
     }
+    for address in server.local_addrs().iter().skip(1) {
+        tracing::info!(%address, "agents may also connect by UDP here");
+    }
     let (address, control) = (server.local_addr(), server.control());
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(server.run(async {

@@ -161,10 +161,10 @@ pub const CLIENTLESS_IDLE_TIMEOUT: Setting<Duration> = Setting::duration(
 .meaning("a client's connection ends after this time without a byte in either direction")
 .reason("A new connection takes a round trip of the hop, and more on a radio link that sleeps");
 
-pub(super) fn listen(value: &Value, form: &Form) -> Result<Option<SocketAddr>, Wrong> {
+pub(super) fn listen(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
     match value.text()? {
         "off" => Ok(None),
-        _ => parse::listen(value, form).map(Some),
+        _ => parse::address(value).map(Some),
     }
 }
 

@@ -4,6 +4,7 @@
 //! holds the resolved and valid values. `longhaul_settings` combines the layers.
 pub mod clientless;
 mod clientless_tls;
+mod listen;
 mod parse;
 mod ports;
 mod resolve;
@@ -22,6 +23,7 @@ use crate::picture_workers::Program;
 
 pub use self::{
     clientless::{ClientlessConfig, Passwords},
+    listen::ListenAddresses,
     ports::{ParsePortsError, PortSet},
     resolve::{load, resolve},
     settings::Gateway,
@@ -31,8 +33,8 @@ pub use longhaul_settings::Environment;
 /// The effective settings. [`settings`] has their bounds, defaults and reasons.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `listen`: UDP address for agents.
-    pub listen: SocketAddr,
+    /// `listen`: UDP addresses for agents.
+    pub listen: ListenAddresses,
     /// `state-dir`: directory of keys and devices.
     pub state_dir: PathBuf,
     /// `admin-socket`: path of the socket for the operator's commands; `None` if there is none.

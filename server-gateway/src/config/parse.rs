@@ -9,15 +9,20 @@ use longhaul_origin::{Cidr, DenyList, DnsServers, KeyHash, ResolveMap};
 use longhaul_settings::{Environment, Form, Value, Wrong, quoted};
 use longhaul_types::Invite;
 
-use super::{PortSet, settings::ResolveTable};
+use super::{ListenAddresses, PortSet, settings::ResolveTable};
 
 /// TCP port of plain HTTP.
 const HTTP_PORT: u16 = 80;
 
-pub(super) fn listen(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
+/// An address and port.
+pub(super) fn address(value: &Value) -> Result<SocketAddr, Wrong> {
     let text = value.text()?;
     text.parse()
         .map_err(|_| Wrong::new(format!("`{text}` is not ADDR:PORT")))
+}
+
+pub(super) fn listen(value: &Value, _: &Form) -> Result<ListenAddresses, Wrong> {
+    ListenAddresses::parse(value)
 }
 
 pub(super) fn resolve_table(value: &Value, _: &Form) -> Result<ResolveTable, Wrong> {

@@ -18,7 +18,7 @@ pub use super::clientless::{
     CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
 };
 pub use super::clientless_tls::{CLIENTLESS_CERTIFICATE, CLIENTLESS_KEY, CLIENTLESS_TLS};
-use super::{PortSet, parse};
+use super::{ListenAddresses, PortSet, parse};
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
 /// Stands for the gateway's settings.
@@ -89,18 +89,21 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// `listen`
-pub const LISTEN: Setting<SocketAddr> = Setting::new(
+pub const LISTEN: Setting<ListenAddresses> = Setting::new(
     "listen",
-    Form::Text("an address and port: `[::]:4433` for all addresses, `0.0.0.0:4433` for all IPv4 addresses"),
-    |_| SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 4433),
+    Form::Text(
+        "an address and port: `[::]:4433` for all addresses, `0.0.0.0:4433` for all IPv4 addresses; or up to eight of \
+         them, separated by commas or as a list, such as `[\"[::]:4433\", \"[::]:443\"]`",
+    ),
+    |_| SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 4433).into(),
     parse::listen,
-    |address| Some(quoted(&address.to_string())),
+    |addresses| Some(addresses.to_toml()),
 )
 .flag("--listen", "ADDR:PORT")
-.meaning("UDP address for agents")
+.meaning("UDP addresses for agents")
 .reason(
-    "Port 4433 needs no privilege; port 443 suits networks that pass only traffic that looks \
-         like HTTP/3",
+    "Port 4433 needs no privilege. Port 443 suits networks that block other ports: agents learn all ports of the \
+     gateway in a session, and try the next one where one is silent",
 );
 
 /// `state-dir`

@@ -88,7 +88,7 @@ fn later_layers_win_key_by_key() {
         "fd00::/8",
     ]);
     let (config, report) = resolve(&flags, &environment).unwrap();
-    assert_eq!(config.listen.port(), 3);
+    assert_eq!(config.listen.first.port(), 3);
     assert_eq!(config.log.text(), "debug");
     assert_eq!(config.fetch.response_timeout, Duration::from_secs(5));
     assert_eq!(config.guard.allow, ["fd00::/8".parse().unwrap()]);

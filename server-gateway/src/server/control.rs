@@ -44,7 +44,10 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     let _fits = encode(&welcome(&hello, mirror), &mut wire);
     // Says that reports will follow.
     let _fits = encode(&Message::OriginReport(OriginReport::default()), &mut wire);
-    let _fits = encode(&Message::Announcement(context.gateway.announcement), &mut wire);
+    let _fits = encode(
+        &Message::Announcement(context.gateway.announcement.clone()),
+        &mut wire,
+    );
     let introduction = context
         .gateway
         .shared_keys

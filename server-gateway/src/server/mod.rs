@@ -68,9 +68,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Address on which the gateway accepts sessions.
+    /// First UDP address on which the gateway accepts sessions.
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
+    }
+
+    /// All UDP addresses on which the gateway accepts sessions.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        self.listener.local_addrs()
     }
 
     /// TCP address of the carrier `tls`, if it is on.

@@ -14,7 +14,7 @@ use longhaul_driver::{ListenConfig, ListenError, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_service::liveness_probe;
-use longhaul_session::Announcement;
+use longhaul_session::{Announcement, MAX_UDP_PORTS};
 use longhaul_types::ByteCount;
 use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
 use parking_lot::Mutex;
@@ -119,14 +119,11 @@ impl Server {
         let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
         let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
         let clientless = ClientlessListener::bind(&config.clientless, &state, &keys.secret).await?;
-        let announcement = Announcement {
-            portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
-            certificate: carriers.certificate(),
-        };
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let listener = listen(ListenConfig {
-            listen: config.listen,
+            listen: config.listen.first,
+            also: config.listen.others.clone(),
             secret: keys.secret,
             epoch: epoch.clone(),
             reset_secret: *keys.reset.as_bytes(),
@@ -137,6 +134,11 @@ impl Server {
         // After the port is bound: a second gateway that finds the port in use must not change the first
         // one's epoch.
         state.keep_epoch(&epoch)?;
+        let announcement = Announcement {
+            portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
+            certificate: carriers.certificate(),
+            udp_ports: udp_ports(listener.local_addrs()),
+        };
         let own_ports = metrics
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
@@ -288,7 +290,7 @@ pub(super) fn origin_config(config: &Config) -> Result<OriginConfig, ServerError
         extra_ca: config.fetch.extra_ca.iter().map(read).collect::<Result<_, _>>()?,
         guard: Guard::new(
             config.guard.allow.iter().copied(),
-            own_addresses(config.listen.ip()),
+            own_addresses(config.listen.iter().map(|address| address.ip())),
         ),
         limits: open_files::limits(),
         resolve: config.fetch.resolve.clone(),
@@ -309,7 +311,7 @@ pub(super) fn max_streams(config: &Config) -> u64 {
 }
 
 /// Addresses of this machine. Other services on this machine may trust requests from its own addresses.
-fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
+fn own_addresses(listen: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
     let mut addresses = match if_addrs::get_if_addrs() {
         Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
         Err(error) => {
@@ -317,10 +319,20 @@ fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
             Vec::new()
         }
     };
-    if !listen.is_unspecified() {
-        addresses.push(listen);
-    }
+    addresses.extend(listen.filter(|address| !address.is_unspecified()));
     addresses
+}
+
+/// The UDP ports of the gateway, each once; none if there is only one, which agents know from their invites.
+fn udp_ports(addresses: &[SocketAddr]) -> Vec<u16> {
+    let mut ports: Vec<u16> = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        if !ports.contains(&address.port()) {
+            ports.push(address.port());
+        }
+    }
+    ports.truncate(MAX_UDP_PORTS);
+    if ports.len() > 1 { ports } else { Vec::new() }
 }
 
 fn transport(config: &Config) -> TransportConfig {

@@ -127,6 +127,7 @@ pub(crate) async fn listen(
         .collect();
     let listener = longhaul_driver::listen(ListenConfig {
         listen: address,
+        also: Vec::new(),
         secret,
         epoch,
         reset_secret: random()?,

@@ -129,7 +129,7 @@ async fn an_interception_of_tls_is_shown_and_can_be_refused() -> Result<()> {
     strict.end("INT", LIMIT).await?;
     // It remembers the key: the next run opens no session at all.
     let known = std::fs::read_to_string(place.join("agent/gateway-announced"))?;
-    assert_eq!(known.split_ascii_whitespace().count(), 3, "{known}");
+    assert_eq!(known.split_ascii_whitespace().count(), 4, "{known}");
     let strict = [
         "--carrier",
         "tls",

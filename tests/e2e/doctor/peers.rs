@@ -54,6 +54,7 @@ fn gateway_of_older_messages() -> Result<Peer> {
     let [gateway, device] = keys();
     let mut listener = listen(ListenConfig {
         listen: "127.0.0.1:0".parse()?,
+        also: Vec::new(),
         secret: gateway,
         epoch: EpochKeys {
             epoch: 1,

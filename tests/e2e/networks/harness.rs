@@ -7,12 +7,36 @@ use longhaul_world::{Namespace, NamespaceError, NamespaceThread};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::pair::{control, folder, invite, start_agent, start_gateway, status_until};
+use crate::pair::{agent_arguments, control, folder, invite, start_agent, start_gateway, status_until};
 
 /// Address and port of the gateway, behind every router.
 pub(crate) const GATEWAY: &str = "10.91.0.1:4433";
 /// Name of the origin at the gateway.
 pub(crate) const HOST: &str = "files.test";
+
+/// Where the gateway is, and what the computer knows of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    /// UDP addresses of the gateway, separated by commas.
+    pub(crate) listen: &'static str,
+    /// Address in the invite.
+    pub(crate) address: &'static str,
+    /// Further lines of the gateway's configuration.
+    pub(crate) lines: &'static str,
+    /// Host names of the computer, in place of its own: each is an address and a name.
+    pub(crate) hosts: &'static [&'static str],
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self {
+            listen: GATEWAY,
+            address: GATEWAY,
+            lines: "",
+            hosts: &[],
+        }
+    }
+}
 
 /// Two namespaces: the computer of the agent, and the routers with the gateway behind them. They end with it.
 #[derive(Debug)]
@@ -88,6 +112,27 @@ impl Net {
         })
     }
 
+    /// Plugs the computer into a network that has only IPv6.
+    pub(crate) fn plug_v6(&self, number: u8) -> Result<()> {
+        let thread = self
+            .computer
+            .run_blocking(|| std::fs::read_link("/proc/thread-self"))?;
+        let space = format!("/proc/{}/ns/net", thread.display());
+        // Without duplicate address detection, addresses can be used at once.
+        self.far.run_blocking(move || -> Result<()> {
+            ip(&format!(
+                "link add r{number} address 02:00:00:00:00:0{number} type veth peer name c{number} netns {space}"
+            ))?;
+            ip(&format!("address add fd91:{number}::1/64 dev r{number} nodad"))?;
+            ip(&format!("link set r{number} up"))
+        })?;
+        self.computer.run_blocking(move || {
+            ip(&format!("address add fd91:{number}::2/64 dev c{number} nodad"))?;
+            ip(&format!("link set c{number} up"))?;
+            ip(&format!("route add default via fd91:{number}::1 dev c{number}"))
+        })
+    }
+
     /// Drops the datagrams of UDP that come from a network, or lets them through again.
     pub(crate) fn block_udp(&self, number: u8, is_blocked: bool) -> Result<()> {
         self.far.run_blocking(move || {
@@ -113,6 +158,12 @@ impl Net {
         })
     }
 
+    /// Gives the gateway's host a further address.
+    pub(crate) fn add_gateway_address(&self, address: &'static str) -> Result<()> {
+        self.far
+            .run_blocking(move || ip(&format!("address add {address} dev lo")))
+    }
+
     /// Unplugs the computer from a network: interface, address and routes are gone.
     pub(crate) fn unplug(&self, number: u8) -> Result<()> {
         self.computer
@@ -128,6 +179,7 @@ pub(crate) struct Programs {
     _gateway: Running,
     pub(crate) origin: Arc<Origin>,
     line: String,
+    hosts: &'static [&'static str],
     folder: TempDir,
 }
 
@@ -138,11 +190,24 @@ impl Programs {
         F: FnOnce() -> O + Send + 'static,
         O: Future<Output = Result<Origin>> + 'static,
     {
-        Self::start_with(net, origin, "").await
+        Self::start_at(net, origin, Site::default()).await
     }
 
     /// [`Self::start`] with further lines of the gateway's configuration.
     pub(crate) async fn start_with<F, O>(net: &Arc<Net>, origin: F, lines: &'static str) -> Result<Self>
+    where
+        F: FnOnce() -> O + Send + 'static,
+        O: Future<Output = Result<Origin>> + 'static,
+    {
+        let site = Site {
+            lines,
+            ..Site::default()
+        };
+        Self::start_at(net, origin, site).await
+    }
+
+    /// [`Self::start`] with another place of the gateway.
+    pub(crate) async fn start_at<F, O>(net: &Arc<Net>, origin: F, site: Site) -> Result<Self>
     where
         F: FnOnce() -> O + Send + 'static,
         O: Future<Output = Result<Origin>> + 'static,
@@ -153,10 +218,14 @@ impl Programs {
             .far
             .run(move || async move {
                 let origin = origin().await?;
-                let config = format!("[fetch.resolve]\n\"{HOST}\" = \"{}\"\n{lines}", origin.address());
+                let config = format!(
+                    "[fetch.resolve]\n\"{HOST}\" = \"{}\"\n{}",
+                    origin.address(),
+                    site.lines
+                );
                 std::fs::write(path.join("gateway.toml"), config)?;
-                let line = invite(&path, "test", GATEWAY).await?;
-                let gateway = start_gateway(&path, GATEWAY).await?;
+                let line = invite(&path, "test", site.address).await?;
+                let gateway = start_gateway(&path, site.listen).await?;
                 anyhow::Ok((origin, gateway, line))
             })
             .await?;
@@ -166,6 +235,7 @@ impl Programs {
             _gateway: gateway,
             origin: Arc::new(origin),
             line,
+            hosts: site.hosts,
             folder,
         };
         programs.start_agent(&[]).await?;
@@ -177,10 +247,19 @@ impl Programs {
         let (path, line) = (self.folder.path().to_owned(), self.line.clone());
         let mut arguments = vec!["--fallback-after".to_owned(), "never".to_owned()];
         arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
-        let agent = self
-            .net
-            .computer
-            .run(move || async move { start_agent(&path, &line, &arguments).await });
+        let hosts = path.join("hosts");
+        let has_hosts = !self.hosts.is_empty();
+        if has_hosts {
+            std::fs::write(&hosts, self.hosts.join("\n") + "\n")?;
+        }
+        let agent = self.net.computer.run(move || async move {
+            if has_hosts {
+                let arguments = agent_arguments(&path, &line, &arguments);
+                Running::start_with_hosts(&hosts, "longhaul-agent", &arguments).await
+            } else {
+                start_agent(&path, &line, &arguments).await
+            }
+        });
         self.agent = Some(agent.await?);
         Ok(())
     }

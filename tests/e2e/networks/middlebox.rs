@@ -30,6 +30,8 @@ pub(super) enum Obstacle {
     LargeDatagramsLost,
     /// A connection of TCP is reset after 10 MB towards the agent.
     TcpReset,
+    /// Everything to and from the gateway's first address is lost. No network does this to an only address.
+    FirstAddressDropped,
 }
 
 impl Obstacle {
@@ -68,6 +70,7 @@ impl Obstacle {
                 &[],
                 &["tcp sport 443 add @connections { tcp dport quota over 10 mbytes } reject with tcp reset"],
             ),
+            Self::FirstAddressDropped => (&["ip daddr 10.91.0.1 drop"], &["ip saddr 10.91.0.1 drop"]),
         }
     }
 }

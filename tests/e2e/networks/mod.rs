@@ -3,9 +3,11 @@
 //! Network namespaces need root; without it these tests print that they are skipped.
 mod blocked;
 mod families;
+mod family_change;
 mod harness;
 mod middlebox;
 mod moving;
 mod portal;
+mod ports;
 mod random_networks;
 mod remembered;

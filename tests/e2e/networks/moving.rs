@@ -40,7 +40,7 @@ pub(super) async fn origin() -> Result<Origin> {
 }
 
 /// Asserts that the transfers went on in the session with which they began.
-fn assert_one_session(status: &Value) {
+pub(super) fn assert_one_session(status: &Value) {
     assert_eq!(status["sessions"], 1, "{status:#}");
     assert_eq!(
         (&status["truncated"], &status["repeated"], &status["failures"]),
@@ -49,7 +49,16 @@ fn assert_one_session(status: &Value) {
     );
 }
 
-fn fetched_files(origin: &Origin) -> usize {
+/// Length of the suspension of the agent.
+fn suspension() -> Result<Duration> {
+    let seconds = match std::env::var("LONGHAUL_SUSPENSION_SECONDS") {
+        Ok(seconds) => seconds.parse().context("LONGHAUL_SUSPENSION_SECONDS")?,
+        Err(_) => 20,
+    };
+    Ok(Duration::from_secs(seconds))
+}
+
+pub(super) fn fetched_files(origin: &Origin) -> usize {
     let seen = origin.seen();
     seen.iter().filter(|seen| seen.path == "/file").count()
 }
@@ -170,17 +179,18 @@ async fn a_download_survives_a_nat_that_rebinds() -> Result<()> {
     Ok(())
 }
 
-/// A suspended agent: 20 s, of which the session knows nothing when it goes on. Two minutes run in the simulation.
+/// A suspended agent: 20 s, of which the session knows nothing when it goes on. `make suspension-long` suspends it for two
+/// minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_download_survives_a_suspension_of_the_agent() -> Result<()> {
-    const SUSPENSION: Duration = Duration::from_secs(20);
+    let suspension = suspension()?;
     let origin = origin().await?;
     let setup = Setup::resolving(&[(HOST, origin.address())]);
     let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(40_000)))).await?;
     let suspending = async {
         pair.relay().has_passed(Direction::Down, 5_000_000, LIMIT).await?;
         pair.agent().signal("STOP").await?;
-        let over = timeout(SUSPENSION, std::future::pending::<()>()).await;
+        let over = timeout(suspension, std::future::pending::<()>()).await;
         ensure!(over.is_err());
         pair.agent().signal("CONT").await
     };
@@ -188,7 +198,7 @@ async fn a_download_survives_a_suspension_of_the_agent() -> Result<()> {
     let began = Instant::now();
     let (body, ()) = tokio::try_join!(body, suspending)?;
     println!(
-        "20 MB with a suspension of {SUSPENSION:?} in {:.1} s",
+        "20 MB with a suspension of {suspension:?} in {:.1} s",
         began.elapsed().as_secs_f64()
     );
     assert!(body == noise(SIZE, 30), "{} bytes that differ", body.len());

@@ -74,7 +74,11 @@ async fn the_link_of_a_network_is_remembered_there_and_nowhere_else() -> Result<
         "{rate} bit/s of {MBPS} Mbit/s"
     );
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 3, "one network with one session: {text}");
+    assert_eq!(
+        lines.len(),
+        4,
+        "one network with its port and one session: {text}"
+    );
     assert!(
         !text.contains("0200000000"),
         "the router's hardware address in {text}"

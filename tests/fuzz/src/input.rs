@@ -38,6 +38,7 @@ pub(crate) fn networks_seeds() -> Vec<Vec<u8>> {
     let lines = [
         "longhaul networks 1",
         "network 00112233445566778899aabbccddeeff 1760000000 4",
+        "port 443",
         "session 8000000 9000000 - - 63000 120",
         "session 7000000 9500000 500000 600000 64000 0",
         "network ffeeddccbbaa99887766554433221100 1760000001 -",

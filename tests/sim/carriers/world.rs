@@ -225,7 +225,7 @@ impl World {
     /// The agent finds out whether a path carries packets.
     pub(super) fn probe(&mut self, path: Path) {
         let handle = self.handles[AGENT].expect("connected at the start");
-        self.sides[AGENT].probe_path(handle, path);
+        self.sides[AGENT].probe_path(handle, path, 3);
     }
 
     /// The agent's user waits for data.
@@ -335,8 +335,8 @@ impl World {
             while let Some(transmit) = self.sides[side].poll_transmit(self.now, &mut buffer) {
                 let lane = match transmit.remote {
                     Path::Udp(_) if side == AGENT => &mut self.up,
-                    Path::Udp(address) => {
-                        assert_eq!(address, agent_address());
+                    Path::Udp(path) => {
+                        assert_eq!(path.remote, agent_address());
                         &mut self.down
                     }
                     Path::Link(id) => {

@@ -22,6 +22,7 @@ use longhaul_types::{Invite, Timestamp, UnixTime};
 use tokio::time::{Instant, timeout};
 
 use super::{
+    address_order::{Answered, ordered},
     announced::Announced,
     carriers::{CarrierSettings, Carriers, UsedCarrier},
     device_identity::DeviceIdentity,
@@ -70,7 +71,8 @@ async fn check(
 ) -> Result<UsedCarrier, Trouble> {
     let deadline = Instant::now() + CHECK_TIME;
     // A certificate is compared with what earlier sessions have announced.
-    Announced::load(state_dir.clone(), invite.gateway(), carrier.certificates.clone());
+    let announced = Announced::load(state_dir.clone(), invite.gateway(), carrier.certificates.clone());
+    let ports = announced.of(invite.gateway()).udp_ports;
     let Carriers { udp, tls, quic } = carrier.carriers;
     let has_proxy = tls && carrier.proxy_to(invite).is_some();
     // A proxy looks the name up itself.
@@ -88,7 +90,10 @@ async fn check(
         match &found {
             Err(trouble) => Err(trouble.clone()),
             Ok(_) if !udp => Err(Trouble::Silent(carrier.tried())),
-            Ok(addresses) => check_addresses(invite, state_dir, addresses, deadline).await,
+            Ok(addresses) => {
+                let addresses = ordered(addresses, &ports, Answered::default());
+                check_addresses(invite, state_dir, &addresses, deadline).await
+            }
         }
     };
     tokio::pin!(over_links, over_udp);

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{AttemptOutcome, Dialer};
 use crate::{
     gateway::{
+        address_order::KnownAddresses,
         carriers::{self, Carriers},
         gateway_session::{Credentials, GatewaySession, SessionStart},
         link_tracker::Start,
@@ -35,8 +36,12 @@ impl Dialer {
         let name = self.config.invite.address().to_owned();
         let trouble = match reachability::look_up(&name, LOOKUP_TIMEOUT).await {
             Ok(mut addresses) => {
+                let all = KnownAddresses {
+                    all: addresses.clone(),
+                    ports: self.announced.of(self.config.invite.gateway()).udp_ports,
+                };
                 let missing = reachability::drop_unreachable(&mut addresses).await;
-                if let Some(way) = self.link.begin(&addresses).await {
+                if let Some(way) = self.link.begin(&addresses, all).await {
                     return self.run_attempt(way, carriers).await;
                 }
                 missing.unwrap_or(Trouble::NameNotFound(name))
@@ -56,7 +61,7 @@ impl Dialer {
             Ok(addresses) => addresses,
             Err(error) => return AttemptOutcome::Failed(Trouble::Proxy(error)),
         };
-        match self.link.begin(&addresses).await {
+        match self.link.begin(&addresses, KnownAddresses::default()).await {
             Some(way) => self.run_attempt(way, Carriers::TLS).await,
             None => {
                 let error = ProxyError::NotReached("its name has no address".to_owned());

@@ -42,6 +42,7 @@ fn networks_are_remembered_after_a_restart_until_they_are_forgotten() {
     let restarted = NetworkMemory::open(state_dir.clone());
     assert_eq!(down(&restarted, &here), Some(6_000));
     assert_eq!(restarted.recall(&here).family, Some(Family::V4));
+    assert_eq!(restarted.recall(&here).port, Some(4433));
     restarted.forget();
     assert_eq!(restarted.recall(&here), Recalled::default());
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);

@@ -143,6 +143,7 @@ impl Drop for TestGateway {
 fn listen_config(address: &str) -> ListenConfig {
     ListenConfig {
         listen: address.parse().unwrap(),
+        also: Vec::new(),
         secret: gateway_secret(),
         epoch: epoch(),
         reset_secret: [6; 32],

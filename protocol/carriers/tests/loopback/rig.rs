@@ -56,6 +56,7 @@ impl Rig {
     pub(crate) async fn start() -> Self {
         let listener = listen(ListenConfig {
             listen: here(),
+            also: Vec::new(),
             secret: GATEWAY,
             epoch: epoch(),
             reset_secret: [6; 32],

@@ -85,6 +85,7 @@ fn epoch(number: u32) -> EpochKeys {
 async fn listening(at: SocketAddr, number: u32) -> Listener {
     let config = ListenConfig {
         listen: at,
+        also: Vec::new(),
         secret: gateway_secret(),
         epoch: epoch(number),
         reset_secret: [6; 32],

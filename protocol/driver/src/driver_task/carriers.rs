@@ -10,11 +10,12 @@ use longhaul_types::BitRate;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::DriverTask;
+use super::{DriverTask, udp_return::CHALLENGES};
 use crate::{
     carrier_choice::{self, CarrierChoice, CarrierPlan, LinkCarriers},
     dial::Alternatives,
     link::LinkEvent,
+    udp_addresses::UdpAddresses,
     udp_return::ReturnTimes,
 };
 
@@ -30,11 +31,26 @@ impl DriverTask {
         alternatives: &Alternatives,
         plan: CarrierPlan,
     ) -> Result<ConnectionHandle, ConnectError> {
-        let now = self.clock.now();
         to.remote = udp.into();
+        let is_udp_allowed = !matches!(plan, CarrierPlan::Links(..));
+        let session = self.begin_session(to, udp, alternatives, plan)?;
+        if is_udp_allowed {
+            let all = std::iter::once(udp).chain(alternatives.addresses.iter().copied());
+            self.udp_addresses = Some((session, UdpAddresses::new(all)));
+        }
+        Ok(session)
+    }
+
+    fn begin_session(
+        &mut self,
+        to: ConnectTo,
+        udp: SocketAddr,
+        alternatives: &Alternatives,
+        plan: CarrierPlan,
+    ) -> Result<ConnectionHandle, ConnectError> {
         match plan {
             CarrierPlan::Udp => {
-                let session = self.endpoint.connect(now, to)?;
+                let session = self.endpoint.connect(self.clock.now(), to)?;
                 self.endpoint
                     .race(session, &alternatives.addresses, alternatives.delay);
                 Ok(session)
@@ -205,7 +221,7 @@ impl DriverTask {
     /// Uses a link that has just connected, if the session needs it.
     fn use_connected_link(&mut self, link: LinkId) {
         if let Some(choice) = self.choice.as_ref().filter(|choice| choice.second == Some(link)) {
-            self.endpoint.probe_path(choice.session, link.into());
+            self.endpoint.probe_path(choice.session, link.into(), CHALLENGES);
             return;
         }
         let Some(choice) = self.choice.as_mut().filter(|choice| choice.link == Some(link)) else {
@@ -253,6 +269,9 @@ impl DriverTask {
         };
         let path = self.endpoint.peek(session).map(|connection| connection.path());
         if choice.link.map(Path::Link) != path {
+            if let Some(address) = path.and_then(Path::udp) {
+                self.note_udp_address(address);
+            }
             self.drop_link();
         } else if let Some(choice) = &mut self.choice {
             choice.on_link(Instant::now());
@@ -269,6 +288,7 @@ impl DriverTask {
                 self.endpoint.close_link(link);
             }
         }
+        self.run_udp_addresses(now);
         self.run_udp_return(now);
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
@@ -326,7 +346,8 @@ impl DriverTask {
     pub(super) fn next_carrier_time(&self) -> Option<Instant> {
         let choice = self.choice.as_ref();
         let times = choice.map(|choice| [choice.due, choice.gives_up, choice.udp_return.due()]);
-        let times = times.into_iter().flatten().flatten();
+        let address = self.udp_addresses.as_ref().and_then(|(_, all)| all.due());
+        let times = times.into_iter().flatten().flatten().chain(address);
         times.chain(self.links.next_sweep()).min()
     }
 }

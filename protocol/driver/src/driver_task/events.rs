@@ -33,7 +33,14 @@ impl DriverTask {
         };
         match event {
             Event::Accepted { .. } | Event::Moved => {}
-            Event::PathProbed { path, rtt } => self.on_path_probed(path, rtt),
+            Event::PathProbed { path, rtt } => {
+                let is_address = path
+                    .udp()
+                    .is_some_and(|address| self.on_address_probed(address, rtt));
+                if !is_address {
+                    self.on_path_probed(path, rtt);
+                }
+            }
             Event::Connected { early } => {
                 debug!(?early, "session open");
                 // A user that sees the open session may read its exporter secret at once.

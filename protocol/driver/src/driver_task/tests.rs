@@ -33,7 +33,7 @@ impl Pair {
         };
         let far = UnixTime::new(Duration::from_secs(4_000_000_000));
         let token = epoch.mint(&device.public(), [1; 4], far);
-        let bind = || SessionSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), offload).unwrap();
+        let bind = || crate::socket::SessionSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), offload).unwrap();
         let clock = Clock::start();
         let config = GatewayEndpointConfig {
             secret: secret.clone(),
@@ -57,7 +57,7 @@ impl Pair {
         let mut endpoint = Endpoint::agent(config, clock.unix_at_origin(), [8; 32]);
         let to = ConnectTo {
             gateway: secret.public(),
-            remote: gateway.socket.local_addr().into(),
+            remote: gateway.sockets.local_addr().into(),
             token: Some(token),
             profile: None,
             last_stamp: None,
@@ -84,13 +84,13 @@ impl Pair {
         let wait = Duration::from_millis(u64::from(!more));
         let arrival = async {
             tokio::select! {
-                _result = self.agent.socket.readable() => {}
-                _result = self.gateway.socket.readable() => {}
+                _result = self.agent.sockets.readable() => {}
+                _result = self.gateway.sockets.readable() => {}
             }
         };
         let _due = tokio::time::timeout(wait, arrival).await;
-        self.agent.receive();
-        self.gateway.receive();
+        self.agent.receive(0);
+        self.gateway.receive(0);
     }
 
     /// Transfers `body` from the gateway to the agent.
@@ -145,9 +145,10 @@ fn body() -> Bytes {
 async fn a_transfer_needs_fewer_calls_than_datagrams() {
     let mut pair = Pair::new(SegmentationOffload::WherePossible);
     pair.transfer(&body()).await;
-    let counters = pair.gateway.socket.counters();
+    let counters = pair.gateway.sockets.counters();
     assert!(counters.sent > 1000, "{counters:?}");
-    if pair.gateway.socket.max_segments() > 1 {
+    let path = pair.gateway.sockets.local_addr().into();
+    if pair.gateway.sockets.max_segments(path) > 1 {
         assert!(counters.send_calls * 2 < counters.sent, "{counters:?}");
     } else {
         eprintln!("no segmentation offload in this kernel: the number of calls is not tested");
@@ -158,6 +159,6 @@ async fn a_transfer_needs_fewer_calls_than_datagrams() {
 async fn without_offload_the_same_bytes_arrive() {
     let mut pair = Pair::new(SegmentationOffload::Off);
     pair.transfer(&body()).await;
-    let counters = pair.gateway.socket.counters();
+    let counters = pair.gateway.sockets.counters();
     assert_eq!(counters.send_calls, counters.sent);
 }

@@ -33,10 +33,9 @@ impl DriverTask {
     /// The pacer has permitted each datagram, so that a batch never contains more than separate calls would
     /// send.
     fn fill_batch(&mut self, now: Timestamp, most: usize) -> usize {
-        let most = most.min(self.socket.max_segments());
         let session = match self.deferred.take() {
-            Some(remote) => {
-                self.batch.restart(remote, &self.datagram);
+            Some(path) => {
+                self.batch.restart(path, &self.datagram);
                 None
             }
             None => {
@@ -46,7 +45,7 @@ impl DriverTask {
                 // The session's counters and estimates have changed without a read or write.
                 self.touched.extend(transmit.session);
                 match transmit.remote {
-                    Path::Udp(remote) => self.batch.restart(remote, &self.datagram),
+                    Path::Udp(path) => self.batch.restart(path, &self.datagram),
                     Path::Link(link) => {
                         self.send_on_link(link, transmit.session);
                         return 1;
@@ -56,16 +55,17 @@ impl DriverTask {
             }
         };
         let Some(session) = session else { return 1 };
+        let most = most.min(self.sockets.max_segments(self.batch.path()));
         while self.batch.has_room(most) {
             let Some(transmit) = self.endpoint.poll_transmit_of(now, session, &mut self.datagram) else {
                 break;
             };
             match transmit.remote {
-                Path::Udp(remote) if self.batch.takes(remote, transmit.len) => {
+                Path::Udp(path) if self.batch.takes(path, transmit.len) => {
                     self.batch.push(&self.datagram);
                 }
-                Path::Udp(remote) => {
-                    self.deferred = Some(remote);
+                Path::Udp(path) => {
+                    self.deferred = Some(path);
                     break;
                 }
                 Path::Link(link) => self.send_on_link(link, transmit.session),
@@ -77,7 +77,7 @@ impl DriverTask {
     /// Sends the batch, or keeps the rest that the socket does not accept. Returns true if the socket accepts
     /// more.
     fn send(&mut self) -> bool {
-        match self.socket.send(&mut self.batch) {
+        match self.sockets.send(&mut self.batch) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(error) => {

@@ -12,6 +12,8 @@ use crate::{
     udp_return::{Situation, Step},
 };
 
+/// Number of challenges that a path has to answer before the session returns over it.
+pub(super) const CHALLENGES: usize = 3;
 /// Time by which the other path may be slower than the link: the jitter of mobile links.
 const SLOWER: Duration = Duration::from_millis(50);
 
@@ -69,9 +71,9 @@ impl DriverTask {
     /// Probes UDP, or opens the second link if the session may not use UDP.
     fn probe_datagrams(&mut self, now: Instant) {
         let Some(choice) = &mut self.choice else { return };
-        choice.way = choice.udp.map(Path::Udp);
+        choice.way = choice.udp.map(Path::from);
         if let Some(way) = choice.way {
-            self.endpoint.probe_path(choice.session, way);
+            self.endpoint.probe_path(choice.session, way, CHALLENGES);
         } else if !self.open_second_link() {
             self.note_probed(now, false);
         }
@@ -98,7 +100,7 @@ impl DriverTask {
         let Some(choice) = &mut self.choice else { return };
         choice.second = None;
         let (session, first) = (choice.session, choice.link.map(Path::Link));
-        let other = first.or_else(|| choice.udp.map(Path::Udp));
+        let other = first.or_else(|| choice.udp.map(Path::from));
         self.endpoint.close_link(link);
         let path = self.endpoint.peek(session).map(|connection| connection.path());
         if path != Some(Path::Link(link)) {
@@ -134,7 +136,7 @@ impl DriverTask {
     }
 
     /// Records the result of a probe of a path, which has to be about as fast as the link. Where UDP does not answer,
-    /// another carrier of datagrams may.
+    /// another address of the gateway or another carrier of datagrams may.
     pub(super) fn on_path_probed(&mut self, path: Path, rtt: Option<Duration>) {
         let Some(choice) = &self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
@@ -143,8 +145,18 @@ impl DriverTask {
         let usual = connection.stats().srtt;
         let works = rtt.is_some_and(|rtt| rtt <= (usual * 5 / 4).max(usual + SLOWER));
         debug!(%path, ?rtt, ?usual, works, "another path was probed");
-        if !works && path.udp().is_some() && self.open_second_link() {
-            return;
+        if let Some(address) = path.udp() {
+            let next = self.next_address_to_return(address).filter(|_| !works);
+            if let (Some(next), Some(choice)) = (next, &mut self.choice) {
+                choice.way = Some(next.into());
+                self.endpoint.probe_path(choice.session, next.into(), CHALLENGES);
+                return;
+            }
+            if works {
+                self.note_udp_address(address);
+            } else if self.open_second_link() {
+                return;
+            }
         }
         if !works {
             self.drop_second_link();

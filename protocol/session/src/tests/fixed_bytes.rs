@@ -115,13 +115,14 @@ fn messages_of_the_session_have_these_bytes() {
         "1409fb5605fb0003640401",
     );
     assert_message(&Message::Dictionaries(Dictionaries { set: 300 }), "1503fb2c01");
-    assert_message(&Message::Announcement(Announcement::default()), "1c020000");
+    assert_message(&Message::Announcement(Announcement::default()), "1c03000000");
     assert_message(
         &Message::Announcement(Announcement {
             portal_port: Some(80),
             certificate: None,
+            udp_ports: vec![443],
         }),
-        "1c03015000",
+        "1c0701500001fbbb01",
     );
     assert_message(
         &Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec!["a.test".to_owned()])),

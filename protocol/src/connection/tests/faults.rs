@@ -137,7 +137,7 @@ fn a_new_address_is_followed_and_challenged() {
     let mut pair = Pair::new(Some("umts-384"), up, down, 1);
     let mut users = (User::default(), User::default());
     fetch(&mut pair, &mut users, &[60_000], Duration::from_secs(60));
-    pair.from = Path::Udp(([198, 51, 100, 7], 999).into());
+    pair.from = Path::from(std::net::SocketAddr::from(([198, 51, 100, 7], 999)));
     fetch(&mut pair, &mut users, &[60_000], Duration::from_secs(60));
     assert_eq!(pair.gateway.path.remote, pair.from);
     assert_eq!(pair.gateway.path.budget(), u64::MAX, "the challenge was answered");
@@ -365,7 +365,7 @@ fn an_agent_keeps_to_the_address_that_it_dialled() {
     pair.gateway.ping_due = true;
     assert!(pair.gateway.poll_transmit(pair.now, &mut datagram).is_some());
     let (header, header_len) = ShortHeader::parse(&datagram, IndexLength::Agent).expect("short");
-    let elsewhere = Path::Udp(([203, 0, 113, 5], 7).into());
+    let elsewhere = Path::from(std::net::SocketAddr::from(([203, 0, 113, 5], 7)));
     pair.agent
         .handle_short(pair.now, elsewhere, header, header_len, &mut datagram);
     assert_eq!(pair.agent.stats().packets_received, 1, "it authenticates");

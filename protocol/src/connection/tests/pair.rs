@@ -158,8 +158,8 @@ impl Pair {
         seed: u64,
     ) -> Self {
         let now = Timestamp::ZERO + Duration::from_secs(1);
-        let from = Path::Udp(([192, 0, 2, 1], 4000).into());
-        let to = Path::Udp(([192, 0, 2, 2], 4001).into());
+        let from = Path::from(std::net::SocketAddr::from(([192, 0, 2, 1], 4000)));
+        let to = Path::from(std::net::SocketAddr::from(([192, 0, 2, 2], 4001)));
         let mut agent = Connection::agent(&config, None, to, config.profile, now);
         agent.init_frames(now, 1000, &mut Vec::new());
         let parameters = config.parameters();
@@ -252,7 +252,7 @@ impl Pair {
             let remote = if up {
                 self.from
             } else {
-                Path::Udp(([192, 0, 2, 2], 4001).into())
+                Path::from(std::net::SocketAddr::from(([192, 0, 2, 2], 4001)))
             };
             to.handle_short(self.now, remote, header, header_len, &mut datagram);
         }

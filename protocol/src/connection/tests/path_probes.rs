@@ -22,7 +22,7 @@ fn session() -> Pair {
 /// The agent's challenge on the other path.
 fn challenge(pair: &mut Pair) -> Vec<u8> {
     let mut datagram = Vec::new();
-    pair.agent.probe_path(OTHER);
+    pair.agent.probe_path(OTHER, 3);
     assert_eq!(pair.agent.transmit_probing(pair.now, &mut datagram), Some(OTHER));
     datagram
 }

@@ -39,7 +39,7 @@ impl Endpoint {
             // Stamps must increase although the wall clock may stand still or be set back.
             let wall = unix.max(agent.last_stamp + Duration::from_nanos(1));
             agent.last_stamp = wall;
-            let others = created.others.iter().map(|other| Path::Udp(*other));
+            let others = created.others.iter().map(|other| Path::from(*other));
             let remotes = others.chain([created.to.remote]);
             let max_len = remotes.map(|remote| max_datagram(&self.transport, remote)).min();
             let mut max_len = max_len.unwrap_or(MAX_UDP_PAYLOAD);
@@ -143,7 +143,7 @@ fn first_interval(profile: Option<LinkProfile>, len: usize) -> Duration {
 /// Maximum UDP payload to `remote`: 1,280 bytes with the IP and UDP headers, less on a link whose carrier has headers.
 fn max_datagram(config: &TransportConfig, remote: Path) -> usize {
     let by_family = match remote {
-        Path::Udp(address) if address.is_ipv6() => MAX_UDP_PAYLOAD - 20,
+        Path::Udp(path) if path.remote.is_ipv6() => MAX_UDP_PAYLOAD - 20,
         Path::Link(link) if link.class() == PathClass::Datagram => LEAST_LINK_PAYLOAD,
         Path::Udp(_) | Path::Link(_) => MAX_UDP_PAYLOAD,
     };

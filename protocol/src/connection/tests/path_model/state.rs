@@ -95,7 +95,7 @@ impl fmt::Write for Digest {
 
 pub(super) fn udp(end: usize) -> Path {
     let address: ([u8; 4], u16) = [([192, 0, 2, 1], 4000), ([192, 0, 2, 2], 4001)][end];
-    Path::Udp(SocketAddr::from(address))
+    Path::from(SocketAddr::from(address))
 }
 
 /// What an end receives.

@@ -176,7 +176,7 @@ impl State {
         match *action {
             Action::ToLink => self.change_to_link(),
             Action::ToUdp => self.change_path(udp(GATEWAY)),
-            Action::ProbeUdp => self.ends[AGENT].probe_path(udp(GATEWAY)),
+            Action::ProbeUdp => self.ends[AGENT].probe_path(udp(GATEWAY), 3),
             Action::EndLink => {
                 self.link = None;
                 // The driver's rule: until another link is open, UDP is the only path.
