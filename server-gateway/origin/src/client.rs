@@ -1,7 +1,7 @@
 //! The client of origin servers.
 mod exchange;
 
-use std::{error::Error, fmt, hash::RandomState, sync::Arc, time::Duration};
+use std::{error::Error, fmt, hash::RandomState, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -202,6 +202,21 @@ impl OriginClient {
         let slot = self.0.slot(owner).await?;
         let stream = self.0.connector.tcp(&host, port, owner).await?;
         Ok(Tunnel { stream, slot })
+    }
+
+    /// Returns the addresses to which [`Self::connect_tcp`] connects, of which there is at least one: what `[fetch] resolve`
+    /// or DNS says, without what the address guard rejects.
+    ///
+    /// # Errors
+    /// [`FetchError`]; [`fault`](FetchError::fault) returns the party that must act.
+    pub async fn addresses(
+        &self,
+        host: &str,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        let host = Host::parse(host)?;
+        self.0.connector.addresses(&host, port, owner).await
     }
 
     /// Opens a TLS connection for a tunnel over a connection of [`Self::connect_tcp`], with the certificate

@@ -1,5 +1,6 @@
 //! Opening of connections: slot, TCP, TLS.
 use std::{
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -95,6 +96,16 @@ impl Connector {
         owner: ConnectionOwner,
     ) -> Result<TcpStream, FetchError> {
         self.rules().dialer.dial(host, port, owner).await
+    }
+
+    /// The addresses to which connections of a host go.
+    pub(crate) async fn addresses(
+        &self,
+        host: &Host,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        self.rules().dialer.addresses(host, port, owner).await
     }
 
     /// Starts TLS on a tunnel's connection.

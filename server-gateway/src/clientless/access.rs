@@ -43,6 +43,18 @@ pub enum AccessError {
          makes a name and a password, or set clientless.allow to the networks of your clients, or clientless.tls to \"off\""
     )]
     NobodyKnown,
+    /// Nobody could use the ports of redirected connections.
+    #[error(
+        "[clientless] transparent: nobody may use the proxy, and it is never open to everybody; set clientless.allow to \
+         the networks of your clients, such as [\"10.0.0.0/8\"], or clientless.transparent to []"
+    )]
+    NobodyRedirected,
+    /// Redirected clients cannot state a password.
+    #[error(
+        "[clientless] transparent: programs that do not know of a proxy state no password; set clientless.passwords to \
+         \"optional\", or clientless.transparent to []"
+    )]
+    Passwordless,
     /// Passwords are required, and nobody has one.
     #[error(
         "[clientless] passwords: passwords are required, and no client has one; `longhaul-gateway client add NAME` makes \
@@ -98,6 +110,8 @@ pub(super) enum Denied {
     Password,
     /// The address has tried too many passwords.
     Silent,
+    /// The client has connected to a port for redirected connections.
+    Straight,
 }
 
 impl Denied {
@@ -107,6 +121,7 @@ impl Denied {
             Self::Outside => "outside",
             Self::Password => "password",
             Self::Silent => "silenced",
+            Self::Straight => "straight",
         }
     }
 }
@@ -125,6 +140,12 @@ impl Access {
         // Passwords alone are not sufficient without TLS, because they would cross every network unencrypted.
         if config.listen.is_some() && config.allow.is_empty() {
             return Err(AccessError::NobodyAllowed);
+        }
+        if !config.transparent.is_empty() && config.allow.is_empty() {
+            return Err(AccessError::NobodyRedirected);
+        }
+        if !config.transparent.is_empty() && config.passwords == Passwords::Required {
+            return Err(AccessError::Passwordless);
         }
         if config.allow.is_empty() && clients.is_empty() {
             return Err(AccessError::NobodyKnown);
@@ -150,6 +171,17 @@ impl Access {
     /// Decides about a request for the proxy's own objects, which programs ask for without a password.
     pub(super) fn admit_asker(&self, Peer { address, security }: Peer) -> Result<(), Denied> {
         if security == Security::Plain && !self.is_inside(address) {
+            return Err(Denied::Outside);
+        }
+        if self.is_silent(address) {
+            return Err(Denied::Silent);
+        }
+        Ok(())
+    }
+
+    /// Decides about a connection that the system redirected: its client states no password.
+    pub(super) fn admit_intercepted(&self, address: IpAddr) -> Result<(), Denied> {
+        if !self.is_inside(address) {
             return Err(Denied::Outside);
         }
         if self.is_silent(address) {

@@ -1,6 +1,7 @@
 //! The ports of the proxy.
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use futures_util::future::select_all;
 use longhaul_types::SecretKey;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -13,10 +14,11 @@ use super::{
     Clientless,
     access::{Access, AccessError, Denied, Peer, Security},
     certificate::CertificateError,
-    connection,
+    connection::{self, Arriving},
     connections::Connections,
     secure::SecurePort,
     socket::SocketOptions,
+    transparent,
 };
 use crate::{
     admission::{clients::PasswordKey, state::StateDir},
@@ -61,11 +63,13 @@ pub(super) struct Port {
 pub(crate) struct ClientlessListener {
     plain: Option<Port>,
     secure: Option<SecurePort>,
+    /// The ports of redirected connections.
+    transparent: Vec<Port>,
     access: Access,
     config: ClientlessConfig,
 }
 
-/// What the connections of both ports share.
+/// What the connections of all ports share.
 struct Server {
     shared: Arc<Clientless>,
     connections: Arc<Connections>,
@@ -83,7 +87,7 @@ impl ClientlessListener {
         state: &StateDir,
         secret: &SecretKey,
     ) -> Result<Option<Self>, ClientlessError> {
-        if config.listen.is_none() && config.tls.is_none() {
+        if config.listen.is_none() && config.tls.is_none() && config.transparent.is_empty() {
             return Ok(None);
         }
         let access = Access::new(config, state, PasswordKey::derived_from(secret))?;
@@ -95,9 +99,17 @@ impl ClientlessListener {
         if let Some(port) = &secure {
             info!(address = %port.local_addr(), "clients without an agent may use the HTTP proxy inside TLS");
         }
+        let mut transparent = Vec::with_capacity(config.transparent.len());
+        for address in &config.transparent {
+            transparent.extend(Port::open("transparent", Some(*address)).await?);
+        }
+        for port in &transparent {
+            info!(address = %port.local, "clients without an agent may be redirected to the HTTP proxy");
+        }
         Ok(Some(Self {
             plain,
             secure,
+            transparent,
             access,
             config: config.clone(),
         }))
@@ -113,11 +125,17 @@ impl ClientlessListener {
         self.secure.as_ref().map(SecurePort::local_addr)
     }
 
+    /// Local addresses of the ports for redirected connections.
+    pub(crate) fn transparent_addrs(&self) -> impl Iterator<Item = SocketAddr> {
+        self.transparent.iter().map(|port| port.local)
+    }
+
     /// Serves clients until the future is dropped, which ends their connections.
     pub(crate) async fn run(self, gateway: Arc<Gateway>) {
         let Self {
             plain,
             secure,
+            transparent,
             access,
             config,
         } = self;
@@ -141,6 +159,7 @@ impl ClientlessListener {
                 () = &mut look => return,
                 () = &mut look_at_certificate => return,
                 accepted = accept(plain.as_ref()) => server.plain(accepted).await,
+                accepted = accept_any(&transparent) => server.transparent(accepted).await,
                 accepted = accept(secure.as_ref().map(SecurePort::port)) => {
                     if let Some(port) = &secure {
                         server.secure(port, accepted).await;
@@ -183,6 +202,15 @@ async fn accept(port: Option<&Port>) -> Accepted {
     }
 }
 
+async fn accept_any(ports: &[Port]) -> Accepted {
+    if ports.is_empty() {
+        return std::future::pending().await;
+    }
+    select_all(ports.iter().map(|port| Box::pin(port.listener.accept())))
+        .await
+        .0
+}
+
 impl Server {
     async fn plain(&mut self, accepted: Accepted) {
         let Some((stream, peer, place)) = self.enter(accepted, Security::Plain).await else {
@@ -191,7 +219,19 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
             let _open = shared.counters.connection();
-            connection::serve(Arc::clone(&shared), stream, peer).await;
+            connection::serve(Arc::clone(&shared), (stream, Arriving::default()), peer).await;
+            drop(place);
+        });
+    }
+
+    async fn transparent(&mut self, accepted: Accepted) {
+        let Some((stream, peer, place)) = self.enter(accepted, Security::Plain).await else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        self.tasks.spawn(async move {
+            let _open = shared.counters.connection();
+            transparent::serve(Arc::clone(&shared), stream, peer).await;
             drop(place);
         });
     }

@@ -2,7 +2,7 @@
 //!
 //! `listen` owns the ports (`connections`, and `secure` and `certificate` for TLS), `access` decides who is served,
 //! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
-//! responses in their order; `http2` does both for HTTP/2. `fetch` answers a request with the
+//! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
 //! ahead of the browser.
 //!
@@ -21,12 +21,15 @@ mod head;
 mod held;
 mod http2;
 mod listen;
+mod look_ups;
 mod pac;
 mod password_failures;
 mod prefetch;
 mod request_body;
 mod secure;
 mod socket;
+mod stream;
+mod transparent;
 mod writer;
 
 use std::sync::Arc;
@@ -39,10 +42,12 @@ pub use self::{
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     http2::check as check_http2,
     listen::ClientlessError,
+    transparent::{RulesError, redirect_rules},
 };
 use self::{
     access::{Access, Admitted, Denied, Peer},
     client::Browsers,
+    look_ups::LookUps,
 };
 use crate::{admin::clientless_counters::ClientlessCounters, config::ClientlessConfig, gateway::Gateway};
 
@@ -52,6 +57,7 @@ struct Clientless {
     config: ClientlessConfig,
     access: Access,
     browsers: Browsers,
+    look_ups: LookUps,
     counters: Arc<ClientlessCounters>,
 }
 
@@ -63,6 +69,7 @@ impl Clientless {
             config,
             access,
             browsers: Browsers::default(),
+            look_ups: LookUps::default(),
         }
     }
 

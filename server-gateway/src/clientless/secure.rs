@@ -14,7 +14,7 @@ use super::{
     Clientless,
     access::Peer,
     certificate::{Certificate, HTTP2},
-    connection,
+    connection::{self, Arriving},
     connections::{Connections, Place},
     http2,
     listen::{ClientlessError, Port},
@@ -99,7 +99,7 @@ impl Handshake {
         if tls.alpn_protocol() == Some(HTTP2) {
             http2::serve(shared, stream, peer).await;
         } else {
-            connection::serve(shared, stream, peer).await;
+            connection::serve(shared, (stream, Arriving::default()), peer).await;
         }
     }
 }

@@ -3,7 +3,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt as _},
     sync::{OwnedSemaphorePermit, mpsc},
@@ -17,6 +17,7 @@ use super::{
     Clientless,
     answer::{Answer, AnswerBody},
     encoding::BodyEncoder,
+    head::RequestHead,
     held::{HeldBytes, ReadAhead},
 };
 use crate::admin::metrics::Outcome;
@@ -33,6 +34,39 @@ pub(super) struct Exchange {
     pub(super) owner: Option<PublicKey>,
     /// Places among the requests of the connection that are in progress.
     pub(super) places: OwnedSemaphorePermit,
+}
+
+impl Exchange {
+    /// An answer of the proxy itself.
+    pub(super) fn own(
+        answer: Answer,
+        head: &RequestHead,
+        keeps_alive: bool,
+        places: OwnedSemaphorePermit,
+    ) -> Self {
+        Self {
+            answer: PendingAnswer::Ready(Box::new(answer)),
+            version: head.version,
+            is_head: head.method == Method::HEAD,
+            keeps_alive,
+            continues: false,
+            owner: None,
+            places,
+        }
+    }
+
+    /// The answer to what is not a request.
+    pub(super) fn rejecting(answer: Answer, places: OwnedSemaphorePermit) -> Self {
+        Self {
+            answer: PendingAnswer::Ready(Box::new(answer)),
+            version: Version::HTTP_11,
+            is_head: false,
+            keeps_alive: false,
+            continues: false,
+            owner: None,
+            places,
+        }
+    }
 }
 
 /// The response to a request, perhaps not known yet.

@@ -19,6 +19,8 @@ pub struct ClientlessConfig {
     pub listen: Option<SocketAddr>,
     /// `tls`: TCP address of the proxy inside TLS; `None` if it is off.
     pub tls: Option<SocketAddr>,
+    /// `transparent`: TCP addresses of redirected connections.
+    pub transparent: Vec<SocketAddr>,
     /// `certificate`: certificate chain of `tls`.
     pub certificate: Option<PathBuf>,
     /// `key`: its private key.

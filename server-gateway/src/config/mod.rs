@@ -4,6 +4,7 @@
 //! holds the resolved and valid values. `longhaul_settings` combines the layers.
 pub mod clientless;
 mod clientless_tls;
+mod clientless_transparent;
 mod parse;
 mod ports;
 mod resolve;

@@ -82,6 +82,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             tls: layers.get(&settings::CLIENTLESS_TLS),
             certificate: layers.get(&settings::CLIENTLESS_CERTIFICATE),
             key: layers.get(&settings::CLIENTLESS_KEY),
+            transparent: layers.get(&settings::CLIENTLESS_TRANSPARENT),
             allow: layers.get(&settings::CLIENTLESS_ALLOW),
             passwords: layers.get(&settings::CLIENTLESS_PASSWORDS),
             ports: layers.get(&settings::CLIENTLESS_PORTS),

@@ -16,6 +16,7 @@ pub use super::clientless::{
     CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
 };
 pub use super::clientless_tls::{CLIENTLESS_CERTIFICATE, CLIENTLESS_KEY, CLIENTLESS_TLS};
+pub use super::clientless_transparent::CLIENTLESS_TRANSPARENT;
 use super::{PortSet, parse};
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
@@ -58,6 +59,7 @@ impl Configured for Gateway {
             &CLIENTLESS_TLS,
             &CLIENTLESS_CERTIFICATE,
             &CLIENTLESS_KEY,
+            &CLIENTLESS_TRANSPARENT,
             &CLIENTLESS_ALLOW,
             &CLIENTLESS_PASSWORDS,
             &CLIENTLESS_PORTS,

@@ -142,6 +142,7 @@ impl Server {
             .filter_map(|listener| listener.local_addr().ok())
             .chain(clientless.as_ref().and_then(ClientlessListener::local_addr))
             .chain(clientless.as_ref().and_then(ClientlessListener::tls_addr))
+            .chain(clientless.iter().flat_map(ClientlessListener::transparent_addrs))
             .collect();
         let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
         let register = DeviceRegister::new(state, listener.admission(), loaded);
