@@ -37,8 +37,8 @@ mod tunnel;
 pub use admin::metrics::{LinkBytes, Metrics, Outcome};
 pub use admission::{clients, devices, state};
 pub use clientless::{
-    AccessError, BadChunk, CertificateError, ChunkEvent, ChunkedDecoder, ClientlessError, HeadError,
-    HeadReader, RequestHead, RequestTarget, RulesError, check_http2, redirect_rules,
+    AccessError, BadChunk, CertificateError, ChunkEvent, ChunkedDecoder, ClientlessError, DnsQuestion,
+    HeadError, HeadReader, Reply, RequestHead, RequestTarget, RulesError, check_http2, redirect_rules,
 };
 pub use images::picture_workers;
 pub use server::{ReloadError, Server, ServerControl, ServerError};

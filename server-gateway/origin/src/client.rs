@@ -4,6 +4,7 @@ mod exchange;
 use std::{error::Error, fmt, hash::RandomState, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Empty;
@@ -18,6 +19,7 @@ use crate::{
     config::{Limits, OriginConfig, OriginConfigError},
     connection::{Connection, NewConnection, open_http},
     connector::Connector,
+    dns::NoRecords,
     error::{BadUrl, FetchError},
     host_scheduler::HostSchedulers,
     owner::{ConnectionOwner, RequestProperties},
@@ -217,6 +219,20 @@ impl OriginClient {
     ) -> Result<Vec<SocketAddr>, FetchError> {
         let host = Host::parse(host)?;
         self.0.connector.addresses(&host, port, owner).await
+    }
+
+    /// Looks up the records of any type of a name, for clients whose questions are forwarded. `[fetch] resolve` and the address
+    /// guard do not apply: nothing connects to what is found.
+    ///
+    /// # Errors
+    /// There are none, or the look-up failed.
+    pub async fn records(
+        &self,
+        name: &Name,
+        kind: RecordType,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<Record>, NoRecords> {
+        self.0.connector.records(name, kind, owner).await
     }
 
     /// Opens a TLS connection for a tunnel over a connection of [`Self::connect_tcp`], with the certificate

@@ -112,6 +112,8 @@ pub(super) enum Denied {
     Silent,
     /// The client has connected to a port for redirected connections.
     Straight,
+    /// The client has asked for too many names.
+    LookUps,
 }
 
 impl Denied {
@@ -122,6 +124,7 @@ impl Denied {
             Self::Password => "password",
             Self::Silent => "silenced",
             Self::Straight => "straight",
+            Self::LookUps => "look-ups",
         }
     }
 }

@@ -79,7 +79,7 @@ impl Answer {
     pub(super) fn of_denied(denied: Denied) -> Self {
         match denied {
             // As any other server answers a request that it does not know.
-            Denied::Outside | Denied::Silent | Denied::Straight => {
+            Denied::Outside | Denied::Silent | Denied::Straight | Denied::LookUps => {
                 Self::text(StatusCode::NOT_FOUND, "Not Found\n").closing()
             }
             Denied::Password => {

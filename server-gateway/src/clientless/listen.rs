@@ -16,13 +16,14 @@ use super::{
     certificate::CertificateError,
     connection::{self, Arriving},
     connections::Connections,
+    dns::{BoostedNames, DnsPorts},
     secure::SecurePort,
     socket::SocketOptions,
     transparent,
 };
 use crate::{
     admission::{clients::PasswordKey, state::StateDir},
-    config::ClientlessConfig,
+    config::{ClientlessConfig, DnsConfig},
     gateway::Gateway,
 };
 
@@ -39,6 +40,17 @@ pub enum ClientlessError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// The name server would be of no use.
+    #[error("[dns] {0}")]
+    Dns(&'static str),
+    /// The port of the name server cannot be opened.
+    #[error("[dns] listen: {address} cannot be used: {source}; choose another address or port, or \"off\"")]
+    DnsListen {
+        /// The configured address.
+        address: SocketAddr,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// A port cannot be opened.
     #[error("[clientless] {setting}: {address} cannot be used: {source}; choose another port, or \"off\"")]
     Listen {
@@ -65,6 +77,8 @@ pub(crate) struct ClientlessListener {
     secure: Option<SecurePort>,
     /// The ports of redirected connections.
     transparent: Vec<Port>,
+    dns: Option<DnsPorts>,
+    names: BoostedNames,
     access: Access,
     config: ClientlessConfig,
 }
@@ -83,10 +97,11 @@ impl ClientlessListener {
     /// # Errors
     /// See [`ClientlessError`].
     pub(crate) async fn bind(
-        config: &ClientlessConfig,
+        (config, dns): (&ClientlessConfig, &DnsConfig),
         state: &StateDir,
         secret: &SecretKey,
     ) -> Result<Option<Self>, ClientlessError> {
+        check_dns(config, dns)?;
         if config.listen.is_none() && config.tls.is_none() && config.transparent.is_empty() {
             return Ok(None);
         }
@@ -106,10 +121,19 @@ impl ClientlessListener {
         for port in &transparent {
             info!(address = %port.local, "clients without an agent may be redirected to the HTTP proxy");
         }
+        let ports = match dns.listen {
+            None => None,
+            Some(address) => {
+                let failed = |source| ClientlessError::DnsListen { address, source };
+                Some(DnsPorts::open(address).await.map_err(failed)?)
+            }
+        };
         Ok(Some(Self {
             plain,
             secure,
             transparent,
+            dns: ports,
+            names: BoostedNames::new(dns),
             access,
             config: config.clone(),
         }))
@@ -130,18 +154,25 @@ impl ClientlessListener {
         self.transparent.iter().map(|port| port.local)
     }
 
+    /// Local address of the name server.
+    pub(crate) fn dns_addr(&self) -> Option<SocketAddr> {
+        self.dns.as_ref().map(DnsPorts::local_addr)
+    }
+
     /// Serves clients until the future is dropped, which ends their connections.
     pub(crate) async fn run(self, gateway: Arc<Gateway>) {
         let Self {
             plain,
             secure,
             transparent,
+            dns,
+            names,
             access,
             config,
         } = self;
         let mut server = Server {
             options: SocketOptions::new(config.link),
-            shared: Arc::new(Clientless::new(gateway, config, access)),
+            shared: Arc::new(Clientless::new(gateway, config, access, names)),
             connections: Connections::open(),
             tasks: JoinSet::new(),
         };
@@ -153,11 +184,18 @@ impl ClientlessListener {
                 None => std::future::pending().await,
             }
         };
-        tokio::pin!(look, look_at_certificate);
+        let answer_names = async {
+            match &dns {
+                Some(ports) => ports.run(&access).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(look, look_at_certificate, answer_names);
         loop {
             tokio::select! {
                 () = &mut look => return,
                 () = &mut look_at_certificate => return,
+                () = &mut answer_names => return,
                 accepted = accept(plain.as_ref()) => server.plain(accepted).await,
                 accepted = accept_any(&transparent) => server.transparent(accepted).await,
                 accepted = accept(secure.as_ref().map(SecurePort::port)) => {
@@ -169,6 +207,23 @@ impl ClientlessListener {
             }
         }
     }
+}
+
+/// Checks that the names of the name server lead somewhere.
+fn check_dns(config: &ClientlessConfig, dns: &DnsConfig) -> Result<(), ClientlessError> {
+    let Some(listen) = dns.listen else { return Ok(()) };
+    let problem = if config.transparent.is_empty() {
+        "listen: the gateway would not serve the connections of its clients; set clientless.transparent, too, or dns.listen \
+         to \"off\""
+    } else if dns.names.is_empty() {
+        "names: no name leads to the gateway; set dns.names, for example to [\"www.example.org\"], or dns.listen to \"off\""
+    } else if listen.ip().is_unspecified() && dns.addresses.is_empty() {
+        "addresses: the gateway listens on all addresses and does not know by which one its clients reach it; set \
+         dns.addresses, for example to [\"10.0.0.1\"]"
+    } else {
+        return Ok(());
+    };
+    Err(ClientlessError::Dns(problem))
 }
 
 impl Port {

@@ -2,7 +2,7 @@
 //!
 //! `listen` owns the ports (`connections`, and `secure` and `certificate` for TLS), `access` decides who is served,
 //! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
-//! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy. `fetch` answers a request with the
+//! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
 //! ahead of the browser.
 //!
@@ -15,6 +15,7 @@ mod client;
 mod connect;
 mod connection;
 mod connections;
+mod dns;
 mod encoding;
 mod fetch;
 mod head;
@@ -39,6 +40,7 @@ pub use self::{
     access::AccessError,
     certificate::CertificateError,
     chunked::{BadChunk, ChunkEvent, ChunkedDecoder},
+    dns::{DnsQuestion, Reply},
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     http2::check as check_http2,
     listen::ClientlessError,
@@ -47,6 +49,7 @@ pub use self::{
 use self::{
     access::{Access, Admitted, Denied, Peer},
     client::Browsers,
+    dns::BoostedNames,
     look_ups::LookUps,
 };
 use crate::{admin::clientless_counters::ClientlessCounters, config::ClientlessConfig, gateway::Gateway};
@@ -58,11 +61,12 @@ struct Clientless {
     access: Access,
     browsers: Browsers,
     look_ups: LookUps,
+    names: BoostedNames,
     counters: Arc<ClientlessCounters>,
 }
 
 impl Clientless {
-    fn new(gateway: Arc<Gateway>, config: ClientlessConfig, access: Access) -> Self {
+    fn new(gateway: Arc<Gateway>, config: ClientlessConfig, access: Access, names: BoostedNames) -> Self {
         Self {
             counters: Arc::clone(&gateway.clientless),
             gateway,
@@ -70,6 +74,7 @@ impl Clientless {
             access,
             browsers: Browsers::default(),
             look_ups: LookUps::default(),
+            names,
         }
     }
 

@@ -80,7 +80,7 @@ pub async fn execute(
         Command::Client { action } => client::execute(&action, config, out)?,
         Command::Clientless {
             action: ClientlessCommand::Rules { iface, from },
-        } => out.write_all(redirect_rules(&config.clientless, &iface, &from)?.as_bytes())?,
+        } => out.write_all(redirect_rules(config, &iface, &from)?.as_bytes())?,
         Command::Invite(args) => invite::execute(&args, config, out).await?,
         Command::PictureWorker { memory } => picture_workers::work(memory)?,
     }

@@ -5,6 +5,7 @@
 pub mod clientless;
 mod clientless_tls;
 mod clientless_transparent;
+mod dns;
 mod parse;
 mod ports;
 mod resolve;
@@ -23,6 +24,7 @@ use crate::picture_workers::Program;
 
 pub use self::{
     clientless::{ClientlessConfig, Passwords},
+    dns::{DnsConfig, HostNames},
     ports::{ParsePortsError, PortSet},
     resolve::{load, resolve},
     settings::Gateway,
@@ -64,6 +66,8 @@ pub struct Config {
     pub portal: PortalConfig,
     /// `[clientless]`.
     pub clientless: ClientlessConfig,
+    /// `[dns]`.
+    pub dns: DnsConfig,
     /// `[away]`.
     pub away: AwayConfig,
     /// `[limits]`.

@@ -2,7 +2,7 @@
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report};
 
 use super::{
-    AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, FetchConfig,
+    AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, DnsConfig, FetchConfig,
     GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
@@ -89,6 +89,11 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             level: layers.get(&settings::CLIENTLESS_LEVEL),
             link: layers.get(&settings::CLIENTLESS_LINK),
             idle_timeout: layers.get(&settings::CLIENTLESS_IDLE_TIMEOUT),
+        },
+        dns: DnsConfig {
+            listen: layers.get(&settings::DNS_LISTEN),
+            names: layers.get(&settings::DNS_NAMES),
+            addresses: layers.get(&settings::DNS_ADDRESSES),
         },
         away: AwayConfig {
             keep: layers.get(&settings::AWAY_KEEP),

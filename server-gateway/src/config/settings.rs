@@ -17,6 +17,7 @@ pub use super::clientless::{
 };
 pub use super::clientless_tls::{CLIENTLESS_CERTIFICATE, CLIENTLESS_KEY, CLIENTLESS_TLS};
 pub use super::clientless_transparent::CLIENTLESS_TRANSPARENT;
+pub use super::dns::{DNS_ADDRESSES, DNS_LISTEN, DNS_NAMES};
 use super::{PortSet, parse};
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
@@ -66,6 +67,9 @@ impl Configured for Gateway {
             &CLIENTLESS_LEVEL,
             &CLIENTLESS_LINK,
             &CLIENTLESS_IDLE_TIMEOUT,
+            &DNS_LISTEN,
+            &DNS_NAMES,
+            &DNS_ADDRESSES,
             &AWAY_KEEP,
             &AWAY_DEVICE_SIZE,
             &AWAY_TOTAL_SIZE,

@@ -106,6 +106,11 @@ impl Server {
             .collect()
     }
 
+    /// UDP and TCP address of the name server for clients without an agent, if it is on.
+    pub fn dns_addr(&self) -> Option<SocketAddr> {
+        self.clientless.as_ref().and_then(ClientlessListener::dns_addr)
+    }
+
     /// Address of the metrics server, if it is enabled.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics

@@ -118,7 +118,8 @@ impl Server {
         }
         let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
         let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
-        let clientless = ClientlessListener::bind(&config.clientless, &state, &keys.secret).await?;
+        let clientless =
+            ClientlessListener::bind((&config.clientless, &config.dns), &state, &keys.secret).await?;
         let announcement = Announcement {
             portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
             certificate: carriers.certificate(),
@@ -143,6 +144,7 @@ impl Server {
             .chain(clientless.as_ref().and_then(ClientlessListener::local_addr))
             .chain(clientless.as_ref().and_then(ClientlessListener::tls_addr))
             .chain(clientless.iter().flat_map(ClientlessListener::transparent_addrs))
+            .chain(clientless.as_ref().and_then(ClientlessListener::dns_addr))
             .collect();
         let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
         let register = DeviceRegister::new(state, listener.admission(), loaded);

@@ -61,6 +61,11 @@ pub const HARNESSES: &[Harness] = &[
         seeds: client_hello::seeds,
     },
     Harness {
+        name: "clientless_dns",
+        run: clientless::dns_question,
+        seeds: clientless::dns_seeds,
+    },
+    Harness {
         name: "clientless_http2",
         run: clientless::http2_request,
         seeds: clientless::http2_seeds,

@@ -3,6 +3,8 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpStream;
 
+use crate::clientless::dns::BoostedNames;
+
 /// Where a client's connection was to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::clientless) enum Destination {
@@ -13,14 +15,17 @@ pub(in crate::clientless) enum Destination {
 }
 
 impl Destination {
-    /// The destination of an accepted connection.
-    pub(super) fn of(stream: &TcpStream) -> Self {
+    /// The destination of an accepted connection. `names` lead to addresses that are the gateway's, even if the system
+    /// redirects connections from them to another port.
+    pub(super) fn of(stream: &TcpStream, names: &BoostedNames) -> Self {
         let Ok(local) = stream.local_addr() else {
             return Self::Gateway;
         };
         let local = SocketAddr::new(local.ip().to_canonical(), local.port());
         match original(stream, local) {
-            Some(original) if original != local => Self::Elsewhere(original),
+            Some(original) if original != local && names.addresses().all(|own| own != original.ip()) => {
+                Self::Elsewhere(original)
+            }
             Some(_) | None => Self::Gateway,
         }
     }
@@ -63,7 +68,11 @@ mod tests {
             let to = if address == "[::1]:0" { "::1" } else { "127.0.0.1" };
             let _client = TcpStream::connect((to, port)).await.unwrap();
             let (accepted, _) = listener.accept().await.unwrap();
-            assert_eq!(Destination::of(&accepted), Destination::Gateway, "{address}");
+            assert_eq!(
+                Destination::of(&accepted, &BoostedNames::default()),
+                Destination::Gateway,
+                "{address}"
+            );
         }
     }
 }

@@ -65,24 +65,31 @@ impl Interception {
 
     /// Decides about a request.
     pub(in crate::clientless) async fn judge(&mut self, shared: &Clientless, head: RequestHead) -> Judged {
-        let Destination::Elsewhere(address) = self.destination else {
-            return Judged::Refuse(head);
-        };
-        // A protocol other than HTTP follows, or the client takes the destination for a proxy.
+        // Otherwise another protocol follows, or the client takes the destination for a proxy.
         let is_http = !head.headers.contains_key(UPGRADE);
-        let target = target_of(&head).filter(|_| is_http);
-        let Some(target) = target else {
+        let target = target_of(&head);
+        let address = match (self.destination, target.as_ref()) {
+            (Destination::Elsewhere(address), _) => address,
+            // A name of this gateway's name server.
+            (Destination::Gateway, Some(to))
+                if shared.names.contains(&to.host) && shared.config.ports.contains(to.port) =>
+            {
+                let (host, port) = (to.host.clone(), to.port);
+                return match target.filter(|_| is_http) {
+                    Some(target) => fetch(shared, head, target),
+                    None => Judged::Relay(head, (host, port)),
+                };
+            }
+            (Destination::Gateway, _) => return Judged::Refuse(head),
+        };
+        let Some(target) = target.filter(|_| is_http) else {
             return Judged::Relay(head, literal(address));
         };
         if !self.is_at(shared, &target.host, target.port, address).await {
             debug!(host = ?Pii(&target.host), "the host of a request is not at its destination");
             return Judged::Relay(head, literal(address));
         }
-        shared.counters.intercepted(Intercepted::Fetched);
-        Judged::Fetch(RequestHead {
-            target: RequestTarget::Origin(target),
-            ..head
-        })
+        fetch(shared, head, target)
     }
 
     /// Returns true if this is an address of the host.
@@ -108,6 +115,14 @@ impl Interception {
         }
         is_at
     }
+}
+
+fn fetch(shared: &Clientless, head: RequestHead, target: Target) -> Judged {
+    shared.counters.intercepted(Intercepted::Fetched);
+    Judged::Fetch(RequestHead {
+        target: RequestTarget::Origin(target),
+        ..head
+    })
 }
 
 /// An address as the host of a tunnel.

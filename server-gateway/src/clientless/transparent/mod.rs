@@ -35,10 +35,10 @@ const MAX_METHOD: usize = 32;
 
 /// Serves a redirected connection to its end.
 pub(super) async fn serve(shared: Arc<Clientless>, mut stream: TcpStream, peer: Peer) {
-    let destination = Destination::of(&stream);
+    let destination = Destination::of(&stream, &shared.names);
     let denied = match shared.access.admit_intercepted(peer.address) {
         Err(denied) => Some(denied),
-        Ok(()) if destination == Destination::Gateway => Some(Denied::Straight),
+        Ok(()) if destination == Destination::Gateway && shared.names.is_empty() => Some(Denied::Straight),
         Ok(()) => None,
     };
     if let Some(denied) = denied {

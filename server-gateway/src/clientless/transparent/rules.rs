@@ -6,7 +6,7 @@ use std::{
 
 use longhaul_origin::Cidr;
 
-use crate::config::ClientlessConfig;
+use crate::{clientless::dns::BoostedNames, config::Config};
 
 /// Name of the table, which the rules replace as a whole.
 const TABLE: &str = "inet longhaul_clientless";
@@ -45,22 +45,20 @@ pub enum RulesError {
 ///
 /// # Errors
 /// With the rules, clients could load nothing.
-pub fn redirect_rules(
-    config: &ClientlessConfig,
-    interface: &str,
-    networks: &[Cidr],
-) -> Result<String, RulesError> {
+pub fn redirect_rules(config: &Config, interface: &str, networks: &[Cidr]) -> Result<String, RulesError> {
     let is_in_name = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '/' | '\\' | '*');
     if interface.is_empty() || interface.len() > MAX_INTERFACE || !interface.chars().all(is_in_name) {
         return Err(RulesError::Interface(interface.to_owned()));
     }
-    let (mut from, mut to) = (String::new(), String::new());
+    let (mut from, mut to, mut own) = (String::new(), String::new(), String::new());
+    let names = BoostedNames::new(&config.dns);
     for network in networks {
-        if !config.allow.iter().any(|allowed| is_inside(network, allowed)) {
+        let clientless = &config.clientless;
+        if !clientless.allow.iter().any(|allowed| is_inside(network, allowed)) {
             return Err(RulesError::NotAllowed(*network));
         }
         let family = Family::of(network.network());
-        let port = port(&config.transparent, family).ok_or(RulesError::NoPort(family.name()))?;
+        let port = port(&clientless.transparent, family).ok_or(RulesError::NoPort(family.name()))?;
         // Writing into a string does not fail.
         let _written = writeln!(
             from,
@@ -71,8 +69,16 @@ pub fn redirect_rules(
             "\t\tmeta nfproto {} tcp dport {{ 80, 443 }} redirect to :{port}\n",
             family.protocol()
         );
-        if !to.contains(&redirect) {
-            to.push_str(&redirect);
+        if to.contains(&redirect) {
+            continue;
+        }
+        to.push_str(&redirect);
+        for address in names.addresses().filter(|address| Family::of(*address) == family) {
+            let _written = writeln!(
+                own,
+                "\t\t{} daddr {address} tcp dport {{ 80, 443 }} redirect to :{port}",
+                family.word()
+            );
         }
     }
     Ok(format!(
@@ -85,6 +91,7 @@ pub fn redirect_rules(
          \t\ttype nat hook prerouting priority dstnat; policy accept;\n\
          {from}\t}}\n\
          \tchain web {{\n\
+         {own}\
          \t\tfib daddr type local return\n\
          \t\tip daddr {{ {NOT_PUBLIC_V4} }} return\n\
          \t\tip6 daddr != {PUBLIC_V6} return\n\
@@ -162,7 +169,7 @@ mod tests {
             flags = flags.with(&settings::CLIENTLESS_TRANSPARENT, address);
         }
         let (config, _) = resolve(&flags, &Environment::new()).unwrap();
-        redirect_rules(&config.clientless, interface, &[from.parse().unwrap()])
+        redirect_rules(&config, interface, &[from.parse().unwrap()])
     }
 
     #[test]

@@ -23,6 +23,8 @@ use crate::clientless::{
 
 /// Time for the client's first message: some round trips of the slowest links.
 const HELLO_TIME: Duration = Duration::from_secs(60);
+/// Port of https.
+const HTTPS: u16 = 443;
 /// Bytes that are read at once.
 const READ: usize = 16 * 1024;
 
@@ -77,7 +79,9 @@ async fn host(
     hello: Option<&ClientHello>,
 ) -> Option<(String, u16)> {
     let Destination::Elsewhere(address) = interception.destination else {
-        return None;
+        // A name of this gateway's name server, which gives out no keys of Encrypted Client Hello.
+        let name = hello?.server_name.as_ref()?;
+        return shared.names.contains(name).then(|| (name.clone(), HTTPS));
     };
     let hello = hello.filter(|hello| !hello.has_encrypted);
     let name = hello.and_then(|hello| hello.server_name.as_ref());
