@@ -159,6 +159,15 @@ pub enum ClientCommand {
     },
     /// List the clients
     List,
+    /// Set the image level of a client: original, high, medium or low, or default for the setting clientless.level
+    Level {
+        /// The client's name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The level
+        #[arg(value_name = "LEVEL", value_parser = ["original", "high", "medium", "low", "default"])]
+        level: String,
+    },
     /// Remove a client; a running gateway refuses it within a second
     Remove {
         /// The client's name

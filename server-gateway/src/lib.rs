@@ -38,7 +38,8 @@ pub use admin::metrics::{LinkBytes, Metrics, Outcome};
 pub use admission::{clients, devices, state};
 pub use clientless::{
     AccessError, BadChunk, CertificateError, ChunkEvent, ChunkedDecoder, ClientlessError, DnsQuestion,
-    HeadError, HeadReader, Reply, RequestHead, RequestTarget, RulesError, check_http2, redirect_rules,
+    HeadError, HeadReader, OpenProxy, Reply, RequestHead, RequestTarget, RulesError, check_http2,
+    redirect_rules,
 };
 pub use images::picture_workers;
 pub use server::{ReloadError, Server, ServerControl, ServerError};

@@ -9,6 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, header::PROXY_AUTHORIZATION};
 use longhaul_origin::Cidr;
+use longhaul_session::ImageLevel;
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
@@ -95,8 +96,8 @@ pub(super) enum Security {
 /// A client that is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
-    /// A client with a name and a password.
-    Named(ClientIdentity),
+    /// A client with a name and a password, and perhaps an image level of its own.
+    Named(ClientIdentity, Option<ImageLevel>),
     /// A client of an allowed network.
     Unnamed,
 }
@@ -193,7 +194,8 @@ impl Access {
         Ok(())
     }
 
-    fn is_inside(&self, address: IpAddr) -> bool {
+    /// Returns true for an address of `clientless.allow`.
+    pub(super) fn is_inside(&self, address: IpAddr) -> bool {
         self.allow.iter().any(|range| range.contains(address))
     }
 
@@ -211,7 +213,7 @@ impl Access {
         let clients = Arc::clone(&self.clients.borrow());
         let presented = credentials(headers);
         match presented.and_then(|(name, password)| clients.admit(&self.key, &name, &password)) {
-            Some(client) => Ok(Admitted::Named(client)),
+            Some((client, level)) => Ok(Admitted::Named(client, level)),
             None => {
                 self.failures.note(peer, Instant::now());
                 Err(Denied::Password)
@@ -221,7 +223,7 @@ impl Access {
 
     /// Returns once a client may no longer be served.
     pub(super) async fn removed(&self, admitted: &Admitted) {
-        let Admitted::Named(client) = *admitted else {
+        let Admitted::Named(client, _) = *admitted else {
             return std::future::pending().await;
         };
         let mut clients = self.clients.subscribe();

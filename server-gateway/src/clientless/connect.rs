@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    tunnel::{Activity, connect_untouched},
+    tunnel::{Activity, BEGINNING, class_after, connect_untouched},
 };
 
 /// Bytes that are read at once.
@@ -80,15 +80,21 @@ pub(super) async fn serve<S: ClientStream>(
     if begun.await.is_err() {
         return stream.break_off();
     }
-    let activity = Activity::new();
+    let (activity, urgency) = (Activity::new(), stream.urgency());
     let (mut client_read, mut client_write) = split(stream);
     let (mut host_read, mut host_write) = host.into_split();
-    let metrics = &gateway.metrics;
+    let (metrics, owner) = (&gateway.metrics, request.client.owner);
     let up = relay(&mut client_read, &mut host_write, &activity, |count| {
-        metrics.tunnel_sent(count)
+        metrics.tunnel_sent(count);
+        connection.shared.count_bytes(owner, count)
     });
+    let mut carried = 0;
+    urgency.set(BEGINNING, u64::MAX);
     let down = relay(&mut host_read, &mut client_write, &activity, |count| {
         metrics.tunnel_received(count);
+        carried += count as u64;
+        urgency.set(class_after(carried), u64::MAX);
+        connection.shared.count_bytes(owner, count)
     });
     let idle = gateway.rules.load().tunnel_idle;
     let is_complete = tokio::select! {
@@ -163,7 +169,7 @@ async fn relay(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     activity: &Activity,
-    count: impl Fn(usize),
+    mut count: impl FnMut(usize) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     loop {
@@ -174,7 +180,7 @@ async fn relay(
         }
         to.write_all(&buffer.split()).await?;
         to.flush().await?;
-        count(read);
+        count(read)?;
         activity.note();
     }
 }

@@ -65,6 +65,7 @@ pub(super) async fn serve<S: ClientStream>(
     (stream, arriving): (S, Arriving),
     peer: Peer,
 ) {
+    let urgency = stream.urgency();
     let (read, write) = split(stream);
     let (queue, exchanges) = mpsc::channel(MAX_AHEAD as usize);
     let idle = shared.config.idle_timeout;
@@ -73,6 +74,7 @@ pub(super) async fn serve<S: ClientStream>(
         stream: write,
         shared: Arc::clone(&shared),
         ahead: Arc::clone(&ahead),
+        urgency,
         stall: idle,
     };
     let mut reader = Reader {

@@ -3,6 +3,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::select_all;
 use longhaul_types::SecretKey;
+use rustls::ClientConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -17,8 +18,11 @@ use super::{
     connection::{self, Arriving},
     connections::Connections,
     dns::{BoostedNames, DnsPorts},
+    pace::Paces,
     secure::SecurePort,
+    self_check::{CheckedPort, CheckedProtocol, OpenProxy},
     socket::SocketOptions,
+    stream::PacedStream,
     transparent,
 };
 use crate::{
@@ -40,6 +44,9 @@ pub enum ClientlessError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// Strangers would be served.
+    #[error(transparent)]
+    Open(#[from] OpenProxy),
     /// The name server would be of no use.
     #[error("[dns] {0}")]
     Dns(&'static str),
@@ -78,8 +85,8 @@ pub(crate) struct ClientlessListener {
     /// The ports of redirected connections.
     transparent: Vec<Port>,
     dns: Option<DnsPorts>,
-    names: BoostedNames,
-    access: Access,
+    names: Arc<BoostedNames>,
+    access: Arc<Access>,
     config: ClientlessConfig,
 }
 
@@ -88,6 +95,7 @@ struct Server {
     shared: Arc<Clientless>,
     connections: Arc<Connections>,
     options: SocketOptions,
+    paces: Paces,
     tasks: JoinSet<()>,
 }
 
@@ -133,8 +141,8 @@ impl ClientlessListener {
             secure,
             transparent,
             dns: ports,
-            names: BoostedNames::new(dns),
-            access,
+            names: Arc::new(BoostedNames::new(dns)),
+            access: Arc::new(access),
             config: config.clone(),
         }))
     }
@@ -159,34 +167,79 @@ impl ClientlessListener {
         self.dns.as_ref().map(DnsPorts::local_addr)
     }
 
+    /// Asks this gateway through its public address whether it serves strangers.
+    ///
+    /// # Errors
+    /// It does.
+    pub(crate) async fn check(
+        &self,
+        gateway: Arc<Gateway>,
+        public: &str,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<(), ClientlessError> {
+        let shared = self.shared(gateway);
+        let port = |setting, address: Option<SocketAddr>, protocol| {
+            address.map(|address| CheckedPort {
+                setting,
+                port: address.port(),
+                protocol,
+            })
+        };
+        let ports: Vec<CheckedPort> = [
+            port("listen", self.local_addr(), CheckedProtocol::Http),
+            port("tls", self.tls_addr(), CheckedProtocol::Tls),
+            port(
+                "transparent",
+                self.transparent_addrs().next(),
+                CheckedProtocol::Http,
+            ),
+            port("dns.listen", self.dns_addr(), CheckedProtocol::Dns),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        tokio::select! {
+            checked = shared.self_check.ask((&shared.access, tls), public, &ports) => Ok(checked?),
+            () = self.serve(Arc::clone(&shared)) => Ok(()),
+        }
+    }
+
+    fn shared(&self, gateway: Arc<Gateway>) -> Arc<Clientless> {
+        let (access, names) = (Arc::clone(&self.access), Arc::clone(&self.names));
+        Arc::new(Clientless::new(gateway, self.config.clone(), access, names))
+    }
+
     /// Serves clients until the future is dropped, which ends their connections.
     pub(crate) async fn run(self, gateway: Arc<Gateway>) {
+        self.serve(self.shared(gateway)).await;
+    }
+
+    async fn serve(&self, shared: Arc<Clientless>) {
         let Self {
             plain,
             secure,
             transparent,
             dns,
-            names,
-            access,
             config,
+            ..
         } = self;
         let mut server = Server {
             options: SocketOptions::new(config.link),
-            shared: Arc::new(Clientless::new(gateway, config, access, names)),
+            shared: Arc::clone(&shared),
             connections: Connections::open(),
+            paces: Paces::default(),
             tasks: JoinSet::new(),
         };
-        let access = Arc::clone(&server.shared);
-        let look = access.access.look();
+        let look = shared.access.look();
         let look_at_certificate = async {
-            match &secure {
+            match secure {
                 Some(port) => port.look().await,
                 None => std::future::pending().await,
             }
         };
         let answer_names = async {
-            match &dns {
-                Some(ports) => ports.run(&access).await,
+            match dns {
+                Some(ports) => ports.run(&shared).await,
                 None => std::future::pending().await,
             }
         };
@@ -197,9 +250,9 @@ impl ClientlessListener {
                 () = &mut look_at_certificate => return,
                 () = &mut answer_names => return,
                 accepted = accept(plain.as_ref()) => server.plain(accepted).await,
-                accepted = accept_any(&transparent) => server.transparent(accepted).await,
+                accepted = accept_any(transparent) => server.transparent(accepted).await,
                 accepted = accept(secure.as_ref().map(SecurePort::port)) => {
-                    if let Some(port) = &secure {
+                    if let Some(port) = secure {
                         server.secure(port, accepted).await;
                     }
                 }
@@ -311,7 +364,7 @@ impl Server {
         &self,
         accepted: Accepted,
         security: Security,
-    ) -> Option<(TcpStream, Peer, impl Sized + Send + use<>)> {
+    ) -> Option<(PacedStream, Peer, impl Sized + Send + use<>)> {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -330,6 +383,7 @@ impl Server {
         // A connection beyond the limits is closed: its client tries again later.
         let place = self.connections.enter(address)?;
         self.options.set(&stream);
+        let stream = PacedStream::new(stream, self.paces.of(address, self.shared.config.link));
         Some((stream, Peer { address, security }, place))
     }
 }

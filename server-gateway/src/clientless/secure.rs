@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustls::ServerConfig;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
@@ -18,6 +18,7 @@ use super::{
     connections::{Connections, Place},
     http2,
     listen::{ClientlessError, Port},
+    stream::PacedStream,
 };
 use crate::config::ClientlessConfig;
 
@@ -35,7 +36,7 @@ pub(super) struct SecurePort {
 
 /// A connection whose handshake has not begun.
 pub(super) struct Handshake {
-    stream: TcpStream,
+    stream: PacedStream,
     config: Arc<ServerConfig>,
     place: Place,
 }
@@ -74,7 +75,7 @@ impl SecurePort {
     }
 
     /// Prepares the handshake of a connection; `None` if there are too many.
-    pub(super) fn handshake(&self, stream: TcpStream, address: IpAddr) -> Option<Handshake> {
+    pub(super) fn handshake(&self, stream: PacedStream, address: IpAddr) -> Option<Handshake> {
         let place = self.handshakes.enter(address)?;
         Some(Handshake {
             stream,

@@ -19,6 +19,7 @@ use super::{
     encoding::BodyEncoder,
     head::RequestHead,
     held::{HeldBytes, ReadAhead},
+    pace::Urgency,
 };
 use crate::admin::metrics::Outcome;
 
@@ -100,6 +101,7 @@ pub(super) struct Writer<W> {
     pub(super) stream: W,
     pub(super) shared: Arc<Clientless>,
     pub(super) ahead: Arc<ReadAhead>,
+    pub(super) urgency: Arc<Urgency>,
     pub(super) stall: Duration,
 }
 
@@ -138,6 +140,13 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         let framing = Framing::of(&answer, version, is_head);
         let keeps_alive = keeps_alive && !answer.closes && framing != Framing::UntilClose;
         let head = head(&mut answer, framing, keeps_alive);
+        let left = match framing {
+            Framing::None => 0,
+            Framing::Length(length) => length,
+            Framing::Chunked | Framing::UntilClose => u64::MAX,
+        };
+        self.urgency
+            .set(answer.class, left.saturating_add(head.len() as u64));
         let written = self.body(head, answer, framing, owner).await;
         self.shared.gateway.metrics.outcome(match &written {
             Ok(()) => Outcome::Complete,
@@ -190,6 +199,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 tap.chunk(&chunk);
             }
             let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
+            self.shared.count_bytes(owner, coded.len())?;
             framing.frame(&coded, &mut out);
             self.write(out.split()).await?;
         }

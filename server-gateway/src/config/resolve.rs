@@ -88,6 +88,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             ports: layers.get(&settings::CLIENTLESS_PORTS),
             level: layers.get(&settings::CLIENTLESS_LEVEL),
             link: layers.get(&settings::CLIENTLESS_LINK),
+            day_size: layers.get(&settings::CLIENTLESS_DAY_SIZE),
             idle_timeout: layers.get(&settings::CLIENTLESS_IDLE_TIMEOUT),
         },
         dns: DnsConfig {

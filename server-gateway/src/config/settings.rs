@@ -12,8 +12,8 @@ use longhaul_settings::{Configured, EmptyVariables, FlagScope, Form, Program, Se
 use longhaul_types::ByteCount;
 
 pub use super::clientless::{
-    CLIENTLESS_ALLOW, CLIENTLESS_IDLE_TIMEOUT, CLIENTLESS_LEVEL, CLIENTLESS_LINK, CLIENTLESS_LISTEN,
-    CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
+    CLIENTLESS_ALLOW, CLIENTLESS_DAY_SIZE, CLIENTLESS_IDLE_TIMEOUT, CLIENTLESS_LEVEL, CLIENTLESS_LINK,
+    CLIENTLESS_LISTEN, CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
 };
 pub use super::clientless_tls::{CLIENTLESS_CERTIFICATE, CLIENTLESS_KEY, CLIENTLESS_TLS};
 pub use super::clientless_transparent::CLIENTLESS_TRANSPARENT;
@@ -66,6 +66,7 @@ impl Configured for Gateway {
             &CLIENTLESS_PORTS,
             &CLIENTLESS_LEVEL,
             &CLIENTLESS_LINK,
+            &CLIENTLESS_DAY_SIZE,
             &CLIENTLESS_IDLE_TIMEOUT,
             &DNS_LISTEN,
             &DNS_NAMES,

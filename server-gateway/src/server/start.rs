@@ -146,7 +146,12 @@ impl Server {
             .chain(clientless.iter().flat_map(ClientlessListener::transparent_addrs))
             .chain(clientless.as_ref().and_then(ClientlessListener::dns_addr))
             .collect();
-        let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
+        let gateway = Arc::new(new_gateway(config, origin, own_ports, credentials, announcement)?);
+        if let (Some(clientless), Some(public)) = (&clientless, &config.public_address) {
+            // Whom the certificate names does not matter here.
+            let tls = carriers::any_certificate().map(Arc::new).ok();
+            clientless.check(Arc::clone(&gateway), public, tls).await?;
+        }
         let register = DeviceRegister::new(state, listener.admission(), loaded);
         let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
         if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
@@ -158,7 +163,7 @@ impl Server {
             portal,
             clientless,
             carriers,
-            gateway: Arc::new(gateway),
+            gateway,
             devices: Arc::new(register),
             metrics,
             admin,

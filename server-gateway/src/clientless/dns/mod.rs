@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 pub(super) use self::names::BoostedNames;
+pub(super) use self::question::question_for;
 pub use self::question::{DnsQuestion, Reply};
 use super::{
     Clientless,
@@ -90,6 +91,7 @@ impl NameServer {
             Ok(()) if self.shared.look_ups.permit(client, Instant::now()) => return true,
             Ok(()) => Denied::LookUps,
         };
+        self.shared.self_check.note_refused();
         self.shared.counters.denied(denied.name());
         false
     }
@@ -100,6 +102,7 @@ impl NameServer {
             return Reply::code(refused);
         }
         let (name, kind) = (question.name(), question.kind());
+        self.shared.self_check.note(&name.to_ascii(), true);
         if self.shared.names.contains(&name.to_ascii())
             && let Some(reply) = self.boosted(name, kind)
         {

@@ -57,6 +57,14 @@ impl Reply {
     }
 }
 
+/// A question for the address of a host.
+pub(in crate::clientless) fn question_for(host: &str) -> Option<Vec<u8>> {
+    let mut message = Message::new(1, MessageType::Query, OpCode::Query);
+    let name = Name::from_ascii(format!("{host}.")).ok()?;
+    message.add_query(Query::query(name, RecordType::A));
+    message.to_vec().ok()
+}
+
 impl DnsQuestion {
     /// Parses a message; `None` if it is not one question, which gets no answer.
     pub fn parse(bytes: &[u8]) -> Option<Self> {

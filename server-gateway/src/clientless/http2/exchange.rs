@@ -261,6 +261,7 @@ async fn send_body(
             tap.chunk(&chunk);
         }
         let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
+        connection.shared.count_bytes(owner, coded.len())?;
         sender.send(coded).await?;
     }
     if let Some(tap) = tap {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use longhaul_origin::ConnectionOwner;
-use tokio::{io::AsyncReadExt as _, net::TcpStream, time::timeout};
+use tokio::{io::AsyncReadExt as _, time::timeout};
 
 use self::destination::Destination;
 pub(super) use self::interception::{Interception, Judged};
@@ -23,6 +23,7 @@ use super::{
     connect,
     connection::{self, Arriving},
     fetch::ConnectionState,
+    stream::PacedStream,
 };
 use crate::{admin::clientless_counters::Intercepted, session::logins::Logins};
 
@@ -34,14 +35,15 @@ const HANDSHAKE: u8 = 22;
 const MAX_METHOD: usize = 32;
 
 /// Serves a redirected connection to its end.
-pub(super) async fn serve(shared: Arc<Clientless>, mut stream: TcpStream, peer: Peer) {
-    let destination = Destination::of(&stream, &shared.names);
+pub(super) async fn serve(shared: Arc<Clientless>, mut stream: PacedStream, peer: Peer) {
+    let destination = Destination::of(stream.tcp(), &shared.names);
     let denied = match shared.access.admit_intercepted(peer.address) {
         Err(denied) => Some(denied),
         Ok(()) if destination == Destination::Gateway && shared.names.is_empty() => Some(Denied::Straight),
         Ok(()) => None,
     };
     if let Some(denied) = denied {
+        shared.self_check.note_refused();
         shared.counters.denied(denied.name());
         return connect::break_off(stream);
     }

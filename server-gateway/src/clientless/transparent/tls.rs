@@ -6,7 +6,6 @@ use http::HeaderMap;
 use longhaul_http::client_hello::ClientHello;
 use tokio::{
     io::AsyncReadExt as _,
-    net::TcpStream,
     time::{Instant, timeout_at},
 };
 
@@ -19,6 +18,7 @@ use crate::clientless::{
     access::Admitted,
     connect::{self, TunnelKind, TunnelRequest},
     fetch::ConnectionState,
+    stream::PacedStream,
 };
 
 /// Time for the client's first message: some round trips of the slowest links.
@@ -32,7 +32,7 @@ const READ: usize = 16 * 1024;
 pub(super) async fn serve(
     connection: &ConnectionState,
     mut interception: Interception,
-    mut stream: TcpStream,
+    mut stream: PacedStream,
     mut buffer: BytesMut,
 ) {
     let Ok(hello) = hello(&mut stream, &mut buffer).await else {
@@ -54,7 +54,7 @@ pub(super) async fn serve(
 }
 
 /// Reads the first message; `None` if the bytes are none, or if it does not come in time.
-async fn hello(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<Option<ClientHello>> {
+async fn hello(stream: &mut PacedStream, buffer: &mut BytesMut) -> io::Result<Option<ClientHello>> {
     let until = Instant::now() + HELLO_TIME;
     loop {
         match ClientHello::parse(buffer) {
