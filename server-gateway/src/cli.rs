@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use longhaul_origin::Cidr;
 use longhaul_settings::Flags;
 use longhaul_types::PublicKey;
 
@@ -51,6 +52,12 @@ pub enum Command {
         /// Action on the clients.
         #[command(subcommand)]
         action: ClientCommand,
+    },
+    /// Print what the system needs for clients without an agent that know of no proxy
+    Clientless {
+        /// What is printed.
+        #[command(subcommand)]
+        action: ClientlessCommand,
     },
     /// A process of the gateway that transcodes images (not for users)
     #[command(hide = true)]
@@ -152,11 +159,34 @@ pub enum ClientCommand {
     },
     /// List the clients
     List,
+    /// Set the image level of a client: original, high, medium or low, or default for the setting clientless.level
+    Level {
+        /// The client's name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The level
+        #[arg(value_name = "LEVEL", value_parser = ["original", "high", "medium", "low", "default"])]
+        level: String,
+    },
     /// Remove a client; a running gateway refuses it within a second
     Remove {
         /// The client's name
         #[arg(value_name = "NAME")]
         name: String,
+    },
+}
+
+/// What is printed for clients that know of no proxy.
+#[derive(Debug, Subcommand)]
+pub enum ClientlessCommand {
+    /// Print rules of nftables that redirect the clients' web connections to `clientless.transparent`. Nothing is applied
+    Rules {
+        /// Interface of this machine behind which the clients are, such as `eth1`
+        #[arg(long, value_name = "NAME")]
+        iface: String,
+        /// Network of the clients; may be given several times
+        #[arg(long, value_name = "CIDR", required = true)]
+        from: Vec<Cidr>,
     },
 }
 

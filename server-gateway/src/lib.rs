@@ -37,8 +37,9 @@ mod tunnel;
 pub use admin::metrics::{LinkBytes, Metrics, Outcome};
 pub use admission::{clients, devices, state};
 pub use clientless::{
-    AccessError, BadChunk, CertificateError, ChunkEvent, ChunkedDecoder, ClientlessError, HeadError,
-    HeadReader, RequestHead, RequestTarget, check_http2,
+    AccessError, BadChunk, CertificateError, ChunkEvent, ChunkedDecoder, ClientlessError, DnsQuestion,
+    HeadError, HeadReader, OpenProxy, Reply, RequestHead, RequestTarget, RulesError, check_http2,
+    redirect_rules,
 };
 pub use images::picture_workers;
 pub use server::{ReloadError, Server, ServerControl, ServerError};

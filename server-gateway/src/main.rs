@@ -61,6 +61,7 @@ fn execute(args: CliArgs) -> Result<Exit> {
         | Command::Client { .. }
         | Command::Device { .. }
         | Command::Invite(_)
+        | Command::Clientless { .. }
         | Command::PictureWorker { .. } => tokio::runtime::Builder::new_current_thread(),
     }
     .enable_all()

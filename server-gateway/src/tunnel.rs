@@ -36,13 +36,22 @@ use crate::{
 /// would time out before the TLS handshake has crossed the hop.
 pub(crate) const BEGINNING: Priority = class::RENDER;
 /// Number of bytes in that class: a handshake with its certificates takes 3 to 6 KB.
-pub(crate) const HANDSHAKE: u64 = 8 * 1024;
+const HANDSHAKE: u64 = 8 * 1024;
 /// Class after that, because tunnels are often interactive.
-pub(crate) const CLASS: Priority = class::OBJECT;
+const CLASS: Priority = class::OBJECT;
 /// Read size from the host, in bytes.
 const READ: usize = 16 * 1024;
 /// Number of bytes towards the agent after which the tunnel is bulk, so that a download does not delay pages.
-pub(crate) const LONG: u64 = 4 * 1024 * 1024;
+const LONG: u64 = 4 * 1024 * 1024;
+/// Class of a tunnel that has carried so many bytes towards its client.
+pub(crate) const fn class_after(carried: u64) -> Priority {
+    match carried {
+        0..HANDSHAKE => BEGINNING,
+        HANDSHAKE..LONG => CLASS,
+        LONG.. => class::BULK,
+    }
+}
+
 /// Stream error code towards the agent if the host's connection failed.
 const ERROR_HOST: u64 = 3;
 

@@ -10,6 +10,7 @@ mod away;
 mod bodies;
 mod browser;
 mod carriers;
+mod clientless;
 mod connections;
 mod content;
 mod contracts;

@@ -58,7 +58,24 @@ impl Origin {
         F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Response<AnswerBody>> + Send + 'static,
     {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("a free port")?;
+        Self::start_at(([127, 0, 0, 1], 0).into(), tls, admit, answer).await
+    }
+
+    /// The same at an address and port.
+    ///
+    /// # Errors
+    /// The port is not free.
+    pub async fn start_at<F, A>(
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+        admit: impl Fn(SocketAddr) + Send + Sync + 'static,
+        answer: F,
+    ) -> Result<Self>
+    where
+        F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Response<AnswerBody>> + Send + 'static,
+    {
+        let listener = TcpListener::bind(address).await.context("a free port")?;
         let address = listener.local_addr()?;
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);

@@ -14,6 +14,7 @@
 //! * [`transcoded_image`]: transcoded images
 //! * [`acceleration`]: hosts whose HTTPS is accelerated
 //! * [`captive_portal`]: detection of captive portals
+//! * [`client_hello`]: the first message of TLS, for proxies that pass it on (RFC 8446)
 //! * [`pac`]: the proxy auto-configuration script
 //! * [`site`]: schemeful sites by the Public Suffix List
 //! * [`request_context`]: requester, partition and credentials of a request
@@ -25,6 +26,7 @@
 pub mod acceleration;
 pub mod captive_portal;
 pub mod clear_site_data;
+pub mod client_hello;
 pub mod coding;
 pub mod conditional;
 pub mod cookies;

@@ -4,8 +4,8 @@
 //! Two instances of one program, such as two profiles of a browser, are one program here.
 use std::fmt;
 
+use longhaul_http::client_hello::ClientHello;
 use longhaul_types::ClientId;
-use rustls::server::ClientHello;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a name that is stored and shown.
@@ -82,22 +82,16 @@ impl Program {
 pub(crate) struct HelloShape(u64);
 
 impl HelloShape {
-    /// Computes the shape from the offered algorithms; `speaks_http` if ALPN offers HTTP.
-    pub(crate) fn of(hello: &ClientHello<'_>, speaks_http: bool) -> Self {
-        let suites = hello.cipher_suites().iter().map(|suite| u16::from(*suite));
-        let groups = hello.named_groups().unwrap_or_default().iter();
-        let groups = groups.map(|group| u16::from(*group));
-        let schemes = hello.signature_schemes().iter().map(|scheme| u16::from(*scheme));
-        Self::of_numbers(
-            [suites.collect(), groups.collect(), schemes.collect()],
-            speaks_http,
-        )
+    /// Computes the shape from the offered algorithms, and whether ALPN offers HTTP.
+    pub(crate) fn of(hello: &ClientHello) -> Self {
+        let lists = [&hello.cipher_suites[..], &hello.groups, &hello.signature_schemes];
+        Self::of_numbers(lists, hello.speaks_http())
     }
 
-    fn of_numbers(lists: [Vec<u16>; 3], speaks_http: bool) -> Self {
+    fn of_numbers(lists: [&[u16]; 3], speaks_http: bool) -> Self {
         let mut hasher = blake3::Hasher::new();
         for list in lists {
-            for number in list.into_iter().filter(|number| !is_grease(*number)) {
+            for number in list.iter().filter(|number| !is_grease(**number)) {
                 hasher.update(&number.to_le_bytes());
             }
             // 0 is reserved in each of the lists.
@@ -126,7 +120,7 @@ mod tests {
 
     #[test]
     fn programs_differ_by_client_user_agent_and_hello() {
-        let shape = |suites: &[u16]| HelloShape::of_numbers([suites.to_vec(), vec![29], vec![0x0403]], true);
+        let shape = |suites: &[u16]| HelloShape::of_numbers([suites, &[29], &[0x0403]], true);
         let (one, other) = (shape(&[0x1301, 0xc02b]), shape(&[0xc02b]));
         assert_eq!(one, shape(&[0x2a2a, 0x1301, 0xc02b]), "GREASE");
         assert_ne!(one, other);

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use rustls::server::Acceptor;
+use longhaul_http::client_hello::ClientHello;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     time::timeout,
@@ -14,8 +14,6 @@ use crate::https::HelloShape;
 /// Time after which a silent client counts as slow. A client that waits for the server's first bytes does not
 /// use TLS, but a TLS client on a busy machine may be slow, too.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of a ClientHello: with a post-quantum key share and a ticket it takes about 2 KiB.
-const MAX_HELLO: usize = 64 * 1024;
 
 /// All bytes that the client has sent so far, and their classification.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +43,6 @@ pub(super) enum Kind {
 
 /// Reads until the first bytes are classified.
 pub(super) async fn read<R: AsyncRead + Unpin>(client: &mut R) -> io::Result<FirstBytes> {
-    let mut acceptor = Acceptor::default();
     let mut bytes = BytesMut::new();
     let kind = loop {
         let before = bytes.len();
@@ -54,29 +51,14 @@ pub(super) async fn read<R: AsyncRead + Unpin>(client: &mut R) -> io::Result<Fir
             Ok(Ok(0)) | Err(_) => break Kind::Slow,
             Ok(read) => read?,
         };
-        // A TLS handshake record (RFC 8446 section 5.1).
-        if bytes.first() != Some(&0x16) || bytes.len() > MAX_HELLO {
-            break Kind::Other;
-        }
-        let mut new = bytes.get(before..).unwrap_or_default();
-        while !new.is_empty() {
-            if acceptor.read_tls(&mut new).is_err() {
-                break;
-            }
-        }
-        match acceptor.accept() {
+        match ClientHello::parse(&bytes) {
             Ok(None) => {}
             Err(_) => break Kind::Other,
-            Ok(Some(accepted)) => {
-                let hello = accepted.client_hello();
-                let protocols = hello.alpn().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
-                let speaks_http = protocols
-                    .iter()
-                    .any(|name| [&b"h2"[..], b"http/1.1"].contains(name));
+            Ok(Some(hello)) => {
                 break Kind::Hello {
-                    name: hello.server_name().map(str::to_ascii_lowercase),
-                    speaks_http,
-                    shape: HelloShape::of(&hello, speaks_http),
+                    speaks_http: hello.speaks_http(),
+                    shape: HelloShape::of(&hello),
+                    name: hello.server_name,
                 };
             }
         }

@@ -31,7 +31,7 @@ use tcp_linux as tcp;
 use tcp_portable as tcp;
 
 pub use bare_link::BareLink;
-pub use dialer::{CarrierError, LinkAttempt, TlsCarrier};
+pub use dialer::{CarrierError, LinkAttempt, TlsCarrier, any_certificate};
 pub use identity::{Identity, IdentityError, PemIdentity};
 pub use listener::{BindError, TlsListener};
 pub use pin::{Certificates, KeyPin, PinPolicy};

@@ -1,9 +1,10 @@
 //! The client of origin servers.
 mod exchange;
 
-use std::{error::Error, fmt, hash::RandomState, sync::Arc, time::Duration};
+use std::{error::Error, fmt, hash::RandomState, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Empty;
@@ -18,6 +19,7 @@ use crate::{
     config::{Limits, OriginConfig, OriginConfigError},
     connection::{Connection, NewConnection, open_http},
     connector::Connector,
+    dns::NoRecords,
     error::{BadUrl, FetchError},
     host_scheduler::HostSchedulers,
     owner::{ConnectionOwner, RequestProperties},
@@ -202,6 +204,35 @@ impl OriginClient {
         let slot = self.0.slot(owner).await?;
         let stream = self.0.connector.tcp(&host, port, owner).await?;
         Ok(Tunnel { stream, slot })
+    }
+
+    /// Returns the addresses to which [`Self::connect_tcp`] connects, of which there is at least one: what `[fetch] resolve`
+    /// or DNS says, without what the address guard rejects.
+    ///
+    /// # Errors
+    /// [`FetchError`]; [`fault`](FetchError::fault) returns the party that must act.
+    pub async fn addresses(
+        &self,
+        host: &str,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        let host = Host::parse(host)?;
+        self.0.connector.addresses(&host, port, owner).await
+    }
+
+    /// Looks up the records of any type of a name, for clients whose questions are forwarded. `[fetch] resolve` and the address
+    /// guard do not apply: nothing connects to what is found.
+    ///
+    /// # Errors
+    /// There are none, or the look-up failed.
+    pub async fn records(
+        &self,
+        name: &Name,
+        kind: RecordType,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<Record>, NoRecords> {
+        self.0.connector.records(name, kind, owner).await
     }
 
     /// Opens a TLS connection for a tunnel over a connection of [`Self::connect_tcp`], with the certificate

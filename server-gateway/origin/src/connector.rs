@@ -1,5 +1,6 @@
 //! Opening of connections: slot, TCP, TLS.
 use std::{
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -8,6 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -19,6 +21,7 @@ use crate::{
     client_certificate_request::{self, CertificateRequest},
     config::{OriginConfig, OriginConfigError},
     dial::Forwarding,
+    dns::NoRecords,
     error::{BadUrl, FetchError, Limit, TlsDefect},
     owner::ConnectionOwner,
     rules::Rules,
@@ -95,6 +98,26 @@ impl Connector {
         owner: ConnectionOwner,
     ) -> Result<TcpStream, FetchError> {
         self.rules().dialer.dial(host, port, owner).await
+    }
+
+    /// The addresses to which connections of a host go.
+    pub(crate) async fn addresses(
+        &self,
+        host: &Host,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        self.rules().dialer.addresses(host, port, owner).await
+    }
+
+    /// The records of a name.
+    pub(crate) async fn records(
+        &self,
+        name: &Name,
+        kind: RecordType,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<Record>, NoRecords> {
+        self.rules().dns.records(name, kind, owner).await
     }
 
     /// Starts TLS on a tunnel's connection.

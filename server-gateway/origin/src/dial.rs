@@ -134,7 +134,8 @@ impl Dialer {
         port: u16,
         owner: ConnectionOwner,
     ) -> Result<TcpStream, FetchError> {
-        let addresses = self.addresses(host, port, owner).await?;
+        let mut addresses = self.addresses(host, port, owner).await?;
+        addresses.truncate(MAX_ATTEMPTS);
         let stream = timeout(self.timeout, connect_any(addresses))
             .await
             .unwrap_or(Err(FetchError::ConnectTimeout))?;
@@ -150,7 +151,7 @@ impl Dialer {
     }
 
     /// Returns the permitted addresses of a host in the order of the attempts; never empty.
-    async fn addresses(
+    pub(crate) async fn addresses(
         &self,
         host: &Host,
         port: u16,
@@ -207,7 +208,6 @@ fn interleaved(addresses: &[IpAddr]) -> Vec<IpAddr> {
     loop {
         let pair = [v6.next(), v4.next()];
         if pair == [None, None] {
-            order.truncate(MAX_ATTEMPTS);
             return order;
         }
         order.extend(pair.into_iter().flatten());

@@ -12,7 +12,10 @@ use hickory_resolver::{
     TokioResolver,
     config::{ConnectionConfig, NameServerConfig, ResolverConfig},
     net::{DnsError, NetError, runtime::TokioRuntimeProvider},
-    proto::rr::{Name, RecordType},
+    proto::{
+        op::ResponseCode,
+        rr::{Name, Record, RecordType},
+    },
 };
 use longhaul_types::Pii;
 use tokio::{
@@ -49,6 +52,20 @@ const MAX_LOOKUPS_PER_DEVICE: usize = MAX_LOOKUPS / 4;
 const MAX_WAITING: usize = 1024;
 
 type Answer = Result<Vec<IpAddr>, FetchError>;
+
+/// Reasons for an answer without records.
+#[derive(Clone, Debug)]
+pub enum NoRecords {
+    /// There are none.
+    Absent {
+        /// Whether the name exists.
+        code: ResponseCode,
+        /// The record that says for how long this may be kept.
+        authority: Option<Record>,
+    },
+    /// The look-up failed.
+    Failed(FetchError),
+}
 
 /// Resolver of names, with a cache that respects the TTL.
 pub(crate) struct DnsResolver {
@@ -102,6 +119,41 @@ impl DnsResolver {
             .get_or_init(|| self.ask(name, owner))
             .await
             .clone()
+    }
+
+    /// Returns the records of a type, in the library's form; never empty.
+    pub(crate) async fn records(
+        &self,
+        name: &Name,
+        kind: RecordType,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<Record>, NoRecords> {
+        let failed = |reason| NoRecords::Failed(FetchError::DnsFailed(reason));
+        let resolver = self
+            .resolver
+            .as_ref()
+            .ok_or_else(|| failed(DnsFailure::NoServers))?;
+        let slot = self.slots.acquire_within(owner, self.timeout, None).await;
+        let _slot = slot.map_err(|_| NoRecords::Failed(FetchError::Overloaded(Limit::Lookups)))?;
+        self.stats.dns_lookup();
+        let mut fqdn = name.clone();
+        fqdn.set_fqdn(true);
+        let found = timeout(self.timeout, resolver.lookup(fqdn, kind)).await;
+        let error = match found {
+            Ok(Ok(found)) => return Ok(found.answers().to_vec()),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(failed(DnsFailure::Timeout)),
+        };
+        if !error.is_no_records_found() && !error.is_nx_domain() {
+            return Err(NoRecords::Failed(failure(&error)));
+        }
+        let code = if error.is_nx_domain() {
+            ResponseCode::NXDomain
+        } else {
+            ResponseCode::NoError
+        };
+        let authority = error.into_soa().map(|soa| soa.into_record_of_rdata());
+        Err(NoRecords::Absent { code, authority })
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<Subject, Arc<OnceCell<Answer>>>> {

@@ -45,6 +45,7 @@ pub use cidr::{Cidr, CidrError};
 pub use client::{OriginClient, Tunnel};
 pub use config::{DnsServers, DnsServersError, Limits, OriginConfig, OriginConfigError, Timeouts};
 pub use deny::{DenyList, KeyHash, KeyHashError};
+pub use dns::NoRecords;
 pub use error::{BadUrl, DnsFailure, Fault, FetchError, Limit, TlsDefect};
 pub use guard::{Destination, Guard, GuardRefusal};
 pub use owner::ConnectionOwner;

@@ -14,7 +14,7 @@ use crate::{
 /// Settings in force, and what is made of them. An operation uses the same rules from its start to its end.
 pub(crate) struct Rules {
     config: OriginConfig,
-    dns: Arc<DnsResolver>,
+    pub(crate) dns: Arc<DnsResolver>,
     pub(crate) dialer: Dialer,
     pub(crate) tls: Tls,
     /// Grows with each change of the rules by which connections are opened: a pooled connection of an earlier

@@ -6,6 +6,27 @@ use prometheus_client::{
 
 use super::metrics::{UnderWay, under_way};
 
+/// What became of an intercepted connection or request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Intercepted {
+    /// A request whose host is at its destination, which is fetched.
+    Fetched,
+    /// A connection of HTTP that is relayed to its destination.
+    Relayed,
+    /// A connection of TLS or of another protocol.
+    Tls,
+}
+
+impl Intercepted {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fetched => "fetched",
+            Self::Relayed => "relayed",
+            Self::Tls => "tls",
+        }
+    }
+}
+
 /// Counters of the proxy.
 #[derive(Debug, Default)]
 pub(crate) struct ClientlessCounters {
@@ -14,6 +35,7 @@ pub(crate) struct ClientlessCounters {
     http2: Counter,
     prefetched: Counter,
     denied: Family<[(&'static str, &'static str); 1], Counter>,
+    intercepted: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl ClientlessCounters {
@@ -36,6 +58,11 @@ impl ClientlessCounters {
     /// Counts a request of a client that is not served.
     pub(crate) fn denied(&self, reason: &'static str) {
         self.denied.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Counts what was redirected to the gateway.
+    pub(crate) fn intercepted(&self, what: Intercepted) {
+        self.intercepted.get_or_create(&[("way", what.name())]).inc();
     }
 
     /// Adds the metrics to a registry.
@@ -68,6 +95,11 @@ impl ClientlessCounters {
             "clientless_denied",
             "Requests of clients without an agent that were refused, by reason",
             self.denied.clone(),
+        );
+        registry.register(
+            "clientless_intercepted",
+            "Redirected requests of HTTP that were fetched, and redirected connections that were relayed",
+            self.intercepted.clone(),
         );
     }
 }

@@ -2,6 +2,7 @@
 use std::{fmt, fs, io, path::PathBuf, time::SystemTime};
 
 use blake3::Hash;
+use longhaul_session::ImageLevel;
 use longhaul_types::SecretKey;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,7 @@ use super::{
     file_watch::FileWatch,
     state::{StateDir, StateError},
 };
+use crate::config::clientless::LEVELS;
 
 const FILE: &str = "clients.toml";
 const LOCK: &str = "clients.lock";
@@ -58,11 +60,20 @@ pub struct NamedClient {
     pub added: String,
     /// Keyed hash of name and password, in hexadecimal.
     password: String,
+    /// Image level of the client; that of the settings if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level: Option<String>,
 }
 
 impl NamedClient {
     fn password(&self) -> Option<Hash> {
         Hash::from_hex(&self.password).ok()
+    }
+
+    /// Its own image level.
+    pub fn level(&self) -> Option<ImageLevel> {
+        let name = self.level.as_deref()?;
+        LEVELS.into_iter().find(|level| level.name() == name)
     }
 }
 
@@ -154,10 +165,10 @@ impl Clients {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Some(format!("client `{}` is listed twice", twice[0]));
         }
-        let bad = self
-            .clients
-            .iter()
-            .find(|client| !is_name(&client.name) || client.password().is_none())?;
+        let bad = self.clients.iter().find(|client| {
+            let is_level = client.level.is_none() || client.level().is_some();
+            !is_name(&client.name) || client.password().is_none() || !is_level
+        })?;
         Some(format!("the entry of client `{}` is malformed", bad.name))
     }
 
@@ -178,6 +189,7 @@ impl Clients {
             name: name.to_owned(),
             added: httpdate::fmt_http_date(now),
             password: key.hash(name, &password).to_string(),
+            level: None,
         };
         Self::update(state, |list| {
             if !is_name(name) {
@@ -193,6 +205,19 @@ impl Clients {
             Ok(())
         })?;
         Ok(password)
+    }
+
+    /// Gives a client an image level of its own, or that of the settings.
+    ///
+    /// # Errors
+    /// There is no such client, or the file cannot be changed.
+    pub fn set_level(state: &StateDir, name: &str, level: Option<ImageLevel>) -> Result<(), ClientsError> {
+        Self::update(state, |list| {
+            let client = list.clients.iter_mut().find(|client| client.name == name);
+            let client = client.ok_or_else(|| ClientsError::Unknown(name.to_owned()))?;
+            client.level = level.map(|level| level.name().to_owned());
+            Ok(())
+        })
     }
 
     /// Removes a client.
@@ -242,12 +267,17 @@ impl Clients {
         self.clients.is_empty()
     }
 
-    /// Returns the client that has this name and password. Takes the same time for each password of a name,
+    /// Returns the client that has this name and password, and its image level. Takes the same time for each password of a name,
     /// because hashes are compared in constant time.
-    pub fn admit(&self, key: &PasswordKey, name: &str, password: &str) -> Option<ClientIdentity> {
+    pub fn admit(
+        &self,
+        key: &PasswordKey,
+        name: &str,
+        password: &str,
+    ) -> Option<(ClientIdentity, Option<ImageLevel>)> {
         let presented = key.hash(name, password);
         let client = self.clients.iter().find(|client| client.name == name)?;
-        (client.password()? == presented).then(|| ClientIdentity::of(&presented))
+        (client.password()? == presented).then(|| (ClientIdentity::of(&presented), client.level()))
     }
 
     /// Returns true if this client is in the list.
@@ -298,8 +328,8 @@ mod tests {
         assert_ne!(password, other);
         assert_eq!(password.len(), 32);
         let list = Clients::load(&state).unwrap();
-        let ann = list.admit(&key, "ann", &password).unwrap();
-        assert!(list.contains(ann));
+        let (ann, level) = list.admit(&key, "ann", &password).unwrap();
+        assert!(list.contains(ann) && level.is_none());
         for (name, tried) in [
             ("ann", &*other),
             ("bob", &password),
@@ -317,11 +347,34 @@ mod tests {
         assert!(list.admit(&key, "ann", &password).is_none() && !list.contains(ann));
         let password = Clients::add(&state, &key, "ann", SystemTime::UNIX_EPOCH).unwrap();
         let list = Clients::load(&state).unwrap();
-        let another = list.admit(&key, "ann", &password).unwrap();
+        let (another, _) = list.admit(&key, "ann", &password).unwrap();
         assert!(
             another != ann && !list.contains(ann),
             "the name of a removed client"
         );
+    }
+
+    #[test]
+    fn a_client_may_have_a_level_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("state")).unwrap();
+        let key = PasswordKey::derived_from(&SecretKey::from_bytes([7; 32]));
+        let password = Clients::add(&state, &key, "ann", SystemTime::UNIX_EPOCH).unwrap();
+        let level = || {
+            let (_, level) = Clients::load(&state).unwrap().admit(&key, "ann", &password)?;
+            level
+        };
+        assert_eq!(level(), None);
+        Clients::set_level(&state, "ann", Some(ImageLevel::Low)).unwrap();
+        assert_eq!(level(), Some(ImageLevel::Low));
+        Clients::set_level(&state, "ann", None).unwrap();
+        assert_eq!(level(), None);
+        let unknown = Clients::set_level(&state, "bob", None);
+        assert!(matches!(unknown, Err(ClientsError::Unknown(_))));
+        Clients::set_level(&state, "ann", Some(ImageLevel::High)).unwrap();
+        let text = fs::read_to_string(state.file(FILE)).unwrap();
+        fs::write(state.file(FILE), text.replace("high", "higher")).unwrap();
+        assert!(matches!(Clients::load(&state), Err(ClientsError::Damaged { .. })));
     }
 
     #[test]

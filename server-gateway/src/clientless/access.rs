@@ -9,6 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, header::PROXY_AUTHORIZATION};
 use longhaul_origin::Cidr;
+use longhaul_session::ImageLevel;
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
@@ -43,6 +44,18 @@ pub enum AccessError {
          makes a name and a password, or set clientless.allow to the networks of your clients, or clientless.tls to \"off\""
     )]
     NobodyKnown,
+    /// Nobody could use the ports of redirected connections.
+    #[error(
+        "[clientless] transparent: nobody may use the proxy, and it is never open to everybody; set clientless.allow to \
+         the networks of your clients, such as [\"10.0.0.0/8\"], or clientless.transparent to []"
+    )]
+    NobodyRedirected,
+    /// Redirected clients cannot state a password.
+    #[error(
+        "[clientless] transparent: programs that do not know of a proxy state no password; set clientless.passwords to \
+         \"optional\", or clientless.transparent to []"
+    )]
+    Passwordless,
     /// Passwords are required, and nobody has one.
     #[error(
         "[clientless] passwords: passwords are required, and no client has one; `longhaul-gateway client add NAME` makes \
@@ -83,8 +96,8 @@ pub(super) enum Security {
 /// A client that is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
-    /// A client with a name and a password.
-    Named(ClientIdentity),
+    /// A client with a name and a password, and perhaps an image level of its own.
+    Named(ClientIdentity, Option<ImageLevel>),
     /// A client of an allowed network.
     Unnamed,
 }
@@ -98,6 +111,10 @@ pub(super) enum Denied {
     Password,
     /// The address has tried too many passwords.
     Silent,
+    /// The client has connected to a port for redirected connections.
+    Straight,
+    /// The client has asked for too many names.
+    LookUps,
 }
 
 impl Denied {
@@ -107,6 +124,8 @@ impl Denied {
             Self::Outside => "outside",
             Self::Password => "password",
             Self::Silent => "silenced",
+            Self::Straight => "straight",
+            Self::LookUps => "look-ups",
         }
     }
 }
@@ -125,6 +144,12 @@ impl Access {
         // Passwords alone are not sufficient without TLS, because they would cross every network unencrypted.
         if config.listen.is_some() && config.allow.is_empty() {
             return Err(AccessError::NobodyAllowed);
+        }
+        if !config.transparent.is_empty() && config.allow.is_empty() {
+            return Err(AccessError::NobodyRedirected);
+        }
+        if !config.transparent.is_empty() && config.passwords == Passwords::Required {
+            return Err(AccessError::Passwordless);
         }
         if config.allow.is_empty() && clients.is_empty() {
             return Err(AccessError::NobodyKnown);
@@ -158,7 +183,19 @@ impl Access {
         Ok(())
     }
 
-    fn is_inside(&self, address: IpAddr) -> bool {
+    /// Decides about a connection that the system redirected: its client states no password.
+    pub(super) fn admit_intercepted(&self, address: IpAddr) -> Result<(), Denied> {
+        if !self.is_inside(address) {
+            return Err(Denied::Outside);
+        }
+        if self.is_silent(address) {
+            return Err(Denied::Silent);
+        }
+        Ok(())
+    }
+
+    /// Returns true for an address of `clientless.allow`.
+    pub(super) fn is_inside(&self, address: IpAddr) -> bool {
         self.allow.iter().any(|range| range.contains(address))
     }
 
@@ -176,7 +213,7 @@ impl Access {
         let clients = Arc::clone(&self.clients.borrow());
         let presented = credentials(headers);
         match presented.and_then(|(name, password)| clients.admit(&self.key, &name, &password)) {
-            Some(client) => Ok(Admitted::Named(client)),
+            Some((client, level)) => Ok(Admitted::Named(client, level)),
             None => {
                 self.failures.note(peer, Instant::now());
                 Err(Denied::Password)
@@ -186,7 +223,7 @@ impl Access {
 
     /// Returns once a client may no longer be served.
     pub(super) async fn removed(&self, admitted: &Admitted) {
-        let Admitted::Named(client) = *admitted else {
+        let Admitted::Named(client, _) = *admitted else {
             return std::future::pending().await;
         };
         let mut clients = self.clients.subscribe();

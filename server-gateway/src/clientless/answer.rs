@@ -79,7 +79,9 @@ impl Answer {
     pub(super) fn of_denied(denied: Denied) -> Self {
         match denied {
             // As any other server answers a request that it does not know.
-            Denied::Outside | Denied::Silent => Self::text(StatusCode::NOT_FOUND, "Not Found\n").closing(),
+            Denied::Outside | Denied::Silent | Denied::Straight | Denied::LookUps => {
+                Self::text(StatusCode::NOT_FOUND, "Not Found\n").closing()
+            }
             Denied::Password => {
                 let text = "This proxy needs a name and a password.\n";
                 let mut answer = Self::text(StatusCode::PROXY_AUTHENTICATION_REQUIRED, text);

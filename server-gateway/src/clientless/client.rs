@@ -48,7 +48,7 @@ pub(super) struct Browsers(Mutex<BTreeMap<[u8; 32], Arc<BrowserState>>>);
 /// Owner of what belongs to a client.
 pub(super) fn owner(admitted: &Admitted, peer: IpAddr) -> PublicKey {
     let key = match admitted {
-        Admitted::Named(client) => *client.as_bytes(),
+        Admitted::Named(client, _) => *client.as_bytes(),
         Admitted::Unnamed => blake3::derive_key("longhaul clientless address", peer.to_string().as_bytes()),
     };
     PublicKey::from_bytes(key)

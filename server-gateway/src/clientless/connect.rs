@@ -13,12 +13,12 @@ use super::{
     access::Admitted,
     answer::{Answer, AnswerBody},
     client::ClientlessClient,
-    connection::ClientStream,
     fetch::ConnectionState,
+    stream::ClientStream,
 };
 use crate::{
     failure::Failure,
-    tunnel::{Activity, connect_untouched},
+    tunnel::{Activity, BEGINNING, class_after, connect_untouched},
 };
 
 /// Bytes that are read at once.
@@ -29,12 +29,24 @@ const LINGER: Duration = Duration::from_secs(2);
 const MAX_LINGER: usize = 1024 * 1024;
 const OPENED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
+/// How a tunnel begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TunnelKind {
+    /// The client has asked for it by CONNECT, and waits for the answer.
+    Asked,
+    /// The client does not know of it, and has sent a request of HTTP or of another protocol.
+    Relayed,
+    /// The client does not know of it, and has begun TLS.
+    Tls,
+}
+
 /// A request for a tunnel.
 pub(super) struct TunnelRequest {
     pub(super) client: ClientlessClient,
     pub(super) admitted: Admitted,
     pub(super) host: String,
     pub(super) port: u16,
+    pub(super) kind: TunnelKind,
 }
 
 /// Serves a tunnel to its end. `first` is what the client sent behind its request.
@@ -51,26 +63,38 @@ pub(super) async fn serve<S: ClientStream>(
         Ok(opened) => opened,
         Err(failure) => {
             gateway.metrics.failure(failure.reason);
+            if request.kind == TunnelKind::Tls {
+                // A text would not be TLS.
+                return break_off(stream);
+            }
             return refuse(stream, &failure).await;
         }
     };
     let begun = async {
-        stream.write_all(OPENED).await?;
-        stream.flush().await?;
+        if request.kind == TunnelKind::Asked {
+            stream.write_all(OPENED).await?;
+            stream.flush().await?;
+        }
         host.write_all(&first).await
     };
     if begun.await.is_err() {
         return stream.break_off();
     }
-    let activity = Activity::new();
+    let (activity, urgency) = (Activity::new(), stream.urgency());
     let (mut client_read, mut client_write) = split(stream);
     let (mut host_read, mut host_write) = host.into_split();
-    let metrics = &gateway.metrics;
+    let (metrics, owner) = (&gateway.metrics, request.client.owner);
     let up = relay(&mut client_read, &mut host_write, &activity, |count| {
-        metrics.tunnel_sent(count)
+        metrics.tunnel_sent(count);
+        connection.shared.count_bytes(owner, count)
     });
+    let mut carried = 0;
+    urgency.set(BEGINNING, u64::MAX);
     let down = relay(&mut host_read, &mut client_write, &activity, |count| {
         metrics.tunnel_received(count);
+        carried += count as u64;
+        urgency.set(class_after(carried), u64::MAX);
+        connection.shared.count_bytes(owner, count)
     });
     let idle = gateway.rules.load().tunnel_idle;
     let is_complete = tokio::select! {
@@ -97,6 +121,12 @@ pub(super) async fn open(
     let ports = &connection.shared.config.ports;
     let tunnel = connect_untouched(gateway, ports, owner, (&request.host, request.port)).await?;
     Ok((tunnel.stream, (slot, tunnel.slot)))
+}
+
+/// Ends a connection abruptly.
+pub(super) fn break_off<S: ClientStream>(stream: S) {
+    stream.break_off();
+    drop(stream);
 }
 
 async fn refuse<S: ClientStream>(mut stream: S, failure: &Failure) {
@@ -139,7 +169,7 @@ async fn relay(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     activity: &Activity,
-    count: impl Fn(usize),
+    mut count: impl FnMut(usize) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     loop {
@@ -150,7 +180,7 @@ async fn relay(
         }
         to.write_all(&buffer.split()).await?;
         to.flush().await?;
-        count(read);
+        count(read)?;
         activity.note();
     }
 }

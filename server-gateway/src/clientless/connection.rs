@@ -5,35 +5,34 @@
 //! its own response is written (RFC 9112 section 9.3.2).
 use std::{io, sync::Arc, time::Duration};
 
-use bytes::BytesMut;
-use http::{Version, header};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
 use longhaul_http::{
     framing::BodyLength,
     method::{Repeatability, repeatability},
 };
-use longhaul_types::PublicKey;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadHalf, split},
-    net::TcpStream,
+    io::{AsyncReadExt as _, ReadHalf, split},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout_at},
 };
-use tokio_rustls::server::TlsStream;
 
 use super::{
     Clientless,
     access::{Admitted, Denied, Peer},
     answer::Answer,
     chunked::ChunkEvent,
-    connect::{self, TunnelRequest},
+    connect::{self, TunnelKind, TunnelRequest},
     fetch::{ConnectionState, ProxyRequest, answer},
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     held::{MAX_HELD, ReadAhead},
     pac,
     request_body::{BodyFraming, END, Pieces, RequestBody},
+    stream::ClientStream,
+    transparent::{Interception, Judged},
     writer::{Exchange, FetchTask, PendingAnswer, Writer, Written},
 };
-use crate::session::logins::Logins;
+use crate::{admin::clientless_counters::Intercepted, session::logins::Logins};
 
 /// Requests of a connection that are in progress.
 const MAX_AHEAD: u32 = 32;
@@ -45,23 +44,13 @@ const READ: usize = 16 * 1024;
 /// before the connection ends.
 const MAX_UNREAD: usize = 1024 * 1024;
 
-/// The connection of a client.
-pub(super) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Makes the connection end abruptly instead of cleanly.
-    fn break_off(&self);
-}
-
-impl ClientStream for TcpStream {
-    fn break_off(&self) {
-        // Fails if the client has already closed, which is harmless.
-        let _gone = self.set_zero_linger();
-    }
-}
-
-impl ClientStream for TlsStream<TcpStream> {
-    fn break_off(&self) {
-        self.get_ref().0.break_off();
-    }
+/// What is known of a connection before its first request.
+#[derive(Default)]
+pub(super) struct Arriving {
+    /// Its first bytes.
+    pub(super) buffer: BytesMut,
+    /// Set if the client did not address this proxy.
+    pub(super) interception: Option<Interception>,
 }
 
 /// Reasons for reading no further request.
@@ -71,7 +60,12 @@ enum ReadEnd {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, peer: Peer) {
+pub(super) async fn serve<S: ClientStream>(
+    shared: Arc<Clientless>,
+    (stream, arriving): (S, Arriving),
+    peer: Peer,
+) {
+    let urgency = stream.urgency();
     let (read, write) = split(stream);
     let (queue, exchanges) = mpsc::channel(MAX_AHEAD as usize);
     let idle = shared.config.idle_timeout;
@@ -80,12 +74,15 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
         stream: write,
         shared: Arc::clone(&shared),
         ahead: Arc::clone(&ahead),
+        urgency,
         stall: idle,
     };
     let mut reader = Reader {
         stream: read,
-        buffer: BytesMut::new(),
+        buffer: arriving.buffer,
         heads: HeadReader::default(),
+        interception: arriving.interception,
+        is_first: true,
         connection: Arc::new(ConnectionState {
             shared,
             peer,
@@ -127,6 +124,9 @@ struct Reader<R> {
     stream: R,
     buffer: BytesMut,
     heads: HeadReader,
+    interception: Option<Interception>,
+    /// No request has been read yet.
+    is_first: bool,
     connection: Arc<ConnectionState>,
     places: Arc<Semaphore>,
     ahead: Arc<ReadAhead>,
@@ -140,16 +140,30 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         loop {
             let place = self.place(1).await?;
             self.ahead.room().await;
-            let head = match self.head().await? {
+            let (head, bytes) = match self.head().await? {
                 None => return Ok(ReadEnd::Closed),
-                Some(Ok(head)) => head,
+                Some(Ok(read)) => read,
                 Some(Err(error)) => {
-                    let rejected = Answer::of_head_error(error);
-                    send(queue, own_answer(rejected, Version::HTTP_11, false, place)).await;
+                    if let Some(end) = self.relay_unknown() {
+                        return Ok(end);
+                    }
+                    send(queue, Exchange::rejecting(Answer::of_head_error(error), place)).await;
                     return Ok(ReadEnd::Closed);
                 }
             };
-            let admitted = self.connection.shared.admit(self.connection.peer, &head);
+            self.is_first = false;
+            let shared = &self.connection.shared;
+            let (head, admitted) = match &mut self.interception {
+                None => {
+                    let admitted = shared.admit(self.connection.peer, &head);
+                    (head, admitted)
+                }
+                Some(interception) => match interception.judge(shared, head).await {
+                    Judged::Fetch(head) => (head, Ok(Admitted::Unnamed)),
+                    Judged::Refuse(head) => (head, Err(Denied::Straight)),
+                    Judged::Relay(head, to) => return Ok(self.relay(head.headers, bytes, to)),
+                },
+            };
             let keeps_alive = match (head.target.clone(), admitted) {
                 (_, Err(denied)) => self.deny(queue, &head, denied, place).await?,
                 (RequestTarget::Proxy(path), Ok(_)) => self.answer_itself(queue, &head, &path, place).await?,
@@ -161,6 +175,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
                         admitted,
                         host,
                         port,
+                        kind: TunnelKind::Asked,
                     })));
                 }
                 (RequestTarget::Origin(_), Ok(admitted)) => {
@@ -179,15 +194,15 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
     }
 
     /// Reads the next head; `None` at the end of the connection, also for lack of activity.
-    async fn head(&mut self) -> io::Result<Option<Result<RequestHead, HeadError>>> {
+    async fn head(&mut self) -> io::Result<Option<Result<(RequestHead, Bytes), HeadError>>> {
         let has_begun = !self.buffer.is_empty();
         let mut until = Instant::now() + if has_begun { HEAD_TIME } else { self.idle };
         loop {
             let was_empty = self.buffer.is_empty();
             if !was_empty {
-                match self.heads.next(&mut self.buffer) {
+                match self.heads.next_with_bytes(&mut self.buffer) {
                     Ok(None) => {}
-                    Ok(Some(head)) => return Ok(Some(Ok(head))),
+                    Ok(Some(read)) => return Ok(Some(Ok(read))),
                     Err(error) => return Ok(Some(Err(error))),
                 }
             }
@@ -205,6 +220,28 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         }
     }
 
+    /// The rest of an intercepted connection goes to a host, from these bytes on, once all responses are written.
+    fn relay(&mut self, mut headers: HeaderMap, bytes: Bytes, (host, port): (String, u16)) -> ReadEnd {
+        self.connection.shared.counters.intercepted(Intercepted::Relayed);
+        let mut whole = BytesMut::from(bytes);
+        whole.unsplit(std::mem::take(&mut self.buffer));
+        self.buffer = whole;
+        let admitted = Admitted::Unnamed;
+        ReadEnd::Tunnel(Box::new(TunnelRequest {
+            client: self.connection.client(&admitted, &mut headers),
+            admitted,
+            host,
+            port,
+            kind: TunnelKind::Relayed,
+        }))
+    }
+
+    /// The same for a connection that does not begin with a request of HTTP.
+    fn relay_unknown(&mut self) -> Option<ReadEnd> {
+        let to = self.interception.as_ref().filter(|_| self.is_first)?.untold()?;
+        Some(self.relay(HeaderMap::new(), Bytes::new(), to))
+    }
+
     /// Answers a client that is not served.
     async fn deny(
         &self,
@@ -219,11 +256,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         }
         let answer = Answer::of_denied(denied);
         let goes_on = denied == Denied::Password && head.keeps_alive && head.body == BodyLength::None;
-        send(
-            queue,
-            own_answer(answer, head.version, goes_on, place).for_head(head),
-        )
-        .await;
+        send(queue, Exchange::own(answer, head, goes_on, place)).await;
         Ok(goes_on)
     }
 
@@ -242,11 +275,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
             path,
             head.headers.get(header::HOST),
         );
-        send(
-            queue,
-            own_answer(answer, head.version, goes_on, place).for_head(head),
-        )
-        .await;
+        send(queue, Exchange::own(answer, head, goes_on, place)).await;
         Ok(goes_on)
     }
 
@@ -348,26 +377,4 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
 async fn send(queue: &Queue, exchange: Exchange) {
     // Without a writer, the connection ends.
     let _gone = queue.send(exchange).await;
-}
-
-/// An answer of the proxy itself.
-fn own_answer(answer: Answer, version: Version, keeps_alive: bool, places: OwnedSemaphorePermit) -> Exchange {
-    Exchange {
-        answer: PendingAnswer::Ready(Box::new(answer)),
-        version,
-        is_head: false,
-        keeps_alive,
-        continues: false,
-        owner: None::<PublicKey>,
-        places,
-    }
-}
-
-impl Exchange {
-    fn for_head(self, head: &RequestHead) -> Self {
-        Self {
-            is_head: head.method == http::Method::HEAD,
-            ..self
-        }
-    }
 }

@@ -12,6 +12,10 @@ const MAX_OF_ADDRESS: usize = 256;
 const MAX_HANDSHAKES: usize = 256;
 const MAX_HANDSHAKES_OF_ADDRESS: usize = 32;
 
+/// Connections to the name server at the same time, of all addresses and of one: resolvers keep one or two.
+const MAX_OF_NAME_SERVER: usize = 256;
+const MAX_OF_NAME_SERVER_AND_ADDRESS: usize = 16;
+
 /// The connections that are open, or in the handshake.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -42,6 +46,11 @@ impl Connections {
     /// No connection is in the handshake.
     pub(super) fn in_handshake() -> Arc<Self> {
         Self::limited(MAX_HANDSHAKES, MAX_HANDSHAKES_OF_ADDRESS)
+    }
+
+    /// No connection to the name server is open.
+    pub(super) fn of_name_server() -> Arc<Self> {
+        Self::limited(MAX_OF_NAME_SERVER, MAX_OF_NAME_SERVER_AND_ADDRESS)
     }
 
     fn limited(most: usize, most_of_address: usize) -> Arc<Self> {

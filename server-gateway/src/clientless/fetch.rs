@@ -1,5 +1,8 @@
 //! Answers one request from the cache or the origin.
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_http::{
@@ -53,7 +56,13 @@ impl ConnectionState {
     /// The client of a request; takes the client's own fields out of the request.
     pub(super) fn client(&self, admitted: &Admitted, headers: &mut HeaderMap) -> ClientlessClient {
         let owner = owner(admitted, self.peer.address);
-        let level = take_level(headers).unwrap_or(self.shared.config.level);
+        let of_client = match admitted {
+            Admitted::Named(_, level) => *level,
+            Admitted::Unnamed => None,
+        };
+        let level = take_level(headers)
+            .or(of_client)
+            .unwrap_or(self.shared.config.level);
         // What remains is the browser's request to the origin.
         hop_by_hop::strip_request(headers);
         for name in [header::HOST, header::EXPECT, header::TE] {
@@ -70,6 +79,10 @@ impl ConnectionState {
 
     /// Waits for a stream slot of the client.
     pub(super) async fn slot(&self, client: &ClientlessClient) -> Result<StreamSlot, Failure> {
+        if !self.shared.day_bytes.add(client.owner, 0, SystemTime::now()) {
+            let refusal = self.shared.day_bytes.refusal();
+            return Err(Failure::new(FailureReason::TargetRefused, refusal));
+        }
         let gateway = &self.shared.gateway;
         let slots = gateway.device_streams(client.owner);
         let limit = gateway.rules.load().queue_timeout;

@@ -104,6 +104,17 @@ impl HeadReader {
     /// # Errors
     /// The head is rejected.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<RequestHead>, HeadError> {
+        Ok(self.next_with_bytes(buffer)?.map(|(head, _)| head))
+    }
+
+    /// The same with the bytes of the head. A head that is rejected stays in the buffer.
+    ///
+    /// # Errors
+    /// The head is rejected.
+    pub(super) fn next_with_bytes(
+        &mut self,
+        buffer: &mut BytesMut,
+    ) -> Result<Option<(RequestHead, Bytes)>, HeadError> {
         while buffer.starts_with(b"\r\n") {
             self.empty_lines += 1;
             if self.empty_lines > MAX_EMPTY_LINES {
@@ -116,8 +127,8 @@ impl HeadReader {
             return Ok(None);
         };
         *self = Self::default();
-        let head = buffer.split_to(end).freeze();
-        parse(&head).map(Some)
+        let head = parse(&buffer[..end])?;
+        Ok(Some((head, buffer.split_to(end).freeze())))
     }
 
     /// Position after the empty line that ends the head.
@@ -140,7 +151,7 @@ impl HeadReader {
 }
 
 /// Parses a complete head.
-fn parse(head: &Bytes) -> Result<RequestHead, HeadError> {
+fn parse(head: &[u8]) -> Result<RequestHead, HeadError> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     match request.parse(head) {

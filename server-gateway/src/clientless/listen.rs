@@ -1,7 +1,9 @@
 //! The ports of the proxy.
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use futures_util::future::select_all;
 use longhaul_types::SecretKey;
+use rustls::ClientConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -13,14 +15,19 @@ use super::{
     Clientless,
     access::{Access, AccessError, Denied, Peer, Security},
     certificate::CertificateError,
-    connection,
+    connection::{self, Arriving},
     connections::Connections,
+    dns::{BoostedNames, DnsPorts},
+    pace::Paces,
     secure::SecurePort,
+    self_check::{CheckedPort, CheckedProtocol, OpenProxy},
     socket::SocketOptions,
+    stream::PacedStream,
+    transparent,
 };
 use crate::{
     admission::{clients::PasswordKey, state::StateDir},
-    config::ClientlessConfig,
+    config::{ClientlessConfig, DnsConfig},
     gateway::Gateway,
 };
 
@@ -37,6 +44,20 @@ pub enum ClientlessError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// Strangers would be served.
+    #[error(transparent)]
+    Open(#[from] OpenProxy),
+    /// The name server would be of no use.
+    #[error("[dns] {0}")]
+    Dns(&'static str),
+    /// The port of the name server cannot be opened.
+    #[error("[dns] listen: {address} cannot be used: {source}; choose another address or port, or \"off\"")]
+    DnsListen {
+        /// The configured address.
+        address: SocketAddr,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// A port cannot be opened.
     #[error("[clientless] {setting}: {address} cannot be used: {source}; choose another port, or \"off\"")]
     Listen {
@@ -61,15 +82,20 @@ pub(super) struct Port {
 pub(crate) struct ClientlessListener {
     plain: Option<Port>,
     secure: Option<SecurePort>,
-    access: Access,
+    /// The ports of redirected connections.
+    transparent: Vec<Port>,
+    dns: Option<DnsPorts>,
+    names: Arc<BoostedNames>,
+    access: Arc<Access>,
     config: ClientlessConfig,
 }
 
-/// What the connections of both ports share.
+/// What the connections of all ports share.
 struct Server {
     shared: Arc<Clientless>,
     connections: Arc<Connections>,
     options: SocketOptions,
+    paces: Paces,
     tasks: JoinSet<()>,
 }
 
@@ -79,11 +105,12 @@ impl ClientlessListener {
     /// # Errors
     /// See [`ClientlessError`].
     pub(crate) async fn bind(
-        config: &ClientlessConfig,
+        (config, dns): (&ClientlessConfig, &DnsConfig),
         state: &StateDir,
         secret: &SecretKey,
     ) -> Result<Option<Self>, ClientlessError> {
-        if config.listen.is_none() && config.tls.is_none() {
+        check_dns(config, dns)?;
+        if config.listen.is_none() && config.tls.is_none() && config.transparent.is_empty() {
             return Ok(None);
         }
         let access = Access::new(config, state, PasswordKey::derived_from(secret))?;
@@ -95,10 +122,27 @@ impl ClientlessListener {
         if let Some(port) = &secure {
             info!(address = %port.local_addr(), "clients without an agent may use the HTTP proxy inside TLS");
         }
+        let mut transparent = Vec::with_capacity(config.transparent.len());
+        for address in &config.transparent {
+            transparent.extend(Port::open("transparent", Some(*address)).await?);
+        }
+        for port in &transparent {
+            info!(address = %port.local, "clients without an agent may be redirected to the HTTP proxy");
+        }
+        let ports = match dns.listen {
+            None => None,
+            Some(address) => {
+                let failed = |source| ClientlessError::DnsListen { address, source };
+                Some(DnsPorts::open(address).await.map_err(failed)?)
+            }
+        };
         Ok(Some(Self {
             plain,
             secure,
-            access,
+            transparent,
+            dns: ports,
+            names: Arc::new(BoostedNames::new(dns)),
+            access: Arc::new(access),
             config: config.clone(),
         }))
     }
@@ -113,36 +157,102 @@ impl ClientlessListener {
         self.secure.as_ref().map(SecurePort::local_addr)
     }
 
+    /// Local addresses of the ports for redirected connections.
+    pub(crate) fn transparent_addrs(&self) -> impl Iterator<Item = SocketAddr> {
+        self.transparent.iter().map(|port| port.local)
+    }
+
+    /// Local address of the name server.
+    pub(crate) fn dns_addr(&self) -> Option<SocketAddr> {
+        self.dns.as_ref().map(DnsPorts::local_addr)
+    }
+
+    /// Asks this gateway through its public address whether it serves strangers.
+    ///
+    /// # Errors
+    /// It does.
+    pub(crate) async fn check(
+        &self,
+        gateway: Arc<Gateway>,
+        public: &str,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<(), ClientlessError> {
+        let shared = self.shared(gateway);
+        let port = |setting, address: Option<SocketAddr>, protocol| {
+            address.map(|address| CheckedPort {
+                setting,
+                port: address.port(),
+                protocol,
+            })
+        };
+        let ports: Vec<CheckedPort> = [
+            port("listen", self.local_addr(), CheckedProtocol::Http),
+            port("tls", self.tls_addr(), CheckedProtocol::Tls),
+            port(
+                "transparent",
+                self.transparent_addrs().next(),
+                CheckedProtocol::Http,
+            ),
+            port("dns.listen", self.dns_addr(), CheckedProtocol::Dns),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        tokio::select! {
+            checked = shared.self_check.ask((&shared.access, tls), public, &ports) => Ok(checked?),
+            () = self.serve(Arc::clone(&shared)) => Ok(()),
+        }
+    }
+
+    fn shared(&self, gateway: Arc<Gateway>) -> Arc<Clientless> {
+        let (access, names) = (Arc::clone(&self.access), Arc::clone(&self.names));
+        Arc::new(Clientless::new(gateway, self.config.clone(), access, names))
+    }
+
     /// Serves clients until the future is dropped, which ends their connections.
     pub(crate) async fn run(self, gateway: Arc<Gateway>) {
+        self.serve(self.shared(gateway)).await;
+    }
+
+    async fn serve(&self, shared: Arc<Clientless>) {
         let Self {
             plain,
             secure,
-            access,
+            transparent,
+            dns,
             config,
+            ..
         } = self;
         let mut server = Server {
             options: SocketOptions::new(config.link),
-            shared: Arc::new(Clientless::new(gateway, config, access)),
+            shared: Arc::clone(&shared),
             connections: Connections::open(),
+            paces: Paces::default(),
             tasks: JoinSet::new(),
         };
-        let access = Arc::clone(&server.shared);
-        let look = access.access.look();
+        let look = shared.access.look();
         let look_at_certificate = async {
-            match &secure {
+            match secure {
                 Some(port) => port.look().await,
                 None => std::future::pending().await,
             }
         };
-        tokio::pin!(look, look_at_certificate);
+        let answer_names = async {
+            match dns {
+                Some(ports) => ports.run(&shared).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(look, look_at_certificate, answer_names);
         loop {
             tokio::select! {
                 () = &mut look => return,
                 () = &mut look_at_certificate => return,
+                () = &mut answer_names => return,
                 accepted = accept(plain.as_ref()) => server.plain(accepted).await,
+                accepted = accept_any(transparent) => server.transparent(accepted).await,
                 accepted = accept(secure.as_ref().map(SecurePort::port)) => {
-                    if let Some(port) = &secure {
+                    if let Some(port) = secure {
                         server.secure(port, accepted).await;
                     }
                 }
@@ -150,6 +260,23 @@ impl ClientlessListener {
             }
         }
     }
+}
+
+/// Checks that the names of the name server lead somewhere.
+fn check_dns(config: &ClientlessConfig, dns: &DnsConfig) -> Result<(), ClientlessError> {
+    let Some(listen) = dns.listen else { return Ok(()) };
+    let problem = if config.transparent.is_empty() {
+        "listen: the gateway would not serve the connections of its clients; set clientless.transparent, too, or dns.listen \
+         to \"off\""
+    } else if dns.names.is_empty() {
+        "names: no name leads to the gateway; set dns.names, for example to [\"www.example.org\"], or dns.listen to \"off\""
+    } else if listen.ip().is_unspecified() && dns.addresses.is_empty() {
+        "addresses: the gateway listens on all addresses and does not know by which one its clients reach it; set \
+         dns.addresses, for example to [\"10.0.0.1\"]"
+    } else {
+        return Ok(());
+    };
+    Err(ClientlessError::Dns(problem))
 }
 
 impl Port {
@@ -183,6 +310,15 @@ async fn accept(port: Option<&Port>) -> Accepted {
     }
 }
 
+async fn accept_any(ports: &[Port]) -> Accepted {
+    if ports.is_empty() {
+        return std::future::pending().await;
+    }
+    select_all(ports.iter().map(|port| Box::pin(port.listener.accept())))
+        .await
+        .0
+}
+
 impl Server {
     async fn plain(&mut self, accepted: Accepted) {
         let Some((stream, peer, place)) = self.enter(accepted, Security::Plain).await else {
@@ -191,7 +327,19 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
             let _open = shared.counters.connection();
-            connection::serve(Arc::clone(&shared), stream, peer).await;
+            connection::serve(Arc::clone(&shared), (stream, Arriving::default()), peer).await;
+            drop(place);
+        });
+    }
+
+    async fn transparent(&mut self, accepted: Accepted) {
+        let Some((stream, peer, place)) = self.enter(accepted, Security::Plain).await else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        self.tasks.spawn(async move {
+            let _open = shared.counters.connection();
+            transparent::serve(Arc::clone(&shared), stream, peer).await;
             drop(place);
         });
     }
@@ -216,7 +364,7 @@ impl Server {
         &self,
         accepted: Accepted,
         security: Security,
-    ) -> Option<(TcpStream, Peer, impl Sized + Send + use<>)> {
+    ) -> Option<(PacedStream, Peer, impl Sized + Send + use<>)> {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -235,6 +383,7 @@ impl Server {
         // A connection beyond the limits is closed: its client tries again later.
         let place = self.connections.enter(address)?;
         self.options.set(&stream);
+        let stream = PacedStream::new(stream, self.paces.of(address, self.shared.config.link));
         Some((stream, Peer { address, security }, place))
     }
 }

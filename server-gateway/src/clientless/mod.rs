@@ -2,7 +2,7 @@
 //!
 //! `listen` owns the ports (`connections`, and `secure` and `certificate` for TLS), `access` decides who is served,
 //! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
-//! responses in their order; `http2` does both for HTTP/2. `fetch` answers a request with the
+//! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
 //! ahead of the browser.
 //!
@@ -15,34 +15,50 @@ mod client;
 mod connect;
 mod connection;
 mod connections;
+mod day_bytes;
+mod dns;
 mod encoding;
 mod fetch;
 mod head;
 mod held;
 mod http2;
 mod listen;
+mod look_ups;
 mod pac;
+mod pace;
 mod password_failures;
 mod prefetch;
 mod request_body;
 mod secure;
+mod self_check;
 mod socket;
+mod stream;
+mod transparent;
 mod writer;
 
-use std::sync::Arc;
+use std::{io, sync::Arc, time::SystemTime};
+
+use longhaul_types::PublicKey;
 
 pub(crate) use self::listen::ClientlessListener;
 pub use self::{
     access::AccessError,
     certificate::CertificateError,
     chunked::{BadChunk, ChunkEvent, ChunkedDecoder},
+    dns::{DnsQuestion, Reply},
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     http2::check as check_http2,
     listen::ClientlessError,
+    self_check::OpenProxy,
+    transparent::{RulesError, redirect_rules},
 };
 use self::{
     access::{Access, Admitted, Denied, Peer},
     client::Browsers,
+    day_bytes::DayBytes,
+    dns::BoostedNames,
+    look_ups::LookUps,
+    self_check::SelfCheck,
 };
 use crate::{admin::clientless_counters::ClientlessCounters, config::ClientlessConfig, gateway::Gateway};
 
@@ -50,27 +66,56 @@ use crate::{admin::clientless_counters::ClientlessCounters, config::ClientlessCo
 struct Clientless {
     gateway: Arc<Gateway>,
     config: ClientlessConfig,
-    access: Access,
+    access: Arc<Access>,
     browsers: Browsers,
+    look_ups: LookUps,
+    names: Arc<BoostedNames>,
+    day_bytes: DayBytes,
+    self_check: SelfCheck,
     counters: Arc<ClientlessCounters>,
 }
 
 impl Clientless {
-    fn new(gateway: Arc<Gateway>, config: ClientlessConfig, access: Access) -> Self {
+    fn new(
+        gateway: Arc<Gateway>,
+        config: ClientlessConfig,
+        access: Arc<Access>,
+        names: Arc<BoostedNames>,
+    ) -> Self {
         Self {
             counters: Arc::clone(&gateway.clientless),
+            day_bytes: DayBytes::new(config.day_size),
+            self_check: SelfCheck::new(),
             gateway,
             config,
             access,
             browsers: Browsers::default(),
+            look_ups: LookUps::default(),
+            names,
         }
     }
 
     /// Decides about a request.
     fn admit(&self, peer: Peer, head: &RequestHead) -> Result<Admitted, Denied> {
-        match head.target {
+        match &head.target {
             RequestTarget::Proxy(_) => self.access.admit_asker(peer).map(|()| Admitted::Unnamed),
-            RequestTarget::Origin(_) | RequestTarget::Tunnel(..) => self.access.admit(peer, &head.headers),
+            RequestTarget::Tunnel(..) => self.access.admit(peer, &head.headers),
+            RequestTarget::Origin(target) => {
+                let admitted = self.access.admit(peer, &head.headers);
+                self.self_check.note(&target.host, admitted.is_ok());
+                admitted
+            }
         }
+    }
+
+    /// Counts bytes of a client; an error once it has used up those of the day.
+    fn count_bytes(&self, client: PublicKey, bytes: usize) -> io::Result<()> {
+        if self.day_bytes.add(client, bytes, SystemTime::now()) {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            self.day_bytes.refusal(),
+        ))
     }
 }

@@ -68,7 +68,8 @@ impl Entry {
     }
 }
 
-fn network(address: IpAddr) -> IpAddr {
+/// The addresses that count as one: IPv6 by its /64.
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

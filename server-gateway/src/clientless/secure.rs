@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustls::ServerConfig;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
@@ -14,10 +14,11 @@ use super::{
     Clientless,
     access::Peer,
     certificate::{Certificate, HTTP2},
-    connection,
+    connection::{self, Arriving},
     connections::{Connections, Place},
     http2,
     listen::{ClientlessError, Port},
+    stream::PacedStream,
 };
 use crate::config::ClientlessConfig;
 
@@ -35,7 +36,7 @@ pub(super) struct SecurePort {
 
 /// A connection whose handshake has not begun.
 pub(super) struct Handshake {
-    stream: TcpStream,
+    stream: PacedStream,
     config: Arc<ServerConfig>,
     place: Place,
 }
@@ -74,7 +75,7 @@ impl SecurePort {
     }
 
     /// Prepares the handshake of a connection; `None` if there are too many.
-    pub(super) fn handshake(&self, stream: TcpStream, address: IpAddr) -> Option<Handshake> {
+    pub(super) fn handshake(&self, stream: PacedStream, address: IpAddr) -> Option<Handshake> {
         let place = self.handshakes.enter(address)?;
         Some(Handshake {
             stream,
@@ -99,7 +100,7 @@ impl Handshake {
         if tls.alpn_protocol() == Some(HTTP2) {
             http2::serve(shared, stream, peer).await;
         } else {
-            connection::serve(shared, stream, peer).await;
+            connection::serve(shared, (stream, Arriving::default()), peer).await;
         }
     }
 }

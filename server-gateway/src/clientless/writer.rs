@@ -3,7 +3,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt as _},
     sync::{OwnedSemaphorePermit, mpsc},
@@ -17,7 +17,9 @@ use super::{
     Clientless,
     answer::{Answer, AnswerBody},
     encoding::BodyEncoder,
+    head::RequestHead,
     held::{HeldBytes, ReadAhead},
+    pace::Urgency,
 };
 use crate::admin::metrics::Outcome;
 
@@ -33,6 +35,39 @@ pub(super) struct Exchange {
     pub(super) owner: Option<PublicKey>,
     /// Places among the requests of the connection that are in progress.
     pub(super) places: OwnedSemaphorePermit,
+}
+
+impl Exchange {
+    /// An answer of the proxy itself.
+    pub(super) fn own(
+        answer: Answer,
+        head: &RequestHead,
+        keeps_alive: bool,
+        places: OwnedSemaphorePermit,
+    ) -> Self {
+        Self {
+            answer: PendingAnswer::Ready(Box::new(answer)),
+            version: head.version,
+            is_head: head.method == Method::HEAD,
+            keeps_alive,
+            continues: false,
+            owner: None,
+            places,
+        }
+    }
+
+    /// The answer to what is not a request.
+    pub(super) fn rejecting(answer: Answer, places: OwnedSemaphorePermit) -> Self {
+        Self {
+            answer: PendingAnswer::Ready(Box::new(answer)),
+            version: Version::HTTP_11,
+            is_head: false,
+            keeps_alive: false,
+            continues: false,
+            owner: None,
+            places,
+        }
+    }
 }
 
 /// The response to a request, perhaps not known yet.
@@ -66,6 +101,7 @@ pub(super) struct Writer<W> {
     pub(super) stream: W,
     pub(super) shared: Arc<Clientless>,
     pub(super) ahead: Arc<ReadAhead>,
+    pub(super) urgency: Arc<Urgency>,
     pub(super) stall: Duration,
 }
 
@@ -104,6 +140,13 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         let framing = Framing::of(&answer, version, is_head);
         let keeps_alive = keeps_alive && !answer.closes && framing != Framing::UntilClose;
         let head = head(&mut answer, framing, keeps_alive);
+        let left = match framing {
+            Framing::None => 0,
+            Framing::Length(length) => length,
+            Framing::Chunked | Framing::UntilClose => u64::MAX,
+        };
+        self.urgency
+            .set(answer.class, left.saturating_add(head.len() as u64));
         let written = self.body(head, answer, framing, owner).await;
         self.shared.gateway.metrics.outcome(match &written {
             Ok(()) => Outcome::Complete,
@@ -156,6 +199,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 tap.chunk(&chunk);
             }
             let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
+            self.shared.count_bytes(owner, coded.len())?;
             framing.frame(&coded, &mut out);
             self.write(out.split()).await?;
         }

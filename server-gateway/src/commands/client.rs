@@ -8,7 +8,7 @@ use crate::{
         state::StateDir,
     },
     cli::ClientCommand,
-    config::Config,
+    config::{Config, clientless::LEVELS},
 };
 
 /// Changes the file of the list, which a running gateway reads within a second.
@@ -28,8 +28,14 @@ pub(super) fn execute(
             for client in Clients::load(&state)?.iter() {
                 // A manually edited file may contain anything, including terminal control sequences.
                 let added: String = client.added.chars().filter(|c| !c.is_control()).collect();
-                writeln!(out, "{}  {added}", client.name)?;
+                let level = client.level().map(|level| format!("  {}", level.name()));
+                writeln!(out, "{}  {added}{}", client.name, level.unwrap_or_default())?;
             }
+        }
+        ClientCommand::Level { name, level } => {
+            let known = LEVELS.into_iter().find(|known| known.name() == level);
+            Clients::set_level(&state, name, known)?;
+            writeln!(out, "{name} has the level {level}")?;
         }
         ClientCommand::Remove { name } => {
             Clients::remove(&state, name)?;

@@ -12,7 +12,8 @@ use longhaul_settings::Report;
 
 use crate::{
     admission::{clients::ClientsError, devices::DevicesError, state::StateError},
-    cli::Command,
+    cli::{ClientlessCommand, Command},
+    clientless::{RulesError, redirect_rules},
     config::Config,
     images::picture_workers::{self, WorkerError},
     operator::{changes::ChangeError, client::ClientError},
@@ -40,6 +41,9 @@ pub enum CommandError {
     /// The output cannot be made.
     #[error("the output cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The rules of nftables would be of no use.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(#[from] io::Error),
@@ -74,6 +78,9 @@ pub async fn execute(
         Command::CheckConfig => out.write_all(report.to_toml().as_bytes())?,
         Command::Device { action } => device::execute(action, config, out).await?,
         Command::Client { action } => client::execute(&action, config, out)?,
+        Command::Clientless {
+            action: ClientlessCommand::Rules { iface, from },
+        } => out.write_all(redirect_rules(config, &iface, &from)?.as_bytes())?,
         Command::Invite(args) => invite::execute(&args, config, out).await?,
         Command::PictureWorker { memory } => picture_workers::work(memory)?,
     }

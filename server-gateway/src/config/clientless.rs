@@ -8,7 +8,7 @@ use std::{
 use longhaul_origin::Cidr;
 use longhaul_session::ImageLevel;
 use longhaul_settings::{Form, Setting, Value, Wrong, list, quoted};
-use longhaul_types::LinkProfile;
+use longhaul_types::{ByteCount, LinkProfile};
 
 use super::{PortSet, parse, settings::address_or_off};
 
@@ -19,6 +19,8 @@ pub struct ClientlessConfig {
     pub listen: Option<SocketAddr>,
     /// `tls`: TCP address of the proxy inside TLS; `None` if it is off.
     pub tls: Option<SocketAddr>,
+    /// `transparent`: TCP addresses of redirected connections.
+    pub transparent: Vec<SocketAddr>,
     /// `certificate`: certificate chain of `tls`.
     pub certificate: Option<PathBuf>,
     /// `key`: its private key.
@@ -33,6 +35,8 @@ pub struct ClientlessConfig {
     pub level: ImageLevel,
     /// `link`: link of the clients, if it is known.
     pub link: Option<LinkProfile>,
+    /// `day-size`: bytes of response bodies and tunnels a day and client; 0 for no limit.
+    pub day_size: ByteCount,
     /// `idle-timeout`: maximum silence of a client's connection.
     pub idle_timeout: Duration,
 }
@@ -149,7 +153,26 @@ pub const CLIENTLESS_LINK: Setting<Option<LinkProfile>> = Setting::new(
     },
 )
 .meaning("link of the proxy's clients")
-.reason("It decides the effort of compression; an unknown link gets the effort for UMTS");
+.reason(
+    "It decides the effort of compression; an unknown link gets the effort for UMTS. All connections of a client together \
+         write no faster than the named link, so that nothing urgent waits in its queue; name no slower one than they have",
+);
+
+/// Less than a page would be of no use.
+const DAY: Form = Form::Size {
+    least: ByteCount::mib(1),
+    most: None,
+    zero: Some("no limit"),
+};
+
+/// `clientless.day-size`
+pub const CLIENTLESS_DAY_SIZE: Setting<ByteCount> =
+    Setting::size("clientless.day-size", DAY, |_| ByteCount::mib(20 * 1024))
+        .meaning("bytes of response bodies and tunnels that one client may transfer a day; days begin at midnight UTC")
+        .reason(
+            "It bounds what a stolen password costs; the default is about ten hours of video. A client without a name is \
+         an address. A gateway that starts again begins at zero",
+        );
 
 /// `clientless.idle-timeout`
 pub const CLIENTLESS_IDLE_TIMEOUT: Setting<Duration> = Setting::duration(

@@ -4,6 +4,8 @@
 //! holds the resolved and valid values. `longhaul_settings` combines the layers.
 pub mod clientless;
 mod clientless_tls;
+mod clientless_transparent;
+mod dns;
 mod listen;
 mod parse;
 mod ports;
@@ -23,6 +25,7 @@ use crate::picture_workers::Program;
 
 pub use self::{
     clientless::{ClientlessConfig, Passwords},
+    dns::{DnsConfig, HostNames},
     listen::ListenAddresses,
     ports::{ParsePortsError, PortSet},
     resolve::{load, resolve},
@@ -65,6 +68,8 @@ pub struct Config {
     pub portal: PortalConfig,
     /// `[clientless]`.
     pub clientless: ClientlessConfig,
+    /// `[dns]`.
+    pub dns: DnsConfig,
     /// `[away]`.
     pub away: AwayConfig,
     /// `[limits]`.

@@ -2,7 +2,7 @@
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report, WITHOUT};
 
 use super::{
-    AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, FetchConfig,
+    AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, DnsConfig, FetchConfig,
     GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse, settings,
 };
 use crate::{cli::SettingArgs, picture_workers::Program};
@@ -82,12 +82,19 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             tls: layers.get(&settings::CLIENTLESS_TLS),
             certificate: layers.get(&settings::CLIENTLESS_CERTIFICATE),
             key: layers.get(&settings::CLIENTLESS_KEY),
+            transparent: layers.get(&settings::CLIENTLESS_TRANSPARENT),
             allow: layers.get(&settings::CLIENTLESS_ALLOW),
             passwords: layers.get(&settings::CLIENTLESS_PASSWORDS),
             ports: layers.get(&settings::CLIENTLESS_PORTS),
             level: layers.get(&settings::CLIENTLESS_LEVEL),
             link: layers.get(&settings::CLIENTLESS_LINK),
+            day_size: layers.get(&settings::CLIENTLESS_DAY_SIZE),
             idle_timeout: layers.get(&settings::CLIENTLESS_IDLE_TIMEOUT),
+        },
+        dns: DnsConfig {
+            listen: layers.get(&settings::DNS_LISTEN),
+            names: layers.get(&settings::DNS_NAMES),
+            addresses: layers.get(&settings::DNS_ADDRESSES),
         },
         away: AwayConfig {
             keep: layers.get(&settings::AWAY_KEEP),

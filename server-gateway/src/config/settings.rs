@@ -14,10 +14,12 @@ use longhaul_settings::{
 use longhaul_types::ByteCount;
 
 pub use super::clientless::{
-    CLIENTLESS_ALLOW, CLIENTLESS_IDLE_TIMEOUT, CLIENTLESS_LEVEL, CLIENTLESS_LINK, CLIENTLESS_LISTEN,
-    CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
+    CLIENTLESS_ALLOW, CLIENTLESS_DAY_SIZE, CLIENTLESS_IDLE_TIMEOUT, CLIENTLESS_LEVEL, CLIENTLESS_LINK,
+    CLIENTLESS_LISTEN, CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
 };
 pub use super::clientless_tls::{CLIENTLESS_CERTIFICATE, CLIENTLESS_KEY, CLIENTLESS_TLS};
+pub use super::clientless_transparent::CLIENTLESS_TRANSPARENT;
+pub use super::dns::{DNS_ADDRESSES, DNS_LISTEN, DNS_NAMES};
 use super::{ListenAddresses, PortSet, parse};
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
@@ -60,12 +62,17 @@ impl Configured for Gateway {
             &CLIENTLESS_TLS,
             &CLIENTLESS_CERTIFICATE,
             &CLIENTLESS_KEY,
+            &CLIENTLESS_TRANSPARENT,
             &CLIENTLESS_ALLOW,
             &CLIENTLESS_PASSWORDS,
             &CLIENTLESS_PORTS,
             &CLIENTLESS_LEVEL,
             &CLIENTLESS_LINK,
+            &CLIENTLESS_DAY_SIZE,
             &CLIENTLESS_IDLE_TIMEOUT,
+            &DNS_LISTEN,
+            &DNS_NAMES,
+            &DNS_ADDRESSES,
             &AWAY_KEEP,
             &AWAY_DEVICE_SIZE,
             &AWAY_TOTAL_SIZE,

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(super) use longhaul_carriers::any_certificate;
 use longhaul_carriers::{BindError, Identity, IdentityError, KeyPin, PemIdentity, QuicListener, TlsListener};
 use longhaul_driver::Listener;
 use longhaul_types::PublicKey;

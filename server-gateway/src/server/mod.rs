@@ -103,6 +103,19 @@ impl Server {
         self.clientless.as_ref().and_then(ClientlessListener::tls_addr)
     }
 
+    /// TCP addresses of redirected connections of clients without an agent.
+    pub fn clientless_transparent_addrs(&self) -> Vec<SocketAddr> {
+        let listeners = self.clientless.iter();
+        listeners
+            .flat_map(ClientlessListener::transparent_addrs)
+            .collect()
+    }
+
+    /// UDP and TCP address of the name server for clients without an agent, if it is on.
+    pub fn dns_addr(&self) -> Option<SocketAddr> {
+        self.clientless.as_ref().and_then(ClientlessListener::dns_addr)
+    }
+
     /// Address of the metrics server, if it is enabled.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics

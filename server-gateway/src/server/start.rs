@@ -118,7 +118,8 @@ impl Server {
         }
         let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
         let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
-        let clientless = ClientlessListener::bind(&config.clientless, &state, &keys.secret).await?;
+        let clientless =
+            ClientlessListener::bind((&config.clientless, &config.dns), &state, &keys.secret).await?;
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let listener = listen(ListenConfig {
@@ -144,8 +145,15 @@ impl Server {
             .filter_map(|listener| listener.local_addr().ok())
             .chain(clientless.as_ref().and_then(ClientlessListener::local_addr))
             .chain(clientless.as_ref().and_then(ClientlessListener::tls_addr))
+            .chain(clientless.iter().flat_map(ClientlessListener::transparent_addrs))
+            .chain(clientless.as_ref().and_then(ClientlessListener::dns_addr))
             .collect();
-        let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
+        let gateway = Arc::new(new_gateway(config, origin, own_ports, credentials, announcement)?);
+        if let (Some(clientless), Some(public)) = (&clientless, &config.public_address) {
+            // Whom the certificate names does not matter here.
+            let tls = carriers::any_certificate().map(Arc::new).ok();
+            clientless.check(Arc::clone(&gateway), public, tls).await?;
+        }
         let register = DeviceRegister::new(state, listener.admission(), loaded);
         let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
         if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
@@ -157,7 +165,7 @@ impl Server {
             portal,
             clientless,
             carriers,
-            gateway: Arc::new(gateway),
+            gateway,
             devices: Arc::new(register),
             metrics,
             admin,

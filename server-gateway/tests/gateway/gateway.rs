@@ -18,6 +18,10 @@ pub(crate) struct Gateway {
     pub(crate) clientless: Option<SocketAddr>,
     /// Address of the same proxy inside TLS, if it is on.
     pub(crate) clientless_tls: Option<SocketAddr>,
+    /// Addresses for redirected connections.
+    pub(crate) transparent: Vec<SocketAddr>,
+    /// Address of the name server, if it is on.
+    pub(crate) dns: Option<SocketAddr>,
     pub(crate) state: StateDir,
     pub(crate) control: ServerControl,
     flags: SettingArgs,
@@ -47,6 +51,7 @@ impl Gateway {
         let (address, metrics) = (server.local_addr(), server.metrics_addr().unwrap());
         let clientless = server.clientless_addr();
         let clientless_tls = server.clientless_tls_addr();
+        let (transparent, dns) = (server.clientless_transparent_addrs(), server.dns_addr());
         let task = tokio::spawn(server.run(async {
             let _dropped = stopped.await;
         }));
@@ -56,6 +61,8 @@ impl Gateway {
             metrics,
             clientless,
             clientless_tls,
+            transparent,
+            dns,
             state,
             control,
             flags,

@@ -1,7 +1,9 @@
 //! Requests of clients without an agent (`docs/decisions/0045-clients-without-an-agent.md`).
 use bytes::BytesMut;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use longhaul_gateway::{ChunkEvent, ChunkedDecoder, HeadError, HeadReader, RequestTarget, check_http2};
+use longhaul_gateway::{
+    ChunkEvent, ChunkedDecoder, DnsQuestion, HeadError, HeadReader, Reply, RequestTarget, check_http2,
+};
 
 /// What a reader made of the first head.
 type First = Option<Result<(String, RequestTarget), HeadError>>;
@@ -107,4 +109,26 @@ pub(crate) fn http2_seeds() -> Vec<Vec<u8>> {
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec()
+}
+
+/// An answer over UDP is at most twice as long as its question, with the same number, and no question itself.
+pub(crate) fn dns_question(bytes: &[u8]) {
+    let Some(question) = DnsQuestion::parse(bytes) else {
+        return;
+    };
+    if let Some(answer) = question.over_udp(Reply::failed()) {
+        assert!(answer.len() <= 2 * bytes.len());
+        assert_eq!(answer.get(..2), bytes.get(..2));
+        assert!(DnsQuestion::parse(&answer).is_none());
+    }
+    let _encoded = question.over_tcp(Reply::failed());
+}
+
+pub(crate) fn dns_seeds() -> Vec<Vec<u8>> {
+    let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x01a\x04test\0\0\x01\0\x01".to_vec();
+    let mut with_options = question.clone();
+    // One additional record: EDNS with a payload of 1,232 bytes and a cookie.
+    with_options[11] = 1;
+    with_options.extend(b"\0\0\x29\x04\xd0\0\0\0\0\0\x0c\0\x0a\0\x0801234567");
+    vec![question, with_options, vec![0; 12]]
 }

@@ -8,6 +8,7 @@
 
 mod authentic;
 mod carriers;
+mod client_hello;
 mod clientless;
 mod content;
 mod datagrams;
@@ -53,6 +54,16 @@ pub const HARNESSES: &[Harness] = &[
         name: "carrier_upgrade",
         run: carriers::carrier_upgrade,
         seeds: carriers::upgrade_seeds,
+    },
+    Harness {
+        name: "client_hello",
+        run: client_hello::client_hello,
+        seeds: client_hello::seeds,
+    },
+    Harness {
+        name: "clientless_dns",
+        run: clientless::dns_question,
+        seeds: clientless::dns_seeds,
     },
     Harness {
         name: "clientless_http2",

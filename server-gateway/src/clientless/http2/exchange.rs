@@ -18,7 +18,7 @@ use crate::{
     clientless::{
         access::{Admitted, Denied},
         answer::{Answer, AnswerBody},
-        connect::TunnelRequest,
+        connect::{TunnelKind, TunnelRequest},
         encoding::BodyEncoder,
         fetch::{ConnectionState, ProxyRequest, answer},
         head::{RequestHead, RequestTarget},
@@ -78,6 +78,7 @@ pub(super) async fn serve(connection: Arc<Http2Connection>, request: Request<Rec
                 admitted,
                 host,
                 port,
+                kind: TunnelKind::Asked,
             };
             tunnel::serve(&connection, &state, request, body, respond).await;
         }
@@ -260,6 +261,7 @@ async fn send_body(
             tap.chunk(&chunk);
         }
         let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
+        connection.shared.count_bytes(owner, coded.len())?;
         sender.send(coded).await?;
     }
     if let Some(tap) = tap {

@@ -27,8 +27,8 @@ use super::{
     Clientless,
     access::{Admitted, Peer},
     client::owner,
-    connection::ClientStream,
     fetch::ConnectionState,
+    stream::ClientStream,
 };
 use crate::{session::logins::Logins, tunnel::Activity};
 

@@ -4,7 +4,6 @@ use std::io;
 use bytes::BytesMut;
 use h2::{Reason, RecvStream};
 use http::Response;
-use longhaul_types::Priority;
 use tokio::{
     io::AsyncWriteExt as _,
     net::tcp::{OwnedReadHalf, OwnedWriteHalf},
@@ -17,15 +16,13 @@ use super::{
     sender::BodySender,
 };
 use crate::{
-    admin::metrics::Metrics,
     clientless::{
         answer::Answer,
         connect::{self, TunnelRequest},
         fetch::ConnectionState,
     },
-    tunnel::{Activity, BEGINNING, CLASS, HANDSHAKE, LONG},
+    tunnel::{Activity, BEGINNING, class_after},
 };
-use longhaul_session::class::BULK;
 
 /// Bytes that are read from the host at once.
 const READ: usize = 16 * 1024;
@@ -60,11 +57,19 @@ pub(super) async fn serve(
     let mut down = BodySender::new(stream, connection.turns.clone(), stall, BEGINNING);
     let activity = Activity::new();
     let (host_read, mut host_write) = host.into_split();
-    let metrics = &gateway.metrics;
+    let (metrics, owner) = (&gateway.metrics, request.client.owner);
     let carried = async {
+        let count_up = |count| {
+            metrics.tunnel_sent(count);
+            connection.shared.count_bytes(owner, count)
+        };
+        let count_down = |count| {
+            metrics.tunnel_received(count);
+            connection.shared.count_bytes(owner, count)
+        };
         tokio::try_join!(
-            upwards(&mut up, &mut host_write, &activity, metrics),
-            downwards(&host_read, &mut down, &activity, metrics)
+            upwards(&mut up, &mut host_write, &activity, count_up),
+            downwards(&host_read, &mut down, &activity, count_down)
         )
     };
     let idle = gateway.rules.load().tunnel_idle;
@@ -87,7 +92,7 @@ async fn upwards(
     up: &mut RecvStream,
     host: &mut OwnedWriteHalf,
     activity: &Activity,
-    metrics: &Metrics,
+    count_bytes: impl Fn(usize) -> io::Result<()>,
 ) -> io::Result<()> {
     while let Some(bytes) = up.data().await {
         let bytes = bytes.map_err(io::Error::other)?;
@@ -97,7 +102,7 @@ async fn upwards(
         up.flow_control()
             .release_capacity(count)
             .map_err(io::Error::other)?;
-        metrics.tunnel_sent(count);
+        count_bytes(count)?;
         activity.note();
     }
     host.shutdown().await
@@ -108,7 +113,7 @@ async fn downwards(
     host: &OwnedReadHalf,
     down: &mut BodySender,
     activity: &Activity,
-    metrics: &Metrics,
+    count_bytes: impl Fn(usize) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut carried = 0_u64;
     loop {
@@ -124,19 +129,10 @@ async fn downwards(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return Err(error),
         };
-        metrics.tunnel_received(count);
+        count_bytes(count)?;
         activity.note();
-        down.class = class(carried);
+        down.class = class_after(carried);
         carried += count as u64;
         down.send(buffer.freeze()).await?;
-    }
-}
-
-/// Class of a tunnel after so many bytes (docs/protocol/session.md section 2).
-const fn class(carried: u64) -> Priority {
-    match carried {
-        0..HANDSHAKE => BEGINNING,
-        HANDSHAKE..LONG => CLASS,
-        LONG.. => BULK,
     }
 }

@@ -85,10 +85,17 @@ async fn a_scanner_from_outside_of_the_networks_gets_nothing_relayed() {
     })
     .await;
     let (home, _, [password]) = with_clients(["ann"]);
-    let (_gateway, proxy) = start_in(home, ELSEWHERE, |flags| {
-        *flags = std::mem::take(flags).with(&settings::CLIENTLESS_PORTS, &port.to_string());
-    })
-    .await;
+    let change = |flags: &mut SettingArgs| {
+        *flags = std::mem::take(flags)
+            .with(&settings::CLIENTLESS_PORTS, &port.to_string())
+            .with(&settings::CLIENTLESS_TRANSPARENT, "127.0.0.1:0")
+            .with(&settings::DNS_LISTEN, "127.0.0.1:0")
+            .with(&settings::DNS_NAMES, "boosted.test");
+    };
+    let (outside, proxy) = start_in(home, ELSEWHERE, change).await;
+    // A client is no stranger, but its connections to the port for redirected ones are.
+    let (inside, _) = start_in(tempfile::tempdir().unwrap(), LOCAL, change).await;
+    let ports = [proxy, outside.transparent[0], inside.transparent[0]];
     let target = format!("a.test:{port}");
     let own = proxy.to_string();
     let known = credentials("ann", &password);
@@ -148,12 +155,14 @@ async fn a_scanner_from_outside_of_the_networks_gets_nothing_relayed() {
     for request in &requests {
         // Behind a complete request there is nothing more to come.
         let whole = format!("{request}\r\n\r\n");
-        let answer = exchange(proxy, whole.as_bytes()).await;
-        assert!(
-            [0, 400, 404].contains(&status(&answer)),
-            "{request}: {}",
-            answer.escape_ascii()
-        );
+        for port in ports {
+            let answer = exchange(port, whole.as_bytes()).await;
+            assert!(
+                [0, 400, 404].contains(&status(&answer)),
+                "{port} {request}: {}",
+                answer.escape_ascii()
+            );
+        }
     }
     assert!(touches.try_recv().is_err(), "a request was relayed");
 }

@@ -10,7 +10,14 @@ use http::Request;
 use hyper::body::Incoming;
 use jpeg_encoder::{ColorType, Encoder};
 
-use super::{LOCAL, exchange, get, parts};
+use longhaul_gateway::clients::Clients;
+use longhaul_session::ImageLevel;
+
+use super::{
+    LOCAL,
+    access::{credentials, with_clients},
+    exchange, get, parts,
+};
 use crate::{
     origin::{full, serve},
     store::{Log, reply},
@@ -115,6 +122,34 @@ async fn images_have_the_level_of_the_request_or_of_the_proxy() {
     assert_eq!(lengths[3], lengths[1], "medium is the default");
     assert_eq!(log.count(), 1);
     assert!(!log.last().contains_key("x-longhaul-level"));
+}
+
+#[tokio::test]
+async fn a_client_may_have_a_level_of_its_own() {
+    let (_home, state, [ann, bob]) = with_clients(["ann", "bob"]);
+    Clients::set_level(&state, "ann", Some(ImageLevel::Low)).unwrap();
+    let (_program, proxy) = start(state.path());
+    let photo = photo(200);
+    let port = serve(move |_| {
+        let served = photo.clone();
+        async move { reply(200, &[("content-type", "image/jpeg")], full(served)) }
+    })
+    .await;
+    let url = format!("http://a.test:{port}/photo.jpg");
+    let accepts = "Accept: image/avif,image/webp,image/*,*/*;q=0.8\r\n";
+    let ann = credentials("ann", &ann);
+    for (fields, level) in [
+        (ann.clone(), "low"),
+        (credentials("bob", &bob), "medium"),
+        (format!("{ann}X-Longhaul-Level: high\r\n"), "high"),
+    ] {
+        let answer = exchange(proxy, get(&url, &format!("{accepts}{fields}")).as_bytes()).await;
+        let (head, _) = parts(&answer);
+        assert!(
+            head.contains(&format!("x-longhaul: image={level}")),
+            "{level}: {head}"
+        );
+    }
 }
 
 #[tokio::test]

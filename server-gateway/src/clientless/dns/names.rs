@@ -1,0 +1,43 @@
+//! The names that lead to the gateway.
+use std::net::IpAddr;
+
+use crate::config::{DnsConfig, HostNames};
+
+/// The names, and the addresses of the gateway that clients get for them.
+#[derive(Debug, Default)]
+pub(in crate::clientless) struct BoostedNames {
+    names: HostNames,
+    addresses: Vec<IpAddr>,
+}
+
+impl BoostedNames {
+    /// The names of a configuration; none if there is no name server.
+    pub(in crate::clientless) fn new(config: &DnsConfig) -> Self {
+        let Some(listen) = config.listen else {
+            return Self::default();
+        };
+        let mut addresses = config.addresses.clone();
+        if addresses.is_empty() {
+            addresses.push(listen.ip());
+        }
+        Self {
+            names: config.names.clone(),
+            addresses,
+        }
+    }
+
+    /// Returns true for a name that leads to the gateway.
+    pub(in crate::clientless) fn contains(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Returns true if no name leads to the gateway.
+    pub(in crate::clientless) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The addresses of the gateway.
+    pub(in crate::clientless) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().copied()
+    }
+}

@@ -1,0 +1,208 @@
+//! What becomes of the requests of an intercepted connection.
+//!
+//! A client can name any host in a request and send it to any address. A response goes through the cache only if the
+//! destination is an address of the host, by the gateway's own resolver; otherwise, whoever controls one address could put
+//! what it likes into the cache of all clients (host forgery).
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
+
+use http::{
+    HeaderMap,
+    header::{HOST, UPGRADE},
+    uri::{Authority, PathAndQuery},
+};
+use longhaul_http::target::{self, Scheme, Target};
+use longhaul_origin::ConnectionOwner;
+use longhaul_types::Pii;
+use tracing::debug;
+
+use super::destination::Destination;
+use crate::{
+    admin::clientless_counters::Intercepted,
+    clientless::{
+        Clientless,
+        head::{RequestHead, RequestTarget},
+    },
+};
+
+/// An intercepted connection.
+pub(in crate::clientless) struct Interception {
+    pub(super) destination: Destination,
+    /// Address of the client, and owner of what is done for it.
+    pub(super) client: (IpAddr, ConnectionOwner),
+    /// The host and port that were found at the destination last: most connections name one host.
+    verified: Option<(String, u16)>,
+}
+
+/// What becomes of a request.
+pub(in crate::clientless) enum Judged {
+    /// It is fetched, perhaps from the cache.
+    Fetch(RequestHead),
+    /// Its connection is relayed to this host and port, from this request on.
+    Relay(RequestHead, (String, u16)),
+    /// It is refused: the client connected to the gateway itself.
+    Refuse(RequestHead),
+}
+
+impl Interception {
+    pub(super) const fn new(destination: Destination, client: (IpAddr, ConnectionOwner)) -> Self {
+        Self {
+            destination,
+            client,
+            verified: None,
+        }
+    }
+
+    /// Where bytes go that are not a request of HTTP.
+    pub(in crate::clientless) fn untold(&self) -> Option<(String, u16)> {
+        match self.destination {
+            Destination::Elsewhere(address) => Some(literal(address)),
+            Destination::Gateway => None,
+        }
+    }
+
+    /// Decides about a request.
+    pub(in crate::clientless) async fn judge(&mut self, shared: &Clientless, head: RequestHead) -> Judged {
+        // Otherwise another protocol follows, or the client takes the destination for a proxy.
+        let is_http = !head.headers.contains_key(UPGRADE);
+        let target = target_of(&head);
+        let address = match (self.destination, target.as_ref()) {
+            (Destination::Elsewhere(address), _) => address,
+            // A name of this gateway's name server.
+            (Destination::Gateway, Some(to))
+                if shared.names.contains(&to.host) && shared.config.ports.contains(to.port) =>
+            {
+                let (host, port) = (to.host.clone(), to.port);
+                return match target.filter(|_| is_http) {
+                    Some(target) => fetch(shared, head, target),
+                    None => Judged::Relay(head, (host, port)),
+                };
+            }
+            (Destination::Gateway, _) => return Judged::Refuse(head),
+        };
+        let Some(target) = target.filter(|_| is_http) else {
+            return Judged::Relay(head, literal(address));
+        };
+        if !self.is_at(shared, &target.host, target.port, address).await {
+            debug!(host = ?Pii(&target.host), "the host of a request is not at its destination");
+            return Judged::Relay(head, literal(address));
+        }
+        fetch(shared, head, target)
+    }
+
+    /// Returns true if this is an address of the host.
+    pub(super) async fn is_at(
+        &mut self,
+        shared: &Clientless,
+        host: &str,
+        port: u16,
+        address: SocketAddr,
+    ) -> bool {
+        let is_known = |(known, of): &(String, u16)| known == host && *of == port;
+        if self.verified.as_ref().is_some_and(is_known) {
+            return true;
+        }
+        let (client, owner) = self.client;
+        if !shared.look_ups.permit(client, Instant::now()) {
+            return false;
+        }
+        let found = shared.gateway.origin.addresses(host, port, owner).await;
+        let is_at = found.is_ok_and(|found| found.contains(&address));
+        if is_at {
+            self.verified = Some((host.to_owned(), port));
+        }
+        is_at
+    }
+}
+
+fn fetch(shared: &Clientless, head: RequestHead, target: Target) -> Judged {
+    shared.counters.intercepted(Intercepted::Fetched);
+    Judged::Fetch(RequestHead {
+        target: RequestTarget::Origin(target),
+        ..head
+    })
+}
+
+/// An address as the host of a tunnel.
+pub(super) fn literal(address: SocketAddr) -> (String, u16) {
+    (address.ip().to_string(), address.port())
+}
+
+/// The target of a request in origin form, whose host is in `Host`, or in absolute form; `None` if another server might
+/// understand another target.
+fn target_of(head: &RequestHead) -> Option<Target> {
+    match &head.target {
+        RequestTarget::Origin(target) => Some(target.clone()),
+        RequestTarget::Tunnel(..) => None,
+        RequestTarget::Proxy(path) => {
+            let (host, port) = host(&head.headers)?;
+            let scheme = Scheme::Http;
+            let path: PathAndQuery = path.parse().ok()?;
+            path.as_str().starts_with('/').then(|| Target {
+                scheme,
+                host,
+                port: port.unwrap_or_else(|| scheme.port()),
+                path,
+            })
+        }
+    }
+}
+
+/// The host and port in the field `Host`, if there is one such field.
+fn host(headers: &HeaderMap) -> Option<(String, Option<u16>)> {
+    let mut values = headers.get_all(HOST).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let authority: Authority = value.to_str().ok()?.parse().ok()?;
+    target::host_and_port(&authority).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::*;
+    use crate::clientless::head::HeadReader;
+
+    fn url(request: &str) -> Option<String> {
+        let mut bytes = BytesMut::from(request.as_bytes());
+        let head = HeadReader::default().next(&mut bytes).ok()??;
+        Some(target_of(&head)?.url())
+    }
+
+    #[test]
+    fn the_target_is_the_path_at_the_named_host() {
+        for (request, expected) in [
+            (
+                "GET /x?y=//z HTTP/1.1\r\nHost: A.test\r\n\r\n",
+                Some("http://a.test/x?y=//z"),
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a.test:8080\r\n\r\n",
+                Some("http://a.test:8080/"),
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: [2001:DB8::1]\r\n\r\n",
+                Some("http://[2001:db8::1]/"),
+            ),
+            (
+                "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+                Some("http://a.test/"),
+            ),
+            // Another server could take another host.
+            ("GET http://a.test/ HTTP/1.1\r\nHost: b.test\r\n\r\n", None),
+            ("GET / HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n", None),
+            ("GET / HTTP/1.1\r\nHost: a.test/b\r\n\r\n", None),
+            ("GET / HTTP/1.1\r\nHost: user@a.test\r\n\r\n", None),
+            ("GET / HTTP/1.1\r\n\r\n", None),
+            ("GET / HTTP/1.0\r\n\r\n", None),
+            ("OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n", None),
+            ("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n", None),
+        ] {
+            assert_eq!(url(request).as_deref(), expected, "{request}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Browsers without an agent, in network namespaces: a visitor's computer, the router with the gateway, and the web.
+//!
+//! Network namespaces need root; without it these tests print that they are skipped.
+mod dns;
+mod network;
+mod transparent;
