@@ -52,6 +52,12 @@ sim-long: tools-build
 away-long: tools-build
 	LONGHAUL_AWAY_SECONDS=300 $(CARGO) test --locked --workspace --test e2e away:: -- --nocapture
 
+# ssh, IMAP and git through SOCKS while the hop is away for 40 s.
+.PHONY: socks-long
+socks-long: tools
+	$(CARGO) build --locked --workspace --bins
+	LONGHAUL_SOCKS_OUTAGE_SECONDS=40 $(CARGO) test --locked --workspace --test e2e socks::outages:: -- --nocapture
+
 # The agent is suspended for two minutes in the midst of a download: real programs, real time.
 .PHONY: suspension-long
 suspension-long: tools-build

@@ -29,6 +29,13 @@ test)
     need certutil libnss3-tools
     # Commands that are killed in their midst.
     need strace strace
+    # Programs that speak SOCKS, and their servers.
+    PATH="$PATH:/usr/sbin:/sbin" need sshd openssh-server
+    need ssh openssh-client
+    need nc.openbsd netcat-openbsd
+    PATH="$PATH:/usr/lib/dovecot" need imap dovecot-imapd
+    need git git
+    need curl curl
     ;;
 packages)
     need dpkg-shlibdeps dpkg-dev
@@ -81,7 +88,7 @@ fi
 as_root=""
 [ "$(id -u)" -eq 0 ] || as_root="sudo"
 echo "Installing:$missing" >&2
-# Tests start Squid as a program; the package must not start a service on port 3128 of this machine.
+# Tests start Squid, OpenSSH and Dovecot as programs; the packages must not start services on this machine.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null

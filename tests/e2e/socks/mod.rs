@@ -1,4 +1,7 @@
 //! SOCKS 5 on the agent's proxy port: real programs, outages, and who is served.
+mod outages;
+mod servers;
+
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
