@@ -15,6 +15,7 @@ mod amplification;
 mod application;
 mod bottlenecks;
 mod bulk;
+mod calls;
 mod carriers;
 mod clock;
 mod conditions;

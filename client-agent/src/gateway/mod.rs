@@ -3,6 +3,8 @@
 //! loads go to a [`PageStreams`]. `portal` looks for captive portals, and `announced` stores what the gateway says of itself.
 mod announced;
 mod answer;
+mod association;
+mod associations;
 mod carriers;
 mod check;
 mod codings;
@@ -28,6 +30,7 @@ mod traffic;
 mod window_decoding;
 
 pub use answer::{GatewayAnswer, ResponseStream};
+pub use association::{AssociateError, Association};
 pub use carriers::{CarrierSettings, Carriers, Certificates, PinPolicy, UsedCarrier};
 pub use check::check_gateway;
 pub(crate) use codings::{body_coding_of, coding_of};

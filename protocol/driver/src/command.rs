@@ -35,6 +35,8 @@ pub(crate) enum ConnectionCommand {
     Stop(StreamId, u64),
     ReadMore(StreamId),
     Close(u64, String),
+    /// Datagrams of the user wait.
+    Datagrams,
     /// The computer's attachment to the network has changed.
     NetworkChanged(NetworkChange),
     /// Asks whether the task runs.

@@ -1,7 +1,7 @@
 //! The client of origin servers.
 mod exchange;
 
-use std::{error::Error, fmt, hash::RandomState, sync::Arc, time::Duration};
+use std::{error::Error, fmt, hash::RandomState, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -218,6 +218,29 @@ impl OriginClient {
         let Tunnel { stream, slot } = self.connect_tcp(host, port, owner).await?;
         let stream = self.0.connector.secure(&Host::parse(host)?, stream).await?;
         Ok(Tunnel { stream, slot })
+    }
+
+    /// Returns the addresses to which datagrams for a host may be sent, best first, and never none. `[fetch] resolve`, DNS
+    /// and address guard apply as for connections.
+    ///
+    /// # Errors
+    /// [`FetchError`]; [`fault`](FetchError::fault) returns the party that must act.
+    pub async fn datagram_addresses(
+        &self,
+        host: &str,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        if port == 0 {
+            return Err(BadUrl::Port.into());
+        }
+        let host = Host::parse(host)?;
+        self.0
+            .connector
+            .rules()
+            .dialer
+            .addresses(&host, port, owner)
+            .await
     }
 
     /// The counters of the client and its clones.

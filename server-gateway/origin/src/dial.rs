@@ -150,7 +150,7 @@ impl Dialer {
     }
 
     /// Returns the permitted addresses of a host in the order of the attempts; never empty.
-    async fn addresses(
+    pub(crate) async fn addresses(
         &self,
         host: &Host,
         port: u16,

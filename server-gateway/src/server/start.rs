@@ -36,6 +36,7 @@ use crate::{
         shared_keys::SharedKeys,
         state::{StateDir, StateError},
     },
+    association_slots::AssociationSlots,
     clientless::{ClientlessError, ClientlessListener},
     config::Config,
     gateway::{Gateway, Rules},
@@ -143,7 +144,14 @@ impl Server {
             .chain(clientless.as_ref().and_then(ClientlessListener::local_addr))
             .chain(clientless.as_ref().and_then(ClientlessListener::tls_addr))
             .collect();
-        let gateway = new_gateway(config, origin, own_ports, credentials, announcement)?;
+        let own_udp_ports = [Some(listener.local_addr()), config.carriers.quic]
+            .into_iter()
+            .flatten()
+            .collect();
+        let gateway = Gateway {
+            own_udp_ports,
+            ..new_gateway(config, origin, own_ports, credentials, announcement)?
+        };
         let register = DeviceRegister::new(state, listener.admission(), loaded);
         let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
         if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
@@ -221,11 +229,13 @@ fn new_gateway(
         base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
         rules: ArcSwap::from_pointee(Rules::of(config)),
         own_ports,
+        own_udp_ports: Vec::new(),
         cpu_pool,
         encoded_cache,
         credentials,
         devices: Mutex::default(),
         shared_keys: SharedKeys::default(),
+        association_slots: AssociationSlots::default(),
         announcement,
     })
 }
