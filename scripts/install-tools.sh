@@ -33,6 +33,7 @@ test)
     PATH="$PATH:/usr/sbin:/sbin" need sshd openssh-server
     need ssh openssh-client
     need nc.openbsd netcat-openbsd
+    need dig bind9-dnsutils
     PATH="$PATH:/usr/lib/dovecot" need imap dovecot-imapd
     need git git
     need curl curl

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use crate::{
     admin::{clientless_counters::ClientlessCounters, metrics::Metrics, session_ledger::SessionLedger},
     admission::shared_keys::SharedKeys,
+    association_slots::AssociationSlots,
     client::Client,
     config::{Config, PortSet},
     device_streams::DeviceStreams,
@@ -29,6 +30,9 @@ use crate::{
 pub(crate) struct Rules {
     pub(crate) tunnel_ports: PortSet,
     pub(crate) tunnel_idle: Duration,
+    pub(crate) udp_ports: PortSet,
+    pub(crate) udp_idle: Duration,
+    pub(crate) associations_per_device: usize,
     pub(crate) streams_per_session: usize,
     pub(crate) streams_per_device: usize,
     /// Maximum wait for a slot within these stream limits.
@@ -44,6 +48,9 @@ impl Rules {
         Self {
             tunnel_ports: config.tunnel.ports.clone(),
             tunnel_idle: config.tunnel.idle_timeout,
+            udp_ports: config.tunnel.udp_ports.clone(),
+            udp_idle: config.tunnel.udp_idle_timeout,
+            associations_per_device: config.limits.associations_per_device,
             streams_per_session: config.limits.streams_per_session,
             streams_per_device: config.limits.streams_per_device,
             queue_timeout: config.limits.queue_timeout,
@@ -71,6 +78,8 @@ pub(crate) struct Gateway {
     pub(crate) rules: ArcSwap<Rules>,
     /// TCP addresses of the gateway itself, which tunnels must not reach.
     pub(crate) own_ports: Vec<SocketAddr>,
+    /// UDP addresses of the gateway itself, which associations must not reach.
+    pub(crate) own_udp_ports: Vec<SocketAddr>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) encoded_cache: Arc<EncodedCache>,
     /// Secret for the keys of requests' credentials.
@@ -80,6 +89,8 @@ pub(crate) struct Gateway {
     pub(crate) base_memory: Arc<Semaphore>,
     /// Stream slots of each device; an entry exists while the device has a session.
     pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<DeviceStreams>>>,
+    /// The UDP associations of each device.
+    pub(crate) association_slots: AssociationSlots,
     /// What every session learns of this gateway.
     pub(crate) announcement: Announcement,
     /// Techniques that are switched off for measurements.

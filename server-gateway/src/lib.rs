@@ -3,7 +3,7 @@
 //! * `server` listens, accepts sessions of the devices that `admission` lists, and starts a task for each of
 //!   their streams. `session` is the state of one session, `gateway` that of all sessions.
 //! * `fetch` serves requests from the HTTP cache ([`longhaul_webcache`]) and responds on a response stream;
-//!   `tunnel` relays CONNECT tunnels.
+//!   `tunnel` relays CONNECT tunnels, `association` UDP datagrams.
 //! * `images` transcodes images in separate processes. [`longhaul_delivery`] encodes bodies for the agent.
 //! * `pageload` announces and pushes the objects of a page load.
 //! * `origin_reports` tells agents what origins sent for them.
@@ -15,6 +15,8 @@
 
 mod admin;
 mod admission;
+mod association;
+mod association_slots;
 pub mod cli;
 mod client;
 mod clientless;

@@ -16,6 +16,7 @@ mod application;
 mod bbr;
 mod bottlenecks;
 mod bulk;
+mod calls;
 mod carriers;
 mod clock;
 mod conditions;

@@ -101,6 +101,7 @@ impl Side {
             }
             Event::Closed(ref reason) => self.closed = Some((now, reason.clone())),
             Event::Connected { .. }
+            | Event::Datagrams
             | Event::Stalled
             | Event::Resumed
             | Event::Token(_)

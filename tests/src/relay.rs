@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -46,15 +49,25 @@ pub enum Passage {
     Open,
     /// They are lost.
     Blocked,
+    /// One of so many is lost, at random.
+    LosesOneIn(u64),
     /// Those that look like QUIC pass (RFC 9000 section 17), and all others are lost.
     OnlyQuic,
 }
 
 impl Passage {
-    fn permits(self, datagram: &[u8]) -> bool {
+    /// Decides about a datagram; `number` counts those of its direction.
+    fn permits(self, number: u64, datagram: &[u8]) -> bool {
         match self {
             Self::Open => true,
             Self::Blocked => false,
+            // SplitMix64: the same losses in each run.
+            Self::LosesOneIn(many) => {
+                let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                !(mixed ^ (mixed >> 31)).is_multiple_of(many.max(1))
+            }
             Self::OnlyQuic => match datagram {
                 [first, version @ ..] if first & 0xc0 == 0xc0 => {
                     version.starts_with(&[0, 0, 0, 1]) || version.starts_with(&[0, 0, 0, 0])
@@ -69,6 +82,8 @@ impl Passage {
 #[derive(Debug)]
 struct Lane {
     passage: Mutex<Passage>,
+    /// Datagrams that have reached the end of the queue.
+    count: AtomicU64,
     copies: Mutex<VecDeque<Bytes>>,
     passed: watch::Sender<u64>,
     queue: mpsc::Sender<Datagram>,
@@ -207,6 +222,7 @@ impl Lane {
     fn new(queue: mpsc::Sender<Datagram>) -> Self {
         Self {
             passage: Mutex::new(Passage::Open),
+            count: AtomicU64::new(0),
             copies: Mutex::new(VecDeque::new()),
             passed: watch::Sender::new(0),
             queue,
@@ -215,13 +231,16 @@ impl Lane {
 
     /// Puts a datagram into the queue. A full one loses it, as a link's does.
     fn enqueue(&self, datagram: Datagram) {
-        if self.passage.lock().permits(&datagram.bytes) {
+        // What is lost at random is lost on the link.
+        let passage = *self.passage.lock();
+        if matches!(passage, Passage::LosesOneIn(_)) || passage.permits(0, &datagram.bytes) {
             let _full = self.queue.try_send(datagram);
         }
     }
 
     async fn send(&self, datagram: Datagram) {
-        if !self.passage.lock().permits(&datagram.bytes) {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        if !self.passage.lock().permits(number, &datagram.bytes) {
             return;
         }
         // Errors are those of an ICMP answer to an earlier datagram: the receiver is gone for now.

@@ -29,7 +29,7 @@ pub enum GatewayAnswer {
         /// Details.
         detail: String,
     },
-    /// The tunnel's host is connected.
+    /// The tunnel's host is connected, or the association is open.
     Tunnel(ResponseStream),
     /// An entry of a manifest matches the request.
     Promised {

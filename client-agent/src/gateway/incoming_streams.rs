@@ -42,8 +42,16 @@ pub(super) struct IncomingStreams {
 /// Accepts the gateway's streams until the session ends. The transport limits the number of concurrent
 /// streams.
 pub(super) async fn read_streams(session: Session, incoming: IncomingStreams) {
-    while let Ok(stream) = session.accept().await {
-        tokio::spawn(read_stream(stream, session.expect_data(), incoming.clone()));
+    loop {
+        tokio::select! {
+            stream = session.accept() => match stream {
+                Ok(stream) => {
+                    tokio::spawn(read_stream(stream, session.expect_data(), incoming.clone()));
+                }
+                Err(_) => break,
+            },
+            Ok(datagram) = session.recv_datagram() => incoming.requests.associations.deliver(datagram),
+        }
     }
     let reason = session.closed().await;
     incoming.requests.table().close(reason);
@@ -126,6 +134,13 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
                 GatewayAnswer::Tunnel(ResponseStream::new(reader, stream, expectation)),
             );
         }
+        Message::AssociationAccept(accept) => {
+            deliver(
+                &requests,
+                accept.id,
+                GatewayAnswer::Tunnel(ResponseStream::new(reader, stream, expectation)),
+            );
+        }
         Message::TunnelFailed(failed) => {
             deliver(
                 &requests,
@@ -166,7 +181,8 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         | Message::KeyWanted(_)
         | Message::NewKey(_)
         | Message::OriginReport(_)
-        | Message::Announcement(_) => {
+        | Message::Announcement(_)
+        | Message::AssociationOpen(_) => {
             debug!("the gateway opened a stream with an unexpected message")
         }
     }

@@ -4,6 +4,8 @@
 mod address_order;
 mod announced;
 mod answer;
+mod association;
+mod associations;
 mod carriers;
 mod check;
 mod codings;
@@ -29,6 +31,7 @@ mod traffic;
 mod window_decoding;
 
 pub use answer::{GatewayAnswer, ResponseStream};
+pub use association::{AssociateError, Association};
 pub use carriers::{CarrierSettings, Carriers, Certificates, PinPolicy, UsedCarrier};
 pub use check::check_gateway;
 pub(crate) use codings::{body_coding_of, coding_of};

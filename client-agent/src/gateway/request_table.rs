@@ -15,7 +15,7 @@ use longhaul_session::{
 use longhaul_types::{ClientId, ContentHash, Technique, Techniques};
 use tokio::sync::{oneshot, watch};
 
-use super::answer::GatewayAnswer;
+use super::{answer::GatewayAnswer, associations::Associations};
 
 /// Maximum number of answered fetches that may serve as bases; no base is older (docs/protocol/session.md
 /// section 5).
@@ -103,6 +103,7 @@ pub(super) struct SharedRequests {
     forgotten: watch::Sender<Option<ForgetId>>,
     /// True once the gateway has sent an `OriginReport`.
     has_origin_reports: AtomicBool,
+    pub(super) associations: Associations,
 }
 
 impl SharedRequests {

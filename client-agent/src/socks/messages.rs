@@ -1,5 +1,5 @@
 //! The messages of SOCKS 5 (RFC 1928) and of its name and password (RFC 1929).
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use longhaul_http::target::{self, TargetError};
 
@@ -53,7 +53,9 @@ pub struct NameAndPassword {
 pub enum Command {
     /// A TCP connection to the destination.
     Connect,
-    /// Another command: incoming connections, datagrams, or an unknown one.
+    /// The relay of UDP datagrams. The destination is the address from which the client will send them, if it knows it.
+    Associate,
+    /// Another command: incoming connections, or an unknown one.
     Other(u8),
 }
 
@@ -116,9 +118,8 @@ pub const fn password_message(is_right: bool) -> [u8; 2] {
 }
 
 impl Reply {
-    /// The message. It has no address: the gateway's own does not help the client, and tells about the gateway.
-    pub const fn message(self) -> [u8; 10] {
-        let code = match self {
+    const fn code(self) -> u8 {
+        match self {
             Self::Succeeded => 0,
             Self::Failed => 1,
             Self::NotAllowed => 2,
@@ -127,8 +128,12 @@ impl Reply {
             Self::ConnectionRefused => 5,
             Self::CommandNotSupported => 7,
             Self::AddressNotSupported => 8,
-        };
-        [VERSION, code, 0, 1, 0, 0, 0, 0, 0, 0]
+        }
+    }
+
+    /// The message. It has no address: the gateway's own does not help the client, and tells about the gateway.
+    pub const fn message(self) -> [u8; 10] {
+        [VERSION, self.code(), 0, 1, 0, 0, 0, 0, 0, 0]
     }
 }
 
@@ -210,6 +215,7 @@ impl Request {
     const fn new(command: u8, destination: Destination) -> Self {
         let command = match command {
             1 => Command::Connect,
+            3 => Command::Associate,
             other => Command::Other(other),
         };
         Self { command, destination }
@@ -217,7 +223,7 @@ impl Request {
 }
 
 /// The host of a name. Some programs send addresses as names.
-fn host_of_name(name: &[u8]) -> Result<String, TargetError> {
+pub(super) fn host_of_name(name: &[u8]) -> Result<String, TargetError> {
     let name = str::from_utf8(name).map_err(|_| TargetError::BadHost)?;
     if let Ok(ip) = name.parse::<IpAddr>() {
         return Ok(ip.to_string());
@@ -227,6 +233,28 @@ fn host_of_name(name: &[u8]) -> Result<String, TargetError> {
         (host, None) => Ok(host),
         (_, Some(_)) => Err(TargetError::BadHost),
     }
+}
+
+/// The message that tells a client the address to which it sends its datagrams.
+pub fn associated_message(relay: SocketAddr) -> Vec<u8> {
+    let mut message = vec![VERSION, Reply::Succeeded.code(), 0];
+    encode_address(relay, &mut message);
+    message
+}
+
+/// Appends an address with its kind, and a port.
+pub(super) fn encode_address(address: SocketAddr, out: &mut Vec<u8>) {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            out.push(1);
+            out.extend_from_slice(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            out.push(4);
+            out.extend_from_slice(&ip.octets());
+        }
+    }
+    out.extend_from_slice(&address.port().to_be_bytes());
 }
 
 /// Reads the fields of a message.

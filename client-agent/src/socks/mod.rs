@@ -5,10 +5,16 @@
 //! passwords, ports and addresses are allowed as for CONNECT; `https` to accelerated hosts stays untouched, because a
 //! program that speaks SOCKS has not been told to trust the agent's certificates.
 //!
-//! Not supported: incoming connections (BIND) and datagrams (UDP ASSOCIATE).
+//! UDP ASSOCIATE opens a UDP port for the client, whose datagrams pass through the session's datagrams
+//! ([decision 49](../../../docs/decisions/0049-udp-associate.md)).
+//!
+//! Not supported: incoming connections (BIND).
+mod association;
+mod datagrams;
 mod handshake;
 mod messages;
 mod reply;
+mod sender;
 
 use std::sync::Arc;
 
@@ -16,9 +22,10 @@ use bytes::BytesMut;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 use tracing::debug;
 
+pub use datagrams::{decode_datagram, encode_datagram};
 pub use messages::{
     Command, Destination, Greeting, Method, NameAndPassword, Reply, Request, SocksError, VERSION,
-    method_message, password_message,
+    associated_message, method_message, password_message,
 };
 
 use self::handshake::{Authenticated, authenticate, read_request};
@@ -69,6 +76,20 @@ async fn answer(
 ) {
     handles.counters.requests.increment();
     let in_use = scope.begin();
+    if request.command == Command::Associate {
+        return match association::prepare(stream.get_ref(), handles, scope, &request.destination).await {
+            Ok(prepared) => {
+                drop(in_use);
+                prepared.run(stream, handles, scope).await;
+            }
+            Err(reply) => {
+                handles.counters.failures.increment();
+                if stream.write_all(&reply.message()).await.is_ok() {
+                    close_after_answer(stream).await;
+                }
+            }
+        };
+    }
     let (reply, tunnel) = match open(handles, scope, request).await {
         Ok(tunnel) => (Reply::Succeeded, Some(tunnel)),
         Err(reply) => {
@@ -91,7 +112,7 @@ async fn open(
     request: Request,
 ) -> Result<tunnel::PreparedTunnel, Reply> {
     let destination = match (request.command, request.destination) {
-        (Command::Other(_), _) => return Err(Reply::CommandNotSupported),
+        (Command::Associate | Command::Other(_), _) => return Err(Reply::CommandNotSupported),
         (Command::Connect, Destination::UnknownKind) => return Err(Reply::AddressNotSupported),
         (Command::Connect, Destination::Invalid(error)) => {
             debug!(%error, "a SOCKS request was refused");

@@ -1,10 +1,12 @@
 //! Tests of SOCKS 5.
+use std::net::{Ipv4Addr, SocketAddr};
+
 use longhaul_agent::{
     listener::{Access, Passwords},
     socks::VERSION,
 };
 use longhaul_raw_client::RawClient;
-use tokio::io::AsyncWriteExt as _;
+use tokio::{io::AsyncWriteExt as _, net::UdpSocket};
 
 use crate::support::{TestAgent, pair};
 
@@ -89,7 +91,7 @@ async fn what_cannot_be_opened_gets_the_reason() {
         (&request(1, "not a host", 22), 4),
         (&request(1, "echo.test", 0), 4),
         (&request(2, "echo.test", 22), 7),
-        (&request(3, "echo.test", 22), 7),
+        (&request(9, "echo.test", 22), 7),
         (&unknown_kind, 8),
     ];
     for (request, expected) in cases {
@@ -148,4 +150,93 @@ async fn a_password_is_required_where_the_settings_require_it() {
     assert_eq!(client.read_exact(10).await.unwrap()[1], SUCCEEDED);
     client.send("x").await.unwrap();
     assert_eq!(client.read_exact(1).await.unwrap(), b"x");
+}
+
+/// Asks for an association; returns the client's connection and the port for its datagrams.
+async fn associate(agent: &TestAgent, port: u16) -> (RawClient, SocketAddr) {
+    let mut client = agent.connect().await;
+    client.send(NOTHING).await.unwrap();
+    assert_eq!(client.read_exact(2).await.unwrap(), [VERSION, 0]);
+    let announced = [&[VERSION, 3, 0, 1, 0, 0, 0, 0][..], &port.to_be_bytes()].concat();
+    client.send(announced).await.unwrap();
+    let reply = client.read_exact(10).await.unwrap();
+    assert_eq!(&reply[..8], [VERSION, SUCCEEDED, 0, 1, 127, 0, 0, 1]);
+    let port = u16::from_be_bytes([reply[8], reply[9]]);
+    (client, (Ipv4Addr::LOCALHOST, port).into())
+}
+
+async fn udp() -> UdpSocket {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap()
+}
+
+async fn received(socket: &UdpSocket) -> Vec<u8> {
+    let mut buffer = vec![0; 2000];
+    let (length, _) = socket.recv_from(&mut buffer).await.unwrap();
+    buffer.truncate(length);
+    buffer
+}
+
+fn named(fragment: u8, payload: &[u8]) -> Vec<u8> {
+    [&[0, 0, fragment, 3, 8][..], b"dns.test\x00\x35", payload].concat()
+}
+
+fn answered(host: &str, payload: &str) -> Vec<u8> {
+    let text = format!("{host} {payload}");
+    [&[0, 0, 0, 1, 192, 0, 2, 9, 0, 53][..], text.as_bytes()].concat()
+}
+
+#[tokio::test]
+async fn datagrams_pass_in_both_directions_and_fragments_do_not() {
+    let (_gateway, agent) = pair().await;
+    let (_client, relay) = associate(&agent, 0).await;
+    let socket = udp().await;
+    socket.send_to(&named(0, b"a question"), relay).await.unwrap();
+    assert_eq!(
+        received(&socket).await,
+        answered("Name(\"dns.test\")", "a question")
+    );
+    for dropped in [
+        named(1, b"a part"),
+        named(0x82, b"a last part"),
+        b"\0\0".to_vec(),
+        Vec::new(),
+    ] {
+        socket.send_to(&dropped, relay).await.unwrap();
+    }
+    let address = b"\0\0\0\x01\xc0\x00\x02\x01\x00\x35to an address";
+    socket.send_to(address, relay).await.unwrap();
+    assert_eq!(
+        received(&socket).await,
+        answered("Address(192.0.2.1)", "to an address")
+    );
+    assert_eq!((agent.status().tunnels, agent.status().failures), (1, 0));
+}
+
+#[tokio::test]
+async fn only_the_clients_own_port_is_served() {
+    let (_gateway, agent) = pair().await;
+    let (socket, other) = (udp().await, udp().await);
+    let (_client, relay) = associate(&agent, socket.local_addr().unwrap().port()).await;
+    other.send_to(&named(0, b"of another port"), relay).await.unwrap();
+    socket.send_to(&named(0, b"mine"), relay).await.unwrap();
+    assert_eq!(received(&socket).await, answered("Name(\"dns.test\")", "mine"));
+    other.send_to(&named(0, b"of another port"), relay).await.unwrap();
+    socket.send_to(&named(0, b"mine again"), relay).await.unwrap();
+    assert_eq!(
+        received(&socket).await,
+        answered("Name(\"dns.test\")", "mine again")
+    );
+    let error = other.try_recv_from(&mut [0; 10]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[tokio::test]
+async fn an_association_ends_with_its_connection() {
+    let (_gateway, agent) = pair().await;
+    let (client, relay) = associate(&agent, 0).await;
+    assert!(UdpSocket::bind(relay).await.is_err(), "in use");
+    drop(client);
+    while UdpSocket::bind(relay).await.is_err() {
+        tokio::task::yield_now().await;
+    }
 }

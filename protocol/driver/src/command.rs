@@ -37,6 +37,8 @@ pub(crate) enum ConnectionCommand {
     Close(u64, String),
     /// The gateway's addresses from the computer's present network.
     UseAddresses(GatewayAddresses),
+    /// Datagrams of the user wait.
+    Datagrams,
     /// The computer's attachment to the network has changed.
     NetworkChanged(NetworkChange),
     /// Asks whether the task runs.

@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::{
     command::{Commands, ConnectionCommand},
+    datagrams::Datagrams,
     session::{End, LinkState, NetworkChange, OpenOptions, Seen, Session, SessionError, Watches},
     stream::{Chunk, READ_AHEAD, RecvStream, SendStream, StreamError, WRITE_AHEAD},
 };
@@ -45,6 +46,7 @@ pub(crate) struct ConnectionChannels {
     sending: BTreeMap<StreamId, Sending>,
     receiving: BTreeMap<StreamId, Receiving>,
     opens: VecDeque<Open>,
+    datagrams: Arc<Datagrams>,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,9 @@ impl ConnectionChannels {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (token, token_watch) = watch::channel(None);
         let expecting = Arc::new(AtomicUsize::new(0));
+        let datagrams = Arc::new(Datagrams::default());
         let watches = Watches {
+            datagrams: Arc::clone(&datagrams),
             state: state_watch,
             token: token_watch,
             seen: Arc::clone(&seen),
@@ -94,6 +98,7 @@ impl ConnectionChannels {
             sending: BTreeMap::new(),
             receiving: BTreeMap::new(),
             opens: VecDeque::new(),
+            datagrams,
         };
         (channels, session)
     }
@@ -263,6 +268,12 @@ impl ConnectionChannels {
                 connection.stop(id, error);
             }
             ConnectionCommand::ReadMore(id) => self.read(now, connection, id),
+            ConnectionCommand::Datagrams => {
+                for datagram in self.datagrams.take_outgoing() {
+                    // One that no longer fits the path is lost, as on any path.
+                    let _lost = connection.send_datagram(now, datagram);
+                }
+            }
             ConnectionCommand::Close(error, reason) => connection.close(now, error, &reason),
             // The driver task handles it.
             ConnectionCommand::UseAddresses(_) => {}
@@ -351,6 +362,12 @@ impl ConnectionChannels {
         }
     }
 
+    /// Passes the received datagrams to the user.
+    pub(crate) fn receive_datagrams(&self, connection: &mut Connection) {
+        self.datagrams
+            .arrived(std::iter::from_fn(|| connection.take_datagram()));
+    }
+
     /// Passes received bytes of a stream to its reader, as far as the reader's queue has space.
     pub(crate) fn read(&mut self, now: Timestamp, connection: &mut Connection, id: StreamId) {
         let Some(receiving) = self.receiving.get(&id) else {
@@ -363,6 +380,12 @@ impl ConnectionChannels {
         if receiving.take(now, connection, id) == Passed::All {
             self.receiving.remove(&id);
         }
+    }
+}
+
+impl Drop for ConnectionChannels {
+    fn drop(&mut self) {
+        self.datagrams.close();
     }
 }
 

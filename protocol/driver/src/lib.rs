@@ -10,6 +10,7 @@ mod carrier_choice;
 mod clock;
 mod command;
 mod connection_channels;
+mod datagrams;
 mod dial;
 mod driver_task;
 mod goodput;
@@ -33,7 +34,7 @@ pub use longhaul_protocol::{
     connection::{ConnectionStats, EarlyData, LinkSummary, TransportConfig},
     crypto::{EpochKeys, token::minted_hour},
     endpoint::{CloseReason, DeviceStatus, EndpointCounters},
-    streams::Priority,
+    streams::{Datagram, Priority},
     wire::Refusal,
 };
 pub use session::{

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use longhaul_protocol::{
     connection::{ConnectionStats, EarlyData},
     endpoint::CloseReason,
-    streams::Priority,
+    streams::{Datagram, Priority},
 };
 use longhaul_types::LinkProfile;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     carrier_choice::LinkCarriers,
     command::{Commands, ConnectionCommand},
+    datagrams::Datagrams,
     stream::{RecvStream, SendStream},
 };
 
@@ -119,6 +120,7 @@ pub(crate) struct Watches {
     pub(crate) token: watch::Receiver<Option<[u8; 32]>>,
     pub(crate) seen: Arc<Mutex<Seen>>,
     pub(crate) expecting: Arc<AtomicUsize>,
+    pub(crate) datagrams: Arc<Datagrams>,
 }
 
 /// Values that users read without waiting for changes.
@@ -193,6 +195,33 @@ impl Session {
             .await
             .map(|stream| *stream)
             .ok_or_else(|| self.lost())
+    }
+
+    /// Sends a datagram, which may be lost (docs/protocol/transport.md section 4.4). Never waits: if the task of the
+    /// session is behind, the oldest datagrams are dropped.
+    pub fn send_datagram(&self, datagram: Datagram) {
+        if self.inner.watches.datagrams.send(datagram) {
+            self.inner.commands.send_at_once(ConnectionCommand::Datagrams);
+        }
+    }
+
+    /// Returns the next received datagram. Only one task of a session may wait for datagrams; those that it does not
+    /// take in time are dropped. Cancel safe.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn recv_datagram(&self) -> Result<Bytes, SessionError> {
+        self.inner
+            .watches
+            .datagrams
+            .recv()
+            .await
+            .ok_or_else(|| self.lost())
+    }
+
+    /// Largest datagram that can be sent at present; `None` if the peer receives none.
+    pub fn max_datagram(&self) -> Option<usize> {
+        self.seen().stats.max_datagram
     }
 
     /// Registers a user that waits for a response or more of one. Meanwhile an agent sends PINGs during

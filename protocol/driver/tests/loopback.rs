@@ -9,9 +9,9 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_driver::{
-    CloseReason, DeviceStatus, DialConfig, EarlyData, End, EpochKeys, FirstStream, Incoming, LinkState,
-    ListenConfig, ListenError, Listener, OpenOptions, Priority, RecvStream, Refusal, Session, StreamError,
-    TransportConfig, dial, listen,
+    CloseReason, Datagram, DeviceStatus, DialConfig, EarlyData, End, EpochKeys, FirstStream, Incoming,
+    LinkState, ListenConfig, ListenError, Listener, OpenOptions, Priority, RecvStream, Refusal, Session,
+    StreamError, TransportConfig, dial, listen,
 };
 
 use longhaul_types::{PublicKey, SecretKey, UnixTime};
@@ -279,4 +279,28 @@ async fn an_open_session_has_its_exporter() {
         state.wait_for(|state| *state == LinkState::Open).await.unwrap();
         assert!(agent.exporter().is_some());
     }
+}
+
+#[tokio::test]
+async fn datagrams_go_both_ways_until_the_session_ends() {
+    let (agent, gateway, listener) = pair().await;
+    let mut state = agent.state();
+    state.wait_for(|state| *state == LinkState::Open).await.unwrap();
+    let datagram = |number: u8, len: usize| Datagram {
+        flow: 3,
+        class: Priority::NORMAL,
+        bytes: vec![number; len].into(),
+    };
+    for number in 0..50 {
+        let len = agent.max_datagram().unwrap();
+        agent.send_datagram(datagram(number, len));
+        assert_eq!(gateway.recv_datagram().await.unwrap(), vec![number; len]);
+        let len = gateway.max_datagram().unwrap();
+        gateway.send_datagram(datagram(number, len));
+        assert_eq!(agent.recv_datagram().await.unwrap(), vec![number; len]);
+    }
+    listener.shutdown().await;
+    assert!(agent.recv_datagram().await.is_err());
+    assert!(gateway.recv_datagram().await.is_err());
+    agent.send_datagram(datagram(0, 10));
 }

@@ -75,6 +75,8 @@ mod kind {
     pub(super) const NEW_KEY: u64 = 26;
     pub(super) const ORIGIN_REPORT: u64 = 27;
     pub(super) const ANNOUNCEMENT: u64 = 28;
+    pub(super) const ASSOCIATION_OPEN: u64 = 29;
+    pub(super) const ASSOCIATION_ACCEPT: u64 = 30;
 }
 
 /// Appends a message in its envelope.
@@ -111,6 +113,8 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::NewKey(payload) => (kind::NEW_KEY, to_bytes(payload)),
         Message::OriginReport(payload) => (kind::ORIGIN_REPORT, to_bytes(payload)),
         Message::Announcement(payload) => (kind::ANNOUNCEMENT, to_bytes(payload)),
+        Message::AssociationOpen(payload) => (kind::ASSOCIATION_OPEN, to_bytes(payload)),
+        Message::AssociationAccept(payload) => (kind::ASSOCIATION_ACCEPT, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -181,6 +185,8 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::NEW_KEY => from_bytes(payload).map(Message::NewKey),
         kind::ORIGIN_REPORT => from_bytes(payload).map(Message::OriginReport),
         kind::ANNOUNCEMENT => from_bytes(payload).map(Message::Announcement),
+        kind::ASSOCIATION_OPEN => from_bytes(payload).map(Message::AssociationOpen),
+        kind::ASSOCIATION_ACCEPT => from_bytes(payload).map(Message::AssociationAccept),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })

@@ -5,8 +5,10 @@
 #![warn(missing_docs)]
 
 mod announcement;
+mod association;
 mod bundle;
 pub mod class;
+pub mod datagram;
 mod dictionary;
 mod envelope;
 mod failure;
@@ -27,6 +29,7 @@ mod tunnel;
 mod wire;
 
 pub use announcement::{Announcement, MAX_UDP_PORTS};
+pub use association::{AssociationAccept, AssociationOpen};
 pub use bundle::{
     AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push, Used,
     Want,

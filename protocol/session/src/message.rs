@@ -4,6 +4,7 @@ use bincode::{Decode, Encode};
 
 use crate::{
     announcement::Announcement,
+    association::{AssociationAccept, AssociationOpen},
     bundle::{
         AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, Promised, Push,
         Used, Want,
@@ -57,4 +58,6 @@ pub enum Message {
     NewKey(NewKey),
     OriginReport(OriginReport),
     Announcement(Announcement),
+    AssociationOpen(AssociationOpen),
+    AssociationAccept(AssociationAccept),
 }

@@ -331,6 +331,8 @@ proptest! {
             Message::Forgotten(Forgotten { id: ForgetId::new(3) }),
             Message::KeyWanted(KeyWanted {}),
             Message::NewKey(NewKey { key: [9; 32] }),
+            Message::AssociationOpen(AssociationOpen { id: id(9) }),
+            Message::AssociationAccept(AssociationAccept { id: id(9) }),
             Message::Announcement(Announcement { portal_port: Some(80), certificate: Some([9; 32]), udp_ports: vec![4433, 443] }),
             Message::OriginReport(OriginReport {
                 heads: Flow { origin: number, hop: 1 },

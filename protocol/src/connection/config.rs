@@ -57,6 +57,8 @@ pub struct TransportConfig {
     pub rate_probing: RateProbing,
     /// The profile is remembered from an earlier session, and the agent verifies it (transport.md section 6.1).
     pub verify_profile: bool,
+    /// DATAGRAM frames are received, and sent to a peer that receives them (transport.md section 4.4).
+    pub datagrams: bool,
     /// Constants of the congestion control algorithm. Only simulations change them.
     #[doc(hidden)]
     pub congestion: &'static CongestionParameters,
@@ -96,6 +98,7 @@ impl TransportConfig {
             profile,
             rate_probing: RateProbing::Full,
             verify_profile: false,
+            datagrams: true,
             congestion: &CongestionParameters::STANDARD,
             window: WindowPolicy::Measured,
             loss_detection: LossDetection::Reports,
@@ -136,6 +139,7 @@ impl TransportConfig {
             profile: self.profile,
             rate_probing: (self.profile.is_none() || self.verify_profile)
                 && !matches!(self.rate_probing, RateProbing::Off),
+            datagrams: self.datagrams,
         }
     }
 

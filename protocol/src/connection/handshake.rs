@@ -86,6 +86,7 @@ impl Connection {
     pub(super) fn apply_parameters(&mut self, parameters: &Parameters) {
         self.streams
             .set_peer(parameters.stream_window.bytes(), parameters.max_streams);
+        self.peer_takes_datagrams = parameters.datagrams && self.config.datagrams;
         let payload = parameters.max_udp_payload.min(self.config.max_udp_payload);
         self.mtu = path_mtu(payload.into(), self.path.remote);
     }

@@ -5,6 +5,7 @@
 //! and read streams.
 mod closing;
 mod config;
+mod datagrams;
 mod handshake;
 mod held_packets;
 mod link_meter;
@@ -33,6 +34,7 @@ pub use stats::{ConnectionStats, State};
 pub use user::EarlyData;
 
 use self::{
+    datagrams::ReceivedDatagrams,
     held_packets::HeldPacketDetector,
     link_meter::LinkMeter,
     mtu::{PathMtu, path_mtu},
@@ -144,6 +146,9 @@ pub struct Connection {
     mtu: PathMtu,
     held_packets: HeldPacketDetector,
     streams: Streams,
+    /// True if the peer receives DATAGRAM frames.
+    peer_takes_datagrams: bool,
+    received_datagrams: ReceivedDatagrams,
     replay: ReplayWindow,
     gaps: GapList,
     lost_seen: u64,
@@ -228,6 +233,8 @@ impl Connection {
             mtu: path_mtu(config.max_udp_payload.into(), remote),
             held_packets: HeldPacketDetector::default(),
             streams: Streams::new(role, config.stream_limits()),
+            peer_takes_datagrams: false,
+            received_datagrams: ReceivedDatagrams::default(),
             replay: ReplayWindow::default(),
             gaps: GapList::default(),
             lost_seen: 0,

@@ -67,6 +67,14 @@ pub struct ConnectionStats {
     pub packets_missing: u64,
     /// Packets received after they had been declared lost.
     pub spurious: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Datagrams of this side that were dropped before they were sent, and received ones that the user did not take.
+    pub datagrams_dropped: u64,
+    /// Largest datagram that can be sent at present; `None` if the peer receives none.
+    pub max_datagram: Option<usize>,
     /// Probes sent (transport.md section 5.3).
     pub probes: u64,
     /// Number of stalls.
@@ -112,6 +120,8 @@ impl Connection {
             queue_delay: self.controller.queue(),
             packets_missing: self.gaps.lost(),
             spurious: self.gaps.spurious(),
+            datagrams_dropped: self.streams.dropped_datagrams() + self.received_datagrams.dropped(),
+            max_datagram: self.max_datagram(),
             stalled_since: self.prober.stalled_since,
             receive_buffered: ByteCount::new(self.streams.recv_buffered()),
             send_buffered: ByteCount::new(self.streams.send_buffered()),

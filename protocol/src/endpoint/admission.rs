@@ -174,7 +174,7 @@ impl Endpoint {
         let (now, remote) = (knock.now, knock.remote);
         let fresh_index = self.rng.next_u32();
         let challenge_secret = *self.seed();
-        let rate_probing = self.answers_probing(knock);
+        let (rate_probing, datagrams) = (self.answers_probing(knock), self.answers_datagrams(knock));
         let Some(token) = self.mint_token(now, knock.device) else {
             return;
         };
@@ -206,6 +206,7 @@ impl Endpoint {
             parameters: Parameters {
                 profile: None,
                 rate_probing,
+                datagrams,
                 ..self.transport.parameters()
             },
         };
@@ -279,9 +280,14 @@ impl Endpoint {
         knock.payload.parameters.rate_probing && self.transport.parameters().rate_probing
     }
 
+    /// Returns true if both sides receive DATAGRAM frames.
+    const fn answers_datagrams(&self, knock: &Knock<'_>) -> bool {
+        knock.payload.parameters.datagrams && self.transport.datagrams
+    }
+
     fn refuse(&mut self, knock: &Knock<'_>, responder: Responder, refusal: Refusal) {
-        // The length of an acceptance, in which the answer to rate probing is one byte.
-        let padding = usize::from(self.answers_probing(knock));
+        // The length of an acceptance, in which the flags are one byte.
+        let padding = usize::from(self.answers_probing(knock) || self.answers_datagrams(knock));
         let (resp, _) = finish(
             responder,
             knock.agent_index,

@@ -27,6 +27,9 @@ pub enum Event {
     },
     /// An event of a stream.
     Stream(StreamEvent),
+    /// Datagrams have arrived, which [`Connection::take_datagram`](crate::connection::Connection::take_datagram)
+    /// returns.
+    Datagrams,
     /// The session is stalled: nothing is received although packets are outstanding. No data is lost.
     Stalled,
     /// The stall has ended.

@@ -1,6 +1,7 @@
 //! Streams of one connection: sending and receiving halves, windows, scheduler (transport.md sections 4.1 to
 //! 4.3).
 mod collection;
+mod datagrams;
 mod event;
 mod ranges;
 mod recv;
@@ -8,6 +9,7 @@ mod scheduler;
 mod send;
 
 pub use collection::Streams;
+pub use datagrams::{Datagram, DatagramError, DatagramQueue};
 pub use event::{
     OpenError, ReadError, Role, SentControl, StreamEvent, StreamLimits, StreamRequest, WriteError,
 };

@@ -25,6 +25,9 @@ pub enum FrameError {
     /// The type is unknown in this version.
     #[error("unknown frame type {0:#04x}")]
     UnknownType(u8),
+    /// DATAGRAM, although this side has not announced that it receives it.
+    #[error("a DATAGRAM that was not negotiated")]
+    Unsupported,
     /// The reason of a CLOSE is too long or not UTF-8.
     #[error("the reason of a CLOSE is malformed")]
     Reason,
@@ -70,11 +73,28 @@ const PATH_CHALLENGE: u8 = 0x09;
 const PATH_RESPONSE: u8 = 0x0a;
 const CLOSE: u8 = 0x0b;
 const TRAIN: u8 = 0x0c;
+const DATAGRAM: u8 = 0x30;
+const DATAGRAM_LENGTH: u8 = 0x01;
 const DATA: u8 = 0x40;
 const DATA_OFFSET: u8 = 0x01;
 const DATA_TOTAL: u8 = 0x02;
 const DATA_LENGTH: u8 = 0x04;
 const DATA_FIN: u8 = 0x08;
+
+/// Bytes outside of streams, which are not retransmitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a>(pub &'a [u8]);
+
+impl Datagram<'_> {
+    /// Appends the frame.
+    pub fn encode(self, extent: Extent, out: &mut Vec<u8>) {
+        match extent {
+            Extent::Delimited => put(DATAGRAM | DATAGRAM_LENGTH, &[self.0.len() as u64], out),
+            Extent::ToEnd => out.push(DATAGRAM),
+        }
+        out.extend_from_slice(self.0);
+    }
+}
 
 /// Bytes of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,12 +276,14 @@ pub enum Frame<'a> {
         /// Number of packets, within [`TRAIN_PACKETS`].
         packets: u8,
     },
+    /// Bytes outside of streams.
+    Datagram(Datagram<'a>),
     /// Bytes of a stream.
     Data(Data<'a>),
 }
 
 impl<'a> Frame<'a> {
-    /// Appends the frame; DATA with its length (see [`Data::encode`] for the other form). A reason is
+    /// Appends the frame; DATA and DATAGRAM with their lengths ([`Data::encode`] has the other form, too). A reason is
     /// truncated to [`MAX_REASON`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -289,6 +311,7 @@ impl<'a> Frame<'a> {
                 out.extend_from_slice(reason.as_bytes());
             }
             Self::Train { packets } => out.extend_from_slice(&[TRAIN, *packets]),
+            Self::Datagram(datagram) => datagram.encode(Extent::Delimited, out),
             Self::Data(data) => data.encode(Extent::Delimited, out),
         }
     }
@@ -344,6 +367,11 @@ impl<'a> Frame<'a> {
                     return Err(FrameError::TrainLength);
                 }
                 Self::Train { packets }
+            }
+            DATAGRAM => Self::Datagram(Datagram(std::mem::take(input))),
+            0x31 => {
+                let length = usize::try_from(varint::decode(input)?).map_err(|_| FrameError::Truncated)?;
+                Self::Datagram(Datagram(field::take(input, length)?))
             }
             DATA..=0x4f => Self::Data(Data::decode(kind, input)?),
             _ => return Err(FrameError::UnknownType(kind)),

@@ -15,7 +15,7 @@ pub mod stateless;
 pub use longhaul_types::varint;
 
 pub use feedback::{Feedback, GapKind, GapRange, Gaps};
-pub use frame::{Data, DataHeader, Extent, Frame, FrameError};
+pub use frame::{Data, DataHeader, Datagram, Extent, Frame, FrameError};
 pub use init::{Init, InitPayload};
 pub use packet::{
     Activity, HeaderError, IndexLength, KeyPhase, KeySpace, PacketKind, ReceiverIndex, ShortHeader,

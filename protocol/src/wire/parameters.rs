@@ -53,10 +53,13 @@ pub struct Parameters {
     /// In INIT: the agent measures an unknown link and asks for a full packet right behind the RESP, and for a
     /// first flight without pacing. In RESP: the gateway does so, and understands TRAIN.
     pub rate_probing: bool,
+    /// This side receives DATAGRAM frames; in RESP only if the INIT has the flag.
+    pub datagrams: bool,
 }
 
-/// Flag of the seventh field.
+/// Flags of the seventh field.
 const RATE_PROBING: u64 = 0x01;
+const DATAGRAMS: u64 = 0x02;
 
 impl Parameters {
     /// Appends the length and the fields.
@@ -74,8 +77,13 @@ impl Parameters {
             rtt,
         ];
         // Left out when it is zero: the encoding is then that of peers without the field.
-        let probing = self.rate_probing.then_some(RATE_PROBING);
-        let fields = fields.into_iter().chain(probing);
+        let flags = [(self.rate_probing, RATE_PROBING), (self.datagrams, DATAGRAMS)];
+        let flags = flags
+            .iter()
+            .filter(|(is_set, _)| *is_set)
+            .map(|(_, flag)| flag)
+            .sum::<u64>();
+        let fields = fields.into_iter().chain((flags != 0).then_some(flags));
         let length: usize = fields.clone().map(varint::len).sum();
         varint::encode(length as u64, out);
         for field in fields {
@@ -119,6 +127,7 @@ impl Parameters {
                 rtt: Duration::from_millis(rtt),
             }),
             rate_probing: flags & RATE_PROBING != 0,
+            datagrams: flags & DATAGRAMS != 0,
         })
     }
 }

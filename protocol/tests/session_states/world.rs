@@ -255,6 +255,7 @@ impl World {
                     self.states[side] = Some(State::Open);
                 }
                 Event::Accepted { .. }
+                | Event::Datagrams
                 | Event::Token(_)
                 | Event::Moved
                 | Event::PathProbed { .. }

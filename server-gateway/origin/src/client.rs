@@ -251,6 +251,29 @@ impl OriginClient {
         Ok(Tunnel { stream, slot })
     }
 
+    /// Returns the addresses to which datagrams for a host may be sent, best first, and never none. `[fetch] resolve`, DNS
+    /// and address guard apply as for connections.
+    ///
+    /// # Errors
+    /// [`FetchError`]; [`fault`](FetchError::fault) returns the party that must act.
+    pub async fn datagram_addresses(
+        &self,
+        host: &str,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        if port == 0 {
+            return Err(BadUrl::Port.into());
+        }
+        let host = Host::parse(host)?;
+        self.0
+            .connector
+            .rules()
+            .dialer
+            .addresses(&host, port, owner)
+            .await
+    }
+
     /// The counters of the client and its clones.
     pub fn stats(&self) -> &OriginStats {
         &self.0.stats

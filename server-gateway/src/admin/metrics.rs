@@ -80,6 +80,10 @@ pub struct Metrics {
     tunnels_open: Gauge,
     tunnel_bytes_received: Counter,
     tunnel_bytes_sent: Counter,
+    associations: Counter,
+    associations_open: Gauge,
+    association_bytes_received: Counter,
+    association_bytes_sent: Counter,
     outcomes: Family<OutcomeLabel, Counter>,
     refusals: Family<RefusalLabel, Counter>,
     /// Failures by the name of their reason, a small enum.
@@ -105,6 +109,10 @@ impl Default for Metrics {
             tunnels_open: Gauge::default(),
             tunnel_bytes_received: Counter::default(),
             tunnel_bytes_sent: Counter::default(),
+            associations: Counter::default(),
+            associations_open: Gauge::default(),
+            association_bytes_received: Counter::default(),
+            association_bytes_sent: Counter::default(),
             outcomes,
             refusals,
             failures: Family::default(),
@@ -147,6 +155,19 @@ impl Metrics {
 
     pub(crate) fn tunnel_sent(&self, bytes: usize) {
         self.tunnel_bytes_sent.inc_by(bytes as u64);
+    }
+
+    pub(crate) fn association(&self) -> UnderWay<'_> {
+        self.associations.inc();
+        under_way(&self.associations_open)
+    }
+
+    pub(crate) fn association_received(&self, bytes: usize) {
+        self.association_bytes_received.inc_by(bytes as u64);
+    }
+
+    pub(crate) fn association_sent(&self, bytes: usize) {
+        self.association_bytes_sent.inc_by(bytes as u64);
     }
 
     pub(crate) fn outcome(&self, outcome: Outcome) {
@@ -200,6 +221,11 @@ impl Metrics {
             ("sessions_open", "Open sessions", &self.sessions_open),
             ("fetches_open", "Fetches in progress", &self.fetches_open),
             ("tunnels_open", "Open tunnels", &self.tunnels_open),
+            (
+                "associations_open",
+                "Open UDP associations",
+                &self.associations_open,
+            ),
         ] {
             registry.register(name, help, gauge.clone());
         }
@@ -215,6 +241,17 @@ impl Metrics {
                 "tunnel_sent_bytes",
                 "Bytes sent to the hosts of tunnels",
                 &self.tunnel_bytes_sent,
+            ),
+            ("associations", "Requested UDP associations", &self.associations),
+            (
+                "association_received_bytes",
+                "Bytes of datagrams received from the hosts of UDP associations",
+                &self.association_bytes_received,
+            ),
+            (
+                "association_sent_bytes",
+                "Bytes of datagrams sent to the hosts of UDP associations",
+                &self.association_bytes_sent,
             ),
         ] {
             registry.register(name, help, counter.clone());

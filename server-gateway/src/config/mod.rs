@@ -135,13 +135,17 @@ pub struct PicturesConfig {
     pub program: Program,
 }
 
-/// `[tunnel]`: tunnels (CONNECT).
+/// `[tunnel]`: tunnels (CONNECT, SOCKS) and UDP associations (SOCKS).
 #[derive(Clone, Debug)]
 pub struct TunnelConfig {
     /// `ports`: ports that tunnels may connect to.
     pub ports: PortSet,
     /// `idle-timeout`: maximum silence of a tunnel in both directions.
     pub idle_timeout: Duration,
+    /// `udp-ports`: ports that datagrams may be sent to.
+    pub udp_ports: PortSet,
+    /// `udp-idle-timeout`: time after which a host is forgotten to which no datagram was sent.
+    pub udp_idle_timeout: Duration,
 }
 
 /// `[metrics]`: Prometheus metrics.
@@ -192,6 +196,8 @@ pub struct LimitsConfig {
     /// `streams-per-device`: maximum concurrent fetches and tunnels of all sessions of one device; further
     /// ones wait.
     pub streams_per_device: usize,
+    /// `associations-per-device`: maximum concurrent UDP associations of one device.
+    pub associations_per_device: usize,
     /// `queue-timeout`: maximum wait of a request for a slot within its device's limits, at the gateway and
     /// at the origin host.
     pub queue_timeout: Duration,

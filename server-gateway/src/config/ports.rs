@@ -1,7 +1,7 @@
 //! Sets of ports.
 use std::{fmt, ops::RangeInclusive};
 
-/// A set of TCP ports.
+/// A set of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSet {
     ranges: Vec<RangeInclusive<u16>>,
@@ -18,6 +18,18 @@ impl PortSet {
         Self {
             ranges: vec![1..=24, 26..=u16::MAX],
         }
+    }
+
+    /// The UDP ports of DNS, NTP, HTTP/3, DNS over QUIC, and of everything that is not a system port.
+    pub fn datagrams() -> Self {
+        Self {
+            ranges: vec![53..=53, 123..=123, 443..=443, 853..=853, 1024..=u16::MAX],
+        }
+    }
+
+    /// Returns true if the set contains no port.
+    pub const fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
     }
 
     /// The ports of HTTP and HTTPS.

@@ -64,6 +64,8 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         tunnel: TunnelConfig {
             ports: layers.get(&settings::TUNNEL_PORTS),
             idle_timeout: layers.get(&settings::TUNNEL_IDLE_TIMEOUT),
+            udp_ports: layers.get(&settings::TUNNEL_UDP_PORTS),
+            udp_idle_timeout: layers.get(&settings::TUNNEL_UDP_IDLE_TIMEOUT),
         },
         metrics: MetricsConfig {
             listen: layers.get(&settings::METRICS_LISTEN),
@@ -105,6 +107,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             sessions: layers.get(&settings::LIMITS_SESSIONS),
             streams_per_session: layers.get(&settings::LIMITS_STREAMS_PER_SESSION),
             streams_per_device: layers.get(&settings::LIMITS_STREAMS_PER_DEVICE),
+            associations_per_device: layers.get(&settings::LIMITS_ASSOCIATIONS_PER_DEVICE),
             queue_timeout: layers.get(&settings::LIMITS_QUEUE_TIMEOUT),
         },
         without: layers.get_hidden(&WITHOUT),

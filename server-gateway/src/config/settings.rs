@@ -52,6 +52,8 @@ impl Configured for Gateway {
             &PICTURES_WORKERS,
             &TUNNEL_PORTS,
             &TUNNEL_IDLE_TIMEOUT,
+            &TUNNEL_UDP_PORTS,
+            &TUNNEL_UDP_IDLE_TIMEOUT,
             &METRICS_LISTEN,
             &CARRIERS_TLS,
             &CARRIERS_QUIC,
@@ -79,6 +81,7 @@ impl Configured for Gateway {
             &LIMITS_SESSIONS,
             &LIMITS_STREAMS_PER_SESSION,
             &LIMITS_STREAMS_PER_DEVICE,
+            &LIMITS_ASSOCIATIONS_PER_DEVICE,
             &LIMITS_QUEUE_TIMEOUT,
         ],
         hidden_settings: &[&WITHOUT],
@@ -385,6 +388,37 @@ pub const TUNNEL_IDLE_TIMEOUT: Setting<Duration> =
          would break chat and push connections. A tunnel costs about 100 KiB",
     );
 
+/// `tunnel.udp-ports`
+pub const TUNNEL_UDP_PORTS: Setting<PortSet> = Setting::new(
+    "tunnel.udp-ports",
+    Form::Text("ports and ranges, such as `53,443,1024-65535`; an empty list for none"),
+    |_| PortSet::datagrams(),
+    parse::ports,
+    |ports| Some(list(ports.texts())),
+)
+.flag("--tunnel-udp-ports", "PORTS")
+.reloadable()
+.meaning("ports to which UDP datagrams of SOCKS clients are sent")
+.reason(
+    "DNS (53, over QUIC 853), NTP (123), HTTP/3 (443), and calls, games and VPNs, which use ports from 1024 on. The \
+         other ports belong to protocols of local networks (NetBIOS, SNMP, portmap) that answer a small datagram with many large ones, \
+         for which the gateway's address would be blocked",
+);
+
+/// `tunnel.udp-idle-timeout`
+pub const TUNNEL_UDP_IDLE_TIMEOUT: Setting<Duration> = Setting::duration(
+    "tunnel.udp-idle-timeout",
+    Duration::from_secs(10),
+    HOUR,
+    |_| Duration::from_secs(120),
+)
+.reloadable()
+.meaning("the gateway forgets a host, and closes the UDP port of an association, after this time without a datagram to it")
+.reason(
+    "NATs keep a mapping for two minutes at least (RFC 4787 section 4.3), and programs rely on that. The next datagram \
+         opens a port again",
+);
+
 /// The text of a setting that is an address or `off`.
 #[expect(
     clippy::ref_option,
@@ -539,6 +573,16 @@ pub const LIMITS_STREAMS_PER_DEVICE: Setting<usize> =
         .reason(
             "Further ones wait. The old session of a device that reconnects may exist for a while \
          beside its successor",
+        );
+
+/// `limits.associations-per-device`
+pub const LIMITS_ASSOCIATIONS_PER_DEVICE: Setting<usize> =
+    Setting::count("limits.associations-per-device", 4096, |_| 64)
+        .reloadable()
+        .meaning("UDP associations of SOCKS clients of one device")
+        .reason(
+            "Further ones are refused. A program has one for each of its sockets. Each takes one or two UDP ports of the gateway, \
+         a stream, and up to 256 remembered hosts",
         );
 
 /// `limits.queue-timeout`

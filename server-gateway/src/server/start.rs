@@ -36,6 +36,7 @@ use crate::{
         shared_keys::SharedKeys,
         state::{StateDir, StateError},
     },
+    association_slots::AssociationSlots,
     clientless::{ClientlessError, ClientlessListener},
     config::Config,
     gateway::{Gateway, Rules},
@@ -148,7 +149,17 @@ impl Server {
             .chain(clientless.iter().flat_map(ClientlessListener::transparent_addrs))
             .chain(clientless.as_ref().and_then(ClientlessListener::dns_addr))
             .collect();
-        let gateway = Arc::new(new_gateway(config, origin, own_ports, credentials, announcement)?);
+        let own_udp_ports = listener
+            .local_addrs()
+            .iter()
+            .copied()
+            .chain(config.carriers.quic)
+            .chain(clientless.as_ref().and_then(ClientlessListener::dns_addr))
+            .collect();
+        let gateway = Arc::new(Gateway {
+            own_udp_ports,
+            ..new_gateway(config, origin, own_ports, credentials, announcement)?
+        });
         if let (Some(clientless), Some(public)) = (&clientless, &config.public_address) {
             // Whom the certificate names does not matter here.
             let tls = carriers::any_certificate().map(Arc::new).ok();
@@ -231,11 +242,13 @@ fn new_gateway(
         base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
         rules: ArcSwap::from_pointee(Rules::of(config)),
         own_ports,
+        own_udp_ports: Vec::new(),
         cpu_pool,
         encoded_cache,
         credentials,
         devices: Mutex::default(),
         shared_keys: SharedKeys::default(),
+        association_slots: AssociationSlots::default(),
         announcement,
         without: config.without,
     })

@@ -14,6 +14,7 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use super::control;
 use crate::{
+    association,
     device_streams::{DeviceStreams, StreamSlot},
     failure::Failure,
     fetch,
@@ -102,6 +103,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
                     warn!("a request's task ended in a panic");
                 }
             }
+            Ok(datagram) = session.recv_datagram() => context.associations.deliver(datagram),
             _ = session.closed() => break,
             () = &mut hop => {}
         }
@@ -167,6 +169,8 @@ async fn refuse(context: &SessionContext, message: &Message) {
         fetch::refuse(context, refused, failure).await;
     } else if let Message::TunnelOpen(refused) = message {
         tunnel::fail(context, refused.id, failure).await;
+    } else if let Message::AssociationOpen(refused) = message {
+        tunnel::fail(context, refused.id, failure).await;
     }
 }
 
@@ -187,6 +191,7 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
     match message {
         Message::Fetch(fetch) => Box::pin(fetch::serve(context, fetch, incoming)).await,
         Message::TunnelOpen(open) => Box::pin(tunnel::serve(context, open, incoming)).await,
+        Message::AssociationOpen(open) => Box::pin(association::serve(context, open, incoming)).await,
         Message::Hello(_)
         | Message::Welcome(_)
         | Message::Head(_)
@@ -212,7 +217,8 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         | Message::KeyWanted(_)
         | Message::NewKey(_)
         | Message::OriginReport(_)
-        | Message::Announcement(_) => {
+        | Message::Announcement(_)
+        | Message::AssociationAccept(_) => {
             debug!("unexpected first message of a stream");
             incoming.refuse();
         }

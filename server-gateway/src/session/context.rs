@@ -8,6 +8,7 @@ use longhaul_session::{FetchId, FieldCoding, HeaderSets, Message, PageId, class,
 use longhaul_types::{LinkProfile, PublicKey, Technique};
 
 use super::{
+    associations::Associations,
     cancellation::{Cancellations, Registration},
     logins::Logins,
 };
@@ -29,6 +30,8 @@ pub(crate) struct SessionContext {
     cancellations: Cancellations,
     pub(crate) logins: Logins,
     pub(crate) page_loads: Arc<PageLoadRegistry>,
+    /// The open UDP associations.
+    pub(crate) associations: Associations,
     /// Number of the agent's introduction, once `Hello` has arrived.
     pub(crate) introduction: OnceLock<u64>,
 }
@@ -61,6 +64,7 @@ impl SessionContext {
             cancellations: Cancellations::default(),
             logins: Logins::default(),
             page_loads,
+            associations: Associations::default(),
             introduction: OnceLock::new(),
         }
     }

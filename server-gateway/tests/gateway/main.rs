@@ -9,6 +9,7 @@
 
 mod agent;
 mod asking;
+mod associations;
 mod bundles;
 mod bundles_correctness;
 mod bundles_initiators;

@@ -1,4 +1,5 @@
 //! SOCKS 5 on the agent's proxy port: real programs, outages, and who is served.
+mod datagrams;
 mod outages;
 mod servers;
 

@@ -36,6 +36,11 @@ pub struct Harness {
 /// All harnesses.
 pub const HARNESSES: &[Harness] = &[
     Harness {
+        name: "association_datagrams",
+        run: socks::association_datagrams,
+        seeds: socks::association_seeds,
+    },
+    Harness {
         name: "authentic_packets",
         run: authentic::authentic_packets,
         seeds: authentic::authentic_seeds,
@@ -174,6 +179,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "set_cookie",
         run: pages::set_cookie,
         seeds: pages::cookie_seeds,
+    },
+    Harness {
+        name: "socks_datagram",
+        run: socks::socks_datagram,
+        seeds: socks::socks_datagram_seeds,
     },
     Harness {
         name: "socks_messages",

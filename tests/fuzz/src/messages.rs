@@ -1,11 +1,11 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_session::{
-    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Dictionaries, EntryId, Evicted, Failed,
-    FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId, Forgotten, Head, HeaderField,
-    HeaderSets, Hello, Holding, KeyWanted, Manifest, ManifestId, Message, MessageReader, Method, NewKey,
-    Notice, OriginReport, PageId, Preferences, Promised, Push, ReadEvent, ShortHash, TunnelOpen,
-    TunnelSecurity, UnchangedEntry, Used, VersionRange, Want, decode_header_set, decode_url, encode,
-    encode_header_set,
+    AcceleratedHosts, Ask, AssociationAccept, AssociationOpen, Body, BodyCoding, BodyPlace, Cancel,
+    Dictionaries, EntryId, Evicted, Failed, FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId,
+    Forgotten, Head, HeaderField, HeaderSets, Hello, Holding, KeyWanted, Manifest, ManifestId, Message,
+    MessageReader, Method, NewKey, Notice, OriginReport, PageId, Preferences, Promised, Push, ReadEvent,
+    ShortHash, TunnelOpen, TunnelSecurity, UnchangedEntry, Used, VersionRange, Want, decode_header_set,
+    decode_url, encode, encode_header_set,
 };
 
 /// A stream of messages parses or fails, equally for any split; decoded messages survive a round trip.
@@ -140,6 +140,8 @@ fn messages() -> Vec<Message> {
             }],
             ..OriginReport::default()
         }),
+        Message::AssociationOpen(AssociationOpen { id: FetchId::new(2) }),
+        Message::AssociationAccept(AssociationAccept { id: FetchId::new(2) }),
         Message::AcceleratedHosts(AcceleratedHosts::Only(vec!["site.test".to_owned()])),
     ]
 }
@@ -193,7 +195,9 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::KeyWanted(_)
             | Message::NewKey(_)
             | Message::OriginReport(_)
-            | Message::Announcement(_) => continue,
+            | Message::Announcement(_)
+            | Message::AssociationOpen(_)
+            | Message::AssociationAccept(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {

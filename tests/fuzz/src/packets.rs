@@ -1,6 +1,6 @@
 //! Datagrams and frames of the transport (docs/protocol/transport.md sections 1 to 5).
 use longhaul_protocol::wire::{
-    Activity, Data, Extent, Frame, IndexLength, Init, InitPayload, KeyPhase, KeySpace, Parameters,
+    Activity, Data, Datagram, Extent, Frame, IndexLength, Init, InitPayload, KeyPhase, KeySpace, Parameters,
     ReceiverIndex, Reset, Resp, RespPayload, ShortHeader, Versions, init::InitOutline,
 };
 use longhaul_types::StreamId;
@@ -53,6 +53,11 @@ pub(crate) fn frame_seeds() -> Vec<Vec<u8>> {
         data.encode(Extent::Delimited, &mut all);
         let mut one = Vec::new();
         data.encode(Extent::ToEnd, &mut one);
+        seeds.push(one);
+    }
+    for extent in [Extent::Delimited, Extent::ToEnd] {
+        let mut one = Vec::new();
+        Datagram(b"a datagram").encode(extent, &mut one);
         seeds.push(one);
     }
     seeds.push(all);

@@ -318,6 +318,7 @@ impl World {
                     }
                     Event::Connected { .. }
                     | Event::Stream(_)
+                    | Event::Datagrams
                     | Event::Stalled
                     | Event::Resumed
                     | Event::Token(_)

@@ -8,6 +8,8 @@
 //! A socket that its program has closed has no user any more: the kernel reports user 0 and inode 0, which
 //! must not be mistaken for root. Such a peer is [`Peer::Closed`].
 #[cfg(target_os = "linux")]
+mod datagram_table;
+#[cfg(target_os = "linux")]
 mod diag;
 #[cfg(target_os = "linux")]
 mod table;
@@ -38,6 +40,23 @@ pub(crate) async fn find(local: SocketAddr, peer: SocketAddr) -> Peer {
         Ok(None) => Peer::OtherMachine,
         Err(Unreported) if is_here(local.ip(), peer.ip()) => Peer::Unreported,
         Err(Unreported) => Peer::OtherMachine,
+    }
+}
+
+/// True if a datagram from this address, which is on this machine, was sent by a program of the user. Where the system
+/// does not report users, the answer is always true, as for connections.
+pub(crate) async fn owns_datagram_port(user: UserId, address: SocketAddr) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let address = canonical(address);
+        tokio::task::spawn_blocking(move || datagram_table::owns(user, address))
+            .await
+            .unwrap_or(false)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let (_, _) = (user, address);
+        true
     }
 }
 

@@ -55,7 +55,7 @@ fn find(text: &str, local: &str, remote: &str) -> Option<Row> {
 }
 
 /// Formats an address as the kernel does: groups of four bytes, each as a number in the machine's byte order.
-fn kernel_format(address: SocketAddr) -> String {
+pub(super) fn kernel_format(address: SocketAddr) -> String {
     let octets = match address.ip() {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),

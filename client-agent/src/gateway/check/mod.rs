@@ -248,6 +248,7 @@ impl Question {
                 Event::Connected { .. }
                 | Event::Accepted { .. }
                 | Event::Stream(_)
+                | Event::Datagrams
                 | Event::Stalled
                 | Event::Resumed
                 | Event::Moved

@@ -50,6 +50,11 @@ impl DriverTask {
                 channels.set_state(LinkState::Open);
                 self.on_connected(handle);
             }
+            Event::Datagrams => {
+                if let Some(connection) = self.endpoint.connection(handle) {
+                    channels.receive_datagrams(connection);
+                }
+            }
             Event::Stalled => channels.set_state(LinkState::Stalled),
             Event::Resumed => channels.set_state(LinkState::Open),
             Event::Token(token) => channels.set_token(token),

@@ -115,6 +115,11 @@ fn messages_of_the_session_have_these_bytes() {
         "1409fb5605fb0003640401",
     );
     assert_message(&Message::Dictionaries(Dictionaries { set: 300 }), "1503fb2c01");
+    assert_message(&Message::AssociationOpen(AssociationOpen { id: id(5) }), "1d0105");
+    assert_message(
+        &Message::AssociationAccept(AssociationAccept { id: id(5) }),
+        "1e0105",
+    );
     assert_message(&Message::Announcement(Announcement::default()), "1c03000000");
     assert_message(
         &Message::Announcement(Announcement {

@@ -31,6 +31,16 @@ impl From<StreamViolation> for Violation {
     }
 }
 
+/// What a frame wants of the receiver's feedback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Elicits {
+    Nothing,
+    /// Feedback at the usual interval: nothing waits for the acknowledgement of a datagram.
+    Later,
+    /// Feedback at once after an IDLE packet.
+    AtOnce,
+}
+
 impl Connection {
     pub(super) fn process_frames(
         &mut self,
@@ -39,10 +49,10 @@ impl Connection {
         arrival: Arrival,
         mut frames: &[u8],
     ) {
-        let mut eliciting = false;
+        let mut eliciting = Elicits::Nothing;
         while !frames.is_empty() {
             match self.process_frame(now, packet, arrival, &mut frames) {
-                Ok(asks) => eliciting |= asks,
+                Ok(elicits) => eliciting = eliciting.max(elicits),
                 Err(violation) => {
                     self.close_for_violation(now, &violation);
                     return;
@@ -60,39 +70,39 @@ impl Connection {
         }
         let newest = self.gaps.largest() == Some(packet.number);
         let activity = newest.then_some(packet.activity);
-        if eliciting {
-            self.record_eliciting(now, packet, activity);
+        if eliciting > Elicits::Nothing {
+            self.record_eliciting(now, packet, activity, eliciting);
         } else if let Some(activity) = activity {
             self.controller.on_activity(now, activity);
         }
     }
 
-    /// Processes one frame; returns true if it is eliciting.
+    /// Processes one frame.
     fn process_frame(
         &mut self,
         now: Timestamp,
         packet: Incoming,
         arrival: Arrival,
         frames: &mut &[u8],
-    ) -> Result<bool, Violation> {
+    ) -> Result<Elicits, Violation> {
         let frame = Frame::decode(frames)?;
         let refused = arrival == Arrival::Refused;
         match frame {
-            Frame::Pad => return Ok(false),
+            Frame::Pad => return Ok(Elicits::Nothing),
             Frame::Feedback(feedback) => {
                 self.process_feedback(now, packet, &feedback);
-                return Ok(false);
+                return Ok(Elicits::Nothing);
             }
             Frame::Forward { distance } => {
                 if let Some(floor) = packet.number.checked_sub(distance) {
                     self.gaps.forward(floor);
                 }
-                return Ok(false);
+                return Ok(Elicits::Nothing);
             }
             Frame::Close { error, reason } => {
                 let reason = reason.to_owned();
                 self.closed_by_peer(now, CloseReason::PeerClosed { error, reason });
-                return Ok(false);
+                return Ok(Elicits::Nothing);
             }
             Frame::Ping => {
                 self.question = Some(packet.number);
@@ -114,6 +124,12 @@ impl Connection {
                 self.on_train(packets, packet.early);
                 self.schedule_feedback(packet);
             }
+            // An attacker can replay early data.
+            Frame::Datagram(_) if packet.early => return Ok(Elicits::Later),
+            Frame::Datagram(datagram) => {
+                self.on_datagram(now, datagram)?;
+                return Ok(Elicits::Later);
+            }
             Frame::Data(data) => {
                 let before = self.streams.recv_buffered();
                 self.streams.on_data(
@@ -129,7 +145,7 @@ impl Connection {
                 }
             }
         }
-        Ok(true)
+        Ok(Elicits::AtOnce)
     }
 
     fn close_for_violation(&mut self, now: Timestamp, violation: &Violation) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use longhaul_types::{ByteCount, Timestamp};
 
+use self::frames::Elicits;
 use super::{
     Connection, IP_UDP_HEADERS, Keys, Lifecycle, held_packets::HeldPacketDetector, link_meter::Observation,
     mtu::path_mtu, path::PeerPath, path_probe::is_probing,
@@ -209,11 +210,17 @@ impl Connection {
     }
 
     /// Records an eliciting packet for feedback and congestion control.
-    fn record_eliciting(&mut self, now: Timestamp, packet: Incoming, activity: Option<Activity>) {
+    fn record_eliciting(
+        &mut self,
+        now: Timestamp,
+        packet: Incoming,
+        activity: Option<Activity>,
+        elicits: Elicits,
+    ) {
         self.pending_ack.pending = true;
         self.tail_reports = 0;
         self.keepalive_pings = 0;
-        if packet.activity == Activity::Idle {
+        if packet.activity == Activity::Idle && elicits == Elicits::AtOnce {
             self.schedule_feedback(packet);
         }
         let lost = self.newly_lost();

@@ -12,6 +12,7 @@ use crate::{
     wire::{EarlyOutcome, IndexLength, ShortHeader},
 };
 
+mod datagrams;
 mod faults;
 mod lifetime;
 mod networks;

@@ -1,18 +1,18 @@
 //! The frames of a packet, each as far as the packet has room (transport.md section 4).
 use std::time::Duration;
 
-use longhaul_types::{ByteCount, Timestamp};
+use longhaul_types::{ByteCount, Priority, Timestamp};
 
 use super::{FEEDBACK_LEN, Packet, permit::Permit};
 use crate::{
     connection::{Connection, IP_UDP_HEADERS, Keys},
     recovery::SentContent,
     streams::{Origin, StreamRequest},
-    wire::{Data, DataHeader, Feedback, Frame, RateFloat, TAG_LEN, stamp, varint},
+    wire::{Data, DataHeader, Datagram, Extent, Feedback, Frame, RateFloat, TAG_LEN, stamp, varint},
 };
 
 /// Least remaining space for another DATA frame.
-const WORTHWHILE: u64 = 16;
+const WORTHWHILE: usize = 16;
 /// Largest encoding of one gap in FEEDBACK.
 const GAP_LEN: usize = 4;
 /// Largest encoding of a control frame of the streams: type and three varints.
@@ -25,6 +25,13 @@ enum DataEnd {
     EndOfPacket,
     /// The length in the frame, so that padding can follow.
     Delimited,
+}
+
+/// Whether the packet takes further frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    More,
+    Full,
 }
 
 impl Connection {
@@ -61,6 +68,7 @@ impl Connection {
             packet.out.truncate(before);
             return;
         }
+        packet.reports = true;
         self.controller.on_granted(now, &grant);
         self.pending_ack.pending = false;
         self.pending_ack.now = false;
@@ -183,6 +191,18 @@ impl Connection {
     fn write_frames_of_data(&mut self, now: Timestamp, packet: &mut Packet<'_>, end: DataEnd) {
         let mut charged = false;
         while let Some(id) = self.streams.next_sender() {
+            if let Some(class) = self.streams.datagram_class(id) {
+                let before = self.stats.datagrams_sent;
+                let progress = self.write_datagram(class, packet, end);
+                if self.stats.datagrams_sent > before && !charged {
+                    charged = true;
+                    self.streams.charge_datagrams(class, now);
+                }
+                match progress {
+                    Progress::More => continue,
+                    Progress::Full => return,
+                }
+            }
             let Some(sender) = self.streams.sender(id) else {
                 return;
             };
@@ -210,9 +230,9 @@ impl Connection {
                 range: segment.range.clone(),
                 fin: segment.fin,
             });
-            packet.eliciting = true;
+            (packet.eliciting, packet.asks) = (true, true);
             let is_last =
-                (max as u64).saturating_sub(len) < WORTHWHILE || self.streams.next_sender().is_none();
+                (max as u64).saturating_sub(len) < WORTHWHILE as u64 || self.streams.next_sender().is_none();
             let pings =
                 segment.fin && self.ends_request_among_others(is_last, (max as u64).saturating_sub(len));
             let header = DataHeader {
@@ -231,6 +251,39 @@ impl Connection {
                 return;
             }
         }
+    }
+
+    /// Writes the next datagram of a class, if it fits.
+    fn write_datagram(&mut self, class: Priority, packet: &mut Packet<'_>, end: DataEnd) -> Progress {
+        let Some(len) = self.streams.next_datagram_len(class) else {
+            return Progress::Full;
+        };
+        let length_field = varint::len(len as u64);
+        let needed = match end {
+            DataEnd::EndOfPacket => 1 + len,
+            DataEnd::Delimited => 1 + length_field + len,
+        };
+        let Some(left) = packet.room().checked_sub(needed) else {
+            // It is the first one of the next packet. If it does not fit a packet with nothing else, it never does.
+            if packet.eliciting || packet.reports {
+                return Progress::Full;
+            }
+            self.streams.drop_datagram(class);
+            return Progress::More;
+        };
+        let Some(bytes) = self.streams.take_datagram(class) else {
+            return Progress::Full;
+        };
+        self.stats.datagrams_sent += 1;
+        let is_last = left < length_field + WORTHWHILE || self.streams.next_sender().is_none();
+        let extent = if is_last && end == DataEnd::EndOfPacket {
+            Extent::ToEnd
+        } else {
+            Extent::Delimited
+        };
+        Datagram(&bytes).encode(extent, packet.out);
+        packet.eliciting = true;
+        if is_last { Progress::Full } else { Progress::More }
     }
 
     /// Returns true if a frame that ends a request needs PING, because more output follows and the packet is therefore not

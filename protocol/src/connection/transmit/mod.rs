@@ -25,8 +25,12 @@ struct Packet<'a> {
     contents: Vec<SentContent>,
     /// True if the packet is eliciting.
     eliciting: bool,
+    /// True if the packet contains an eliciting frame besides DATAGRAM.
+    asks: bool,
     /// True if the packet requests feedback at once.
     pings: bool,
+    /// True if the packet contains FEEDBACK.
+    reports: bool,
 }
 
 impl Packet<'_> {
@@ -37,7 +41,7 @@ impl Packet<'_> {
     /// Adds an eliciting frame.
     fn push(&mut self, frame: &Frame<'_>) {
         frame.encode(self.out);
-        self.eliciting = true;
+        (self.eliciting, self.asks) = (true, true);
         self.pings |= matches!(frame, Frame::Ping | Frame::Train { .. });
     }
 }
@@ -59,7 +63,9 @@ impl Connection {
             end,
             contents: Vec::new(),
             eliciting: false,
+            asks: false,
             pings: false,
+            reports: false,
         };
         if allowed {
             self.write_requests(&mut packet);
@@ -96,6 +102,7 @@ impl Connection {
     }
 
     fn transmit_open(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Path> {
+        self.streams.expire_datagrams(now);
         if let Some(path) = self.transmit_probing(now, out) {
             return Some(path);
         }
@@ -118,7 +125,9 @@ impl Connection {
             out,
             contents: Vec::new(),
             eliciting: false,
+            asks: false,
             pings: false,
+            reports: false,
         };
         if feedback {
             self.write_feedback(now, &mut packet);
@@ -143,6 +152,7 @@ impl Connection {
         let Packet {
             contents,
             eliciting,
+            asks,
             pings,
             ..
         } = packet;
@@ -157,8 +167,12 @@ impl Connection {
         };
         self.seal(now, number, activity, out, start, header_len);
         if eliciting {
-            // Answered at once, as an IDLE packet is.
-            let answered = if pings { Activity::Idle } else { activity };
+            // Answered at once, as an IDLE packet is; datagrams are answered at the usual interval.
+            let answered = match (pings, asks) {
+                (true, _) => Activity::Idle,
+                (false, true) => activity,
+                (false, false) => Activity::More,
+            };
             self.on_eliciting_packet(now, answered, (out.len() - start) as u64);
         }
         let size = out.len() - start;
@@ -169,7 +183,7 @@ impl Connection {
         Some(self.path.remote)
     }
 
-    pub(super) const fn header_len(&self) -> usize {
+    pub(in crate::connection) const fn header_len(&self) -> usize {
         match self.keys {
             Keys::Early { .. } => IndexLength::Gateway.header_len(),
             Keys::Full { peer, .. } => match peer {

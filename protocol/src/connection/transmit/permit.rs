@@ -1,7 +1,7 @@
 //! Permission to send a packet: credit, pacer, probes, path MTU and the amplification limit (transport.md sections 5 to 7).
 use std::time::Duration;
 
-use longhaul_types::Timestamp;
+use longhaul_types::{StreamId, Timestamp};
 
 use super::FEEDBACK_LEN;
 use crate::{
@@ -105,14 +105,19 @@ impl Connection {
         if left >= full {
             return Some(self.mtu.payload());
         }
-        let waiting = self
-            .streams
-            .next_sender()
-            .map_or(0, |id| self.streams.sendable(id));
+        let waiting = self.streams.next_sender().map_or(0, |id| self.sendable(id));
         let needed =
             waiting + IP_UDP_HEADERS + (self.header_len() + STAMP_LEN + TAG_LEN + FEEDBACK_LEN) as u64 + 64;
         let payload = usize::try_from(left.saturating_sub(IP_UDP_HEADERS)).unwrap_or(0);
         (needed <= left).then_some(payload)
+    }
+
+    /// Bytes of the next sender that a packet should take.
+    fn sendable(&self, sender: StreamId) -> u64 {
+        match self.streams.datagram_class(sender) {
+            Some(class) => self.streams.next_datagram_len(class).unwrap_or(0) as u64,
+            None => self.streams.sendable(sender),
+        }
     }
 
     /// UDP payload of a probe for a larger path MTU (section 7.5), if the available data fills the probe.

@@ -25,6 +25,7 @@ fn transport() -> TransportConfig {
         max_streams: 100,
         max_udp_payload: 1252,
         rate_probing: RateProbing::Off,
+        datagrams: false,
         ..TransportConfig::default()
     }
 }

@@ -55,6 +55,7 @@ fn open_by_hand(pair: &mut Pair, frames: &[u8]) -> (SessionKeys, Acceptance) {
             max_udp_payload: 256,
             profile: None,
             rate_probing: false,
+            datagrams: false,
         },
         stamp: Stamp::from_raw(9),
         frames,

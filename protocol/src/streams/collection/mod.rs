@@ -5,10 +5,11 @@ use bytes::Bytes;
 use longhaul_types::StreamId;
 
 use super::{
-    Delivery, Demand, OpenError, Priority, RangeSet, ReadError, ReadOutcome, RecvStream, Role, Scheduler,
-    SendStream, StreamEvent, StreamLimits, WriteError,
+    DatagramQueue, Delivery, Demand, OpenError, Priority, RangeSet, ReadError, ReadOutcome, RecvStream, Role,
+    Scheduler, SendStream, StreamEvent, StreamLimits, WriteError,
 };
 
+mod datagrams;
 mod output;
 mod peer;
 
@@ -40,6 +41,9 @@ pub struct Streams {
     send_buffered: u64,
     /// Streams whose write was blocked by a full buffer.
     blocked: BTreeSet<StreamId>,
+    datagrams: DatagramQueue,
+    /// What the scheduler knows of the datagrams of each class.
+    datagram_demand: [Demand; Priority::COUNT as usize],
 
     recv: BTreeMap<StreamId, RecvStream>,
     /// Indices of the peer's closed streams, all below `peer_opened`.
@@ -77,6 +81,8 @@ impl Streams {
             wants_open: false,
             send_buffered: 0,
             blocked: BTreeSet::new(),
+            datagrams: DatagramQueue::default(),
+            datagram_demand: [Demand::default(); Priority::COUNT as usize],
             recv: BTreeMap::new(),
             closed: RangeSet::new(),
             peer_opened: 0,

@@ -36,10 +36,10 @@ fn any_parameters() -> impl Strategy<Value = Parameters> {
         any_varint(),
         256..=u16::MAX,
         proptest::option::of(profile),
-        any::<bool>(),
+        any::<[bool; 2]>(),
     )
         .prop_map(
-            |(window, max_streams, max_udp_payload, profile, rate_probing)| Parameters {
+            |(window, max_streams, max_udp_payload, profile, [rate_probing, datagrams])| Parameters {
                 stream_window: ByteCount::kib(window),
                 max_streams,
                 max_udp_payload,
@@ -49,6 +49,7 @@ fn any_parameters() -> impl Strategy<Value = Parameters> {
                     rtt: Duration::from_millis(rtt),
                 }),
                 rate_probing,
+                datagrams,
             },
         )
 }
@@ -86,6 +87,17 @@ proptest! {
         for bytes in [&delimited, &to_end] {
             let mut rest = &bytes[..];
             prop_assert_eq!(Frame::decode(&mut rest), Ok(Frame::Data(data)));
+            prop_assert!(rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn datagrams_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let datagram = Datagram(&bytes);
+        for extent in [Extent::Delimited, Extent::ToEnd] {
+            let wire = encoded(|out| datagram.encode(extent, out));
+            let mut rest = &wire[..];
+            prop_assert_eq!(Frame::decode(&mut rest), Ok(Frame::Datagram(datagram)));
             prop_assert!(rest.is_empty());
         }
     }

@@ -21,6 +21,7 @@ fn parameters() -> Parameters {
             rtt: Duration::from_millis(660),
         }),
         rate_probing: false,
+        datagrams: false,
     }
 }
 
@@ -87,6 +88,7 @@ fn frames_match_the_specification() {
             "0b0103627965".to_owned(),
         ),
         (Frame::Train { packets: 32 }, "0c20".to_owned()),
+        (Frame::Datagram(Datagram(b"abc")), "3103616263".to_owned()),
         (Frame::Data(data), "4f0443e843eb03616263".to_owned()),
     ];
     for (frame, expected) in vectors {
@@ -170,9 +172,17 @@ fn handshake_payloads_match_the_specification() {
     let bytes = encoded(|out| probing.encode(out));
     assert_eq!(hex(&bytes), "0f4200406444e480009ab07458429401");
     assert_eq!(Parameters::decode(&mut &bytes[..]), Ok(probing));
+    let both = Parameters {
+        datagrams: true,
+        ..probing
+    };
+    assert_eq!(
+        hex(&encoded(|out| both.encode(out))),
+        "0f4200406444e480009ab07458429403"
+    );
     // Flags of a later version, and bytes after the seventh field.
     let later = [&[0x11], &bytes[1..15], &[0x07, 0xff, 0xff]].concat();
-    assert_eq!(Parameters::decode(&mut &later[..]), Ok(probing));
+    assert_eq!(Parameters::decode(&mut &later[..]), Ok(both));
     let resp = RespPayload::Accepted(Acceptance {
         early: EarlyOutcome::Accepted,
         gateway_index: 0x0102_0304,

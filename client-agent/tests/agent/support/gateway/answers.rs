@@ -1,10 +1,12 @@
 //! Answers of the test gateway, and the faults that a test selects for them.
 use bytes::Bytes;
 use longhaul_codec::{BodyEncoder, Coder};
-use longhaul_driver::{End, RecvStream};
+use longhaul_driver::{Datagram, End, Priority, RecvStream};
 use longhaul_session::{
-    Body, BodyCoding, BodyPlace, FailureReason, Fetch, FetchId, Head, HeaderField, HeaderSet, Message,
-    MessageReader, ReadEvent, TunnelAccept, TunnelFailed, encode_header_set,
+    AssociationAccept, Body, BodyCoding, BodyPlace, FailureReason, Fetch, FetchId, Head, HeaderField,
+    HeaderSet, Message, MessageReader, ReadEvent, TunnelAccept, TunnelFailed,
+    datagram::{DatagramHost, UdpDatagram, part_of, parts},
+    encode_header_set,
 };
 
 use super::{Seen, link::Link};
@@ -203,6 +205,36 @@ impl Link {
         let _lost = down.write(rest).await;
         while let Ok(Some(bytes)) = stream.read().await {
             let _lost = down.write(bytes).await;
+        }
+        let _lost = down.finish().await;
+    }
+
+    /// Returns the datagrams of an association, each with the host that it was sent to, as from 192.0.2.9.
+    pub(super) async fn association(&self, id: FetchId, mut stream: RecvStream) {
+        let accept = Message::AssociationAccept(AssociationAccept { id });
+        let Some(mut down) = self.open(&[accept], b"", End::Open).await else {
+            return;
+        };
+        loop {
+            let datagram = tokio::select! {
+                Ok(datagram) = self.session.recv_datagram() => datagram,
+                _ = stream.read() => break,
+            };
+            let part = part_of(datagram).unwrap();
+            let sent = UdpDatagram::decode(part.bytes).unwrap();
+            let answer = UdpDatagram {
+                host: DatagramHost::Address([192, 0, 2, 9].into()),
+                payload: format!("{:?} {}", sent.host, String::from_utf8_lossy(&sent.payload)).into(),
+                ..sent
+            };
+            let max = self.session.max_datagram().unwrap();
+            for bytes in parts(part.association, 0, &answer.encode().unwrap(), max) {
+                self.session.send_datagram(Datagram {
+                    flow: 1,
+                    class: Priority::NORMAL,
+                    bytes,
+                });
+            }
         }
         let _lost = down.finish().await;
     }

@@ -81,11 +81,13 @@ impl Link {
                 Message::TunnelOpen(open) => {
                     return self.tunnel(open.id, &open.host, reader, stream).await;
                 }
+                Message::AssociationOpen(open) => return self.association(open.id, stream).await,
                 Message::Manifest(_)
                 | Message::Push(_)
                 | Message::Promised(_)
                 | Message::Welcome(_)
                 | Message::Announcement(_)
+                | Message::AssociationAccept(_)
                 | Message::Head(_)
                 | Message::Body(_)
                 | Message::Failed(_)
