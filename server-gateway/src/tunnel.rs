@@ -1,7 +1,7 @@
 //! Tunnels (CONNECT): relays bytes between a pair of streams and a TCP connection.
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -123,10 +123,10 @@ enum HostStream {
 }
 
 impl HostStream {
-    fn peer(&self) -> io::Result<SocketAddr> {
+    fn tcp(&self) -> &TcpStream {
         match self {
-            Self::Untouched(host) => host.peer_addr(),
-            Self::Tls(host) => host.get_ref().0.peer_addr(),
+            Self::Untouched(host) => host,
+            Self::Tls(host) => host.get_ref().0,
         }
     }
 }
@@ -172,7 +172,7 @@ async fn connect(
             (HostStream::Tls(Box::new(tunnel.stream)), tunnel.slot)
         }
     };
-    check_peer(gateway, host.peer())?;
+    check_peer(gateway, host.tcp())?;
     Ok((host, slot))
 }
 
@@ -185,7 +185,7 @@ pub(crate) async fn connect_untouched(
 ) -> Result<Tunnel<TcpStream>, Failure> {
     check_port(ports, port)?;
     let tunnel = gateway.origin.connect_tcp(host, port, owner).await?;
-    check_peer(gateway, tunnel.stream.peer_addr())?;
+    check_peer(gateway, &tunnel.stream)?;
     Ok(tunnel)
 }
 
@@ -198,14 +198,16 @@ fn check_port(ports: &PortSet, port: u16) -> Result<(), Failure> {
 }
 
 /// Refuses the gateway's own ports, also if the operator allowed loopback addresses for origins.
-fn check_peer(gateway: &Gateway, peer: io::Result<SocketAddr>) -> Result<(), Failure> {
-    let is_own = |peer: SocketAddr| {
-        gateway
-            .own_ports
-            .iter()
-            .any(|own| own.port() == peer.port() && reaches(*own, peer))
+fn check_peer(gateway: &Gateway, host: &TcpStream) -> Result<(), Failure> {
+    // An error means that the connection has ended.
+    let (Ok(local), Ok(peer)) = (host.local_addr(), host.peer_addr()) else {
+        return Ok(());
     };
-    if peer.is_ok_and(is_own) {
+    if gateway
+        .own_ports
+        .iter()
+        .any(|own| reaches(*own, local.ip(), peer))
+    {
         return Err(Failure::new(
             FailureReason::AddressRefused,
             "the address is the gateway's own",
@@ -214,8 +216,12 @@ fn check_peer(gateway: &Gateway, peer: io::Result<SocketAddr>) -> Result<(), Fai
     Ok(())
 }
 
-fn reaches(own: SocketAddr, peer: SocketAddr) -> bool {
-    own.ip().is_unspecified() || own.ip().to_canonical() == peer.ip().to_canonical()
+/// True if a connection from `local` to `peer` reaches the listener `own`. A listener on all addresses is reached at each
+/// address of this machine, from which the kernel also connects to it.
+fn reaches(own: SocketAddr, local: IpAddr, peer: SocketAddr) -> bool {
+    let (local, ip) = (local.to_canonical(), peer.ip().to_canonical());
+    let is_here = ip.is_loopback() || ip.is_unspecified() || ip == local;
+    own.port() == peer.port() && (own.ip().to_canonical() == ip || own.ip().is_unspecified() && is_here)
 }
 
 /// Relays from the agent to the host. The end of the agent's stream closes only the sending half towards the
@@ -327,6 +333,34 @@ impl Activity {
                 return;
             };
             tokio::time::sleep(left).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_only_on_this_machine() {
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let at = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        for (own, local, peer, expected) in [
+            // Another host with the port of a listener of the gateway.
+            ("0.0.0.0:443", "192.0.2.1", "198.51.100.1:443", false),
+            ("[::]:443", "192.0.2.1", "198.51.100.1:443", false),
+            ("[::]:443", "192.0.2.1", "192.0.2.1:443", true),
+            ("[::]:443", "::ffff:192.0.2.1", "192.0.2.1:443", true),
+            ("0.0.0.0:443", "127.0.0.1", "127.0.0.2:443", true),
+            ("0.0.0.0:443", "192.0.2.1", "192.0.2.1:444", false),
+            ("192.0.2.1:443", "192.0.2.7", "192.0.2.1:443", true),
+            ("192.0.2.1:443", "192.0.2.7", "192.0.2.2:443", false),
+        ] {
+            assert_eq!(
+                reaches(at(own), ip(local), at(peer)),
+                expected,
+                "{own} {local} {peer}"
+            );
         }
     }
 }
