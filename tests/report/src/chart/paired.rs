@@ -31,7 +31,7 @@ pub(crate) struct PairGroup {
     pub(crate) pairs: Vec<Pair>,
 }
 
-/// Draws the groups on one scale; `unit` is that of all figures. Nothing without a figure.
+/// Draws the groups on one scale; `unit` is that of all figures. Nothing without a figure of today.
 pub(crate) fn paired_chart(title: &str, unit: &str, groups: &[PairGroup]) -> Markup {
     drawing(unit, groups).map_or_else(|| html! {}, |drawing| drawing.finish(title))
 }
@@ -54,7 +54,11 @@ fn drawing(unit: &str, groups: &[PairGroup]) -> Option<Drawing> {
     let pairs = groups.iter().flat_map(|group| &group.pairs);
     let figures = pairs.flat_map(|pair| [pair.paper, pair.today]).flatten();
     let greatest = figures.filter(|figure| figure.is_finite()).fold(0.0, f64::max);
-    if greatest <= 0.0 {
+    let has_today = groups
+        .iter()
+        .flat_map(|group| &group.pairs)
+        .any(|pair| pair.today.is_some());
+    if greatest <= 0.0 || !has_today {
         return None;
     }
     let count: usize = groups.iter().map(|group| group.pairs.len()).sum();
