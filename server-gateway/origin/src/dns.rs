@@ -61,7 +61,7 @@ pub enum NoRecords {
         /// Whether the name exists.
         code: ResponseCode,
         /// The record that says for how long this may be kept.
-        authority: Option<Record>,
+        authority: Option<Box<Record>>,
     },
     /// The look-up failed.
     Failed(FetchError),
@@ -152,7 +152,7 @@ impl DnsResolver {
         } else {
             ResponseCode::NoError
         };
-        let authority = error.into_soa().map(|soa| soa.into_record_of_rdata());
+        let authority = error.into_soa().map(|soa| Box::new(soa.into_record_of_rdata()));
         Err(NoRecords::Absent { code, authority })
     }
 

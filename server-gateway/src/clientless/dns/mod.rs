@@ -115,7 +115,7 @@ impl NameServer {
                 ..Reply::code(ResponseCode::NoError)
             },
             Err(NoRecords::Absent { code, authority }) => Reply {
-                authority,
+                authority: authority.map(|record| *record),
                 ..Reply::code(code)
             },
             Err(NoRecords::Failed(_)) => Reply::failed(),

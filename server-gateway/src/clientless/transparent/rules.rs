@@ -58,7 +58,7 @@ pub fn redirect_rules(config: &Config, interface: &str, networks: &[Cidr]) -> Re
             return Err(RulesError::NotAllowed(*network));
         }
         let family = Family::of(network.network());
-        let port = port(&clientless.transparent, family).ok_or(RulesError::NoPort(family.name()))?;
+        let port = port(&clientless.transparent, family).ok_or_else(|| RulesError::NoPort(family.name()))?;
         // Writing into a string does not fail.
         let _written = writeln!(
             from,
