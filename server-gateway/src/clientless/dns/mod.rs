@@ -11,6 +11,7 @@ mod tcp;
 mod udp;
 
 use std::{
+    io::ErrorKind,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Instant,
@@ -38,6 +39,8 @@ use super::{
 const MAX_QUESTIONS: usize = 1024;
 /// Seconds for which a client may keep that a name leads to the gateway: soon enough to get back to it without.
 const TTL: u32 = 60;
+/// Attempts to find a port that is free for UDP and for TCP, if any port may be used.
+const ANY_PORT_ATTEMPTS: u8 = 16;
 
 /// The open ports.
 #[derive(Debug)]
@@ -53,6 +56,17 @@ impl DnsPorts {
     /// # Errors
     /// The port is in use, or needs a privilege.
     pub(super) async fn open(address: SocketAddr) -> std::io::Result<Self> {
+        let mut attempts = if address.port() == 0 { ANY_PORT_ATTEMPTS } else { 1 };
+        loop {
+            attempts -= 1;
+            match Self::open_once(address).await {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && attempts > 0 => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    async fn open_once(address: SocketAddr) -> std::io::Result<Self> {
         let udp = tokio::net::UdpSocket::bind(address).await?;
         let local = udp.local_addr()?;
         let tcp = tokio::net::TcpListener::bind(local).await?;
