@@ -128,7 +128,10 @@ fn call(case: &Case, with_bulk: bool, seed: u64) -> Call {
             connection.send_datagram(now, datagram).expect("negotiated");
             next += case.interval;
         }
-        let until = (world.now + STEP).min(next.max(world.now + Duration::from_micros(1)));
+        let mut until = world.now + STEP;
+        if next > world.now && next < begins + LENGTH {
+            until = until.min(next);
+        }
         world.run(until, |_| false);
         let handle = world.agent.handle.expect("a session");
         let now = world.now;

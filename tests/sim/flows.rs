@@ -11,7 +11,7 @@ use crate::{
     seeds,
 };
 
-const MOST_SEEDS: u64 = 1;
+const MOST_SEEDS: u64 = 3;
 /// Minimum of Jain's index in target 8 for two sessions. The simulation of the design reached 0.993, 0.996
 /// and 0.918 with five sessions.
 const JAIN: f64 = 0.90;
@@ -66,8 +66,12 @@ fn many_sessions_share_a_link() {
         hop.up.loss = Loss::Never;
         let [from, to] = times(name);
         let runs = seeds::for_some("many_sessions_share_a_link", MOST_SEEDS, |seed| {
-            let session =
-                |number: u32| Session::bulk(Knowledge::Known.of(profile)).starting(STARTS * number / count);
+            // Crowds are chaotic: a microsecond, or a byte in the first packet, leads to other shares and losses. Therefore
+            // the seeds differ in the starts, and the median is judged.
+            let shift = Duration::from_micros(7 * seed);
+            let session = |number: u32| {
+                Session::bulk(Knowledge::Known.of(profile)).starting((STARTS / count + shift) * number)
+            };
             let sessions: Vec<_> = (0..count).map(session).collect();
             let mut dumbbell = Dumbbell::new(&hop, &sessions, &[], seed);
             let watched = dumbbell.watch(from, to);
@@ -77,7 +81,7 @@ fn many_sessions_share_a_link() {
             }
             watched
         });
-        let of = |value: fn(&Watched) -> f64| median_and_worst(runs.iter().map(value).collect()).1;
+        let of = |value: fn(&Watched) -> f64| median_and_worst(runs.iter().map(value).collect()).0;
         let jain = 1.0 - of(|run| 1.0 - run.jain());
         let least = -of(|run| -run.least_of_fair());
         table.row(&[

@@ -377,7 +377,7 @@ fn an_earlier_encoding_is_reused_unless_a_base_is_smaller() {
         let (coded, hash) = CodedBody::of_windows(OTHER, finished.coding, &first).unwrap();
         assert_eq!(hash, finished.hash);
 
-        let again = |bases: Vec<bytes::Bytes>| {
+        let again = |bases: Vec<Bytes>| {
             let mut wire = Vec::new();
             let mut encoder = AdaptiveEncoder::new(KEY, traits("text/html", 12_000))
                 .with_bases(bases)

@@ -119,7 +119,7 @@ impl Reassembly {
         };
         self.awaited.retain(|awaited| {
             let later = number.wrapping_sub(awaited.number);
-            later < GIVEN_UP || later > u16::MAX - GIVEN_UP
+            !(GIVEN_UP..=u16::MAX - GIVEN_UP).contains(&later)
         });
         let is_it = |awaited: &Awaited| awaited.number == number && awaited.parts.len() == usize::from(count);
         let at = self.awaited.iter().position(is_it).unwrap_or_else(|| {

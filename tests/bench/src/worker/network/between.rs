@@ -57,9 +57,10 @@ pub(super) async fn between(
             world.divert_tcp_to_gateway()?;
             let all = Ipv4Addr::UNSPECIFIED;
             let listen = [(all, 80).into(), (all, 443).into()];
-            let sender = match job.system {
-                System::TcpWwan | System::TcpWwanPipelined => Sender::for_link(link.rate_down, link.rtt),
-                _ => Sender::OfSystem,
+            let sender = if matches!(job.system, System::TcpWwan | System::TcpWwanPipelined) {
+                Sender::for_link(link.rate_down, link.rtt)
+            } else {
+                Sender::OfSystem
             };
             let started = world
                 .gateway()
@@ -130,10 +131,9 @@ pub(super) async fn between(
                 temporary: temporary.to_owned(),
                 link: link.agent_profile.clone(),
                 image_level: job.image_level,
-                secure: match job.system {
-                    System::ClientlessH2 => Some(secure_files(authority, temporary)?),
-                    _ => None,
-                },
+                secure: (job.system == System::ClientlessH2)
+                    .then(|| secure_files(authority, temporary))
+                    .transpose()?,
             };
             let started = world
                 .gateway()
