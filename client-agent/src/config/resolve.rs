@@ -127,9 +127,11 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         check: layers.get(&settings::PORTAL_CHECK),
     };
     let without = layers.get_hidden(&WITHOUT);
-    let images = match layers.get(&settings::IMAGE_LEVEL) {
-        _ if without.contains(Technique::Pictures) => ImageLevel::Original,
-        level => level,
+    let level = layers.get(&settings::IMAGE_LEVEL);
+    let images = if without.contains(Technique::Pictures) {
+        ImageLevel::Original
+    } else {
+        level
     };
     let fallback = layers.get(&settings::FALLBACK_AFTER);
     let direct_allow = layers.get(&settings::DIRECT_ALLOW);

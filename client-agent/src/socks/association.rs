@@ -150,7 +150,7 @@ impl Prepared {
             tokio::select! {
                 received = self.socket.recv_from(buffer) => {
                     if let Ok((length, from)) = received {
-                        self.from_client(from, buffer.get(..length)?, counters).await;
+                        self.on_client_datagram(from, buffer.get(..length)?, counters).await;
                     }
                 }
                 datagram = self.association.receive() => self.to_client(&datagram?, counters),
@@ -158,7 +158,7 @@ impl Prepared {
         }
     }
 
-    async fn from_client(&mut self, from: SocketAddr, bytes: &[u8], counters: &Counters) {
+    async fn on_client_datagram(&mut self, from: SocketAddr, bytes: &[u8], counters: &Counters) {
         if bytes.len() >= BUFFER || !self.sender.is(from).await {
             return;
         }

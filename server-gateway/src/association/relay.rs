@@ -80,10 +80,10 @@ impl Relay {
             };
             tokio::select! {
                 part = parts.recv() => match part {
-                    Some(part) => self.from_client(part).await,
+                    Some(part) => self.on_client_datagram(part).await,
                     None => return,
                 },
-                received = self.sockets.receive(&mut buffer) => self.from_host(received, &buffer),
+                received = self.sockets.receive(&mut buffer) => self.on_host_datagram(received, &buffer),
                 Some(found) = self.lookups.join_next() => if let Ok((remote, addresses)) = found {
                     self.found(remote, addresses).await;
                 },
@@ -97,7 +97,7 @@ impl Relay {
         }
     }
 
-    async fn from_client(&mut self, part: Part) {
+    async fn on_client_datagram(&mut self, part: Part) {
         let Some(bytes) = self.reassembly.take(part.place, part.bytes) else {
             return;
         };
@@ -150,7 +150,7 @@ impl Relay {
     }
 
     /// Passes a datagram of a host to the agent, if the client has sent it something lately.
-    fn from_host(&mut self, received: io::Result<(usize, SocketAddr)>, buffer: &[u8]) {
+    fn on_host_datagram(&mut self, received: io::Result<(usize, SocketAddr)>, buffer: &[u8]) {
         let (length, from) = match received {
             Ok(received) => received,
             Err(error) => return debug!(%error, "receive"),

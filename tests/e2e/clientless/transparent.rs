@@ -1,5 +1,5 @@
 //! Transparent mode: connections that nftables redirects to the gateway.
-use std::{net::SocketAddr, sync::Arc};
+use std::{future::ready, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
 use http::{Request, Response, header};
@@ -68,12 +68,12 @@ pub(super) async fn origin_at(
 ) -> Result<Origin> {
     let address = SocketAddr::new(address.parse()?, port);
     let start = move || async move {
-        Origin::start_at(address, tls, |_| {}, move |request| answer(request, name)).await
+        Origin::start_at(address, tls, |_| {}, move |request| ready(answer(&request, name))).await
     };
     net.web.run(start).await
 }
 
-async fn answer(request: Request<Incoming>, name: &str) -> Response<AnswerBody> {
+fn answer(request: &Request<Incoming>, name: &str) -> Response<AnswerBody> {
     let (kind, body) = match request.uri().path() {
         "/" => ("text/html", PAGE.to_owned()),
         "/script.js" => ("text/javascript", SCRIPT.to_owned()),
