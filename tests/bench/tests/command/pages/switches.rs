@@ -45,7 +45,8 @@ fn rows_name_the_techniques_that_were_off() {
     assert!(number(&usual, "pushed_objects") > 0.0 && number(&only, "pushed_objects") > 0.0);
     assert_eq!(number(&without, "pushed_objects"), 0.0);
     assert!(number(&without, "bytes_up") > number(&usual, "bytes_up") * 2.0);
-    assert!(number(&only, "bytes_down") > number(&usual, "bytes_down"));
+    // 1.45 times as many: nothing is compressed.
+    assert!(number(&only, "bytes_down") > number(&usual, "bytes_down") * 1.4);
     for row in rows(&results) {
         assert_eq!(row["failed"].as_u64(), Some(0), "{row}");
     }
