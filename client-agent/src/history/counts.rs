@@ -21,6 +21,9 @@ pub(super) const COLUMNS: [&str; 14] = [
     "time_us",
 ];
 
+/// Bytes on the hop between two additions that an idle session may cause: a few datagrams that keep it open.
+const IDLE_HOP: i64 = 512;
+
 /// What was counted in a period: the counts behind the savings, the bytes on the hop, and the estimated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts(pub(super) [i64; COLUMNS.len()]);
@@ -108,10 +111,11 @@ impl Counts {
         time_us.max(0) as f64 / 1e6
     }
 
-    /// True if nothing was counted but bytes on the hop, such as those of an idle session.
+    /// True if nothing was counted but the few bytes on the hop of an idle session. More bytes belong to responses that
+    /// were counted before: a session reports its bytes later than the responses.
     pub(super) fn is_idle(&self) -> bool {
-        let [counts @ .., _, _] = &self.0;
-        counts.iter().all(|count| *count == 0)
+        let [counts @ .., hop, _] = &self.0;
+        counts.iter().all(|count| *count == 0) && *hop < IDLE_HOP
     }
 }
 
