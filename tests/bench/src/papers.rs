@@ -145,7 +145,10 @@ fn measurements(is_short: bool) -> Vec<Measurement> {
         .and(of_proxy),
         Measurement::new(
             "study-low.json",
-            &study("--system clientless-2,clientless,clientless-pipelined --image-level low"),
+            &study(
+                "--system clientless-2,clientless,clientless-pipelined,clientless-transparent,clientless-dns \
+                 --image-level low",
+            ),
         )
         .and(of_proxy),
         Measurement::new(

@@ -50,6 +50,10 @@ pub enum System {
     ClientlessH2,
     /// The same, two connections, requests pipelined.
     ClientlessPipelined,
+    /// The gateway as the router of a browser without a proxy: nftables redirects its connections (decision 49).
+    ClientlessTransparent,
+    /// The gateway as the name server of a browser without a proxy, which leads all hosts to itself (decision 50).
+    ClientlessDns,
     /// Longhaul's agent and gateway.
     Longhaul,
     /// The same without pushes: each object is requested by the browser and then fetched.
@@ -71,7 +75,7 @@ pub enum System {
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -91,6 +95,8 @@ impl System {
         Self::Clientless2,
         Self::ClientlessH2,
         Self::ClientlessPipelined,
+        Self::ClientlessTransparent,
+        Self::ClientlessDns,
         Self::Longhaul,
         Self::LonghaulNopush,
         Self::LonghaulFixed,
@@ -123,6 +129,8 @@ impl System {
             Self::Clientless2 => "clientless-2",
             Self::ClientlessH2 => "clientless-h2",
             Self::ClientlessPipelined => "clientless-pipelined",
+            Self::ClientlessTransparent => "clientless-transparent",
+            Self::ClientlessDns => "clientless-dns",
             Self::Longhaul => "longhaul",
             Self::LonghaulNopush => "longhaul-nopush",
             Self::LonghaulFixed => "longhaul-fixed",
@@ -172,7 +180,10 @@ impl System {
 
     /// Returns true if the browser is configured with a proxy.
     pub fn is_explicit_proxy(self) -> bool {
-        self.is_squid() || self.is_clientless() || self == Self::Ziproxy || self.is_longhaul()
+        self.is_squid()
+            || (self.is_clientless() && !self.redirects())
+            || self == Self::Ziproxy
+            || self.is_longhaul()
     }
 
     /// Returns true if Squid is the proxy.
@@ -180,12 +191,17 @@ impl System {
         matches!(self, Self::Squid | Self::SquidCache | Self::SquidPipelined)
     }
 
-    /// Returns true if the gateway is the proxy of a browser without an agent.
+    /// Returns true if a browser without an agent loads pages by the gateway.
     pub fn is_clientless(self) -> bool {
         matches!(
             self,
             Self::Clientless | Self::Clientless2 | Self::ClientlessH2 | Self::ClientlessPipelined
-        )
+        ) || self.redirects()
+    }
+
+    /// Returns true if the gateway gets the connections of a browser that knows of no proxy.
+    pub fn redirects(self) -> bool {
+        matches!(self, Self::ClientlessTransparent | Self::ClientlessDns)
     }
 
     /// Returns true if requests are sent before the responses to earlier ones.
@@ -230,9 +246,12 @@ impl fmt::Display for System {
 /// Errors of a name that is not a system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownSystem {
-    /// The system is planned and not implemented.
-    #[error("`{0}` is not in this version")]
-    NotYet(String),
+    /// Session messages on QUIC streams are not built: `transport` compares with QUIC (decision 52).
+    #[error(
+        "pages have no system `{0}`: `longhaul-bench transport --against quinn,quinn-tuned,quinn-bbr` compares \
+         Longhaul's transport with QUIC"
+    )]
+    OnlyTransport(String),
     /// The name is unknown.
     #[error("`{0}` is not a system; existing systems are: {known}", known = names())]
     Unknown(String),
@@ -246,11 +265,8 @@ impl FromStr for System {
     type Err = UnknownSystem;
 
     fn from_str(name: &str) -> Result<Self, UnknownSystem> {
-        if matches!(
-            name,
-            "clientless-dns" | "clientless-transparent" | "longhaul-quinn"
-        ) {
-            return Err(UnknownSystem::NotYet(name.to_owned()));
+        if name == "longhaul-quinn" {
+            return Err(UnknownSystem::OnlyTransport(name.to_owned()));
         }
         let found = Self::ALL.into_iter().find(|system| system.name() == name);
         found.ok_or_else(|| UnknownSystem::Unknown(name.to_owned()))

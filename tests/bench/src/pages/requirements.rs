@@ -54,6 +54,9 @@ pub(super) fn require_programs(
             return Err(programs::ProgramError::NoClientless.into());
         }
     }
+    if systems.iter().any(|system| system.redirects()) {
+        programs::installed_from("nft", "nftables")?;
+    }
     if args.loader.contains(&Loader::Chromium) {
         programs::installed("chromium")?;
     }

@@ -10,6 +10,7 @@ mod idle;
 mod load_detail;
 mod network;
 mod next_page;
+mod nftables;
 mod pair;
 pub mod programs;
 pub mod row;

@@ -130,7 +130,7 @@ impl Network {
         });
         let authority = Arc::new(TestAuthority::new()?);
         let hosts = content.hosts();
-        let addresses = HostAddresses::assign(hosts)?;
+        let addresses = HostAddresses::assign(hosts.clone())?;
         let bulk_origin = addresses
             .address(bulk_download::HOST)
             .unwrap_or(Ipv4Addr::LOCALHOST);
@@ -140,7 +140,7 @@ impl Network {
             .run(move || async move { NameServer::start((DNS_SERVER, 53).into(), &named, TTL).await })
             .await?;
         let hosting = host(&world, &content, &authority, job).await?;
-        let between = between(&world, job, link, &authority, temporary).await?;
+        let between = between(&world, job, link, &authority, &hosts, temporary).await?;
         Ok(Self {
             world,
             content,
@@ -162,7 +162,7 @@ impl Network {
         page: &url::Url,
     ) -> Result<DeviceRequests, NetworkError> {
         let proxy = match &mut self.between {
-            Between::Nothing | Between::Splitting(_) => None,
+            Between::Nothing | Between::Splitting(_) | Between::Redirecting(_) => None,
             Between::Proxy(_) | Between::Ziproxy(_) => Some(PROXY_AT_GATEWAY),
             Between::Pair(pair) => {
                 pair.start_other(self.world.gateway()).await?;
@@ -185,7 +185,7 @@ impl Network {
     /// Returns the proxy for the browser.
     pub(super) fn proxy(&self) -> Option<SocketAddr> {
         match &self.between {
-            Between::Nothing | Between::Splitting(_) => None,
+            Between::Nothing | Between::Splitting(_) | Between::Redirecting(_) => None,
             Between::Proxy(_) | Between::Ziproxy(_) => Some(PROXY_AT_GATEWAY),
             Between::Pair(_) => Some(pair::PROXY),
         }
@@ -248,7 +248,7 @@ impl Network {
     pub(super) fn memory(&self) -> (Option<u64>, Option<u64>) {
         match &self.between {
             Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => (None, None),
-            Between::Proxy(proxy) => (None, proxy.peak_memory()),
+            Between::Proxy(proxy) | Between::Redirecting(proxy) => (None, proxy.peak_memory()),
             Between::Pair(pair) => (pair.agent.peak_memory(), pair.gateway.peak_memory()),
         }
     }
@@ -260,7 +260,11 @@ impl Network {
     pub(super) fn agent_authority(&self) -> Result<Option<AgentAuthority>, NetworkError> {
         match &self.between {
             Between::Pair(pair) => Ok(pair.authority()?),
-            Between::Nothing | Between::Splitting(_) | Between::Proxy(_) | Between::Ziproxy(_) => Ok(None),
+            Between::Nothing
+            | Between::Splitting(_)
+            | Between::Proxy(_)
+            | Between::Redirecting(_)
+            | Between::Ziproxy(_) => Ok(None),
         }
     }
 
@@ -268,7 +272,7 @@ impl Network {
     pub(super) fn forget_memory(&self) {
         match &self.between {
             Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => {}
-            Between::Proxy(proxy) => proxy.forget_memory(),
+            Between::Proxy(proxy) | Between::Redirecting(proxy) => proxy.forget_memory(),
             Between::Pair(pair) => [&pair.agent, &pair.gateway]
                 .into_iter()
                 .for_each(Service::forget_memory),
@@ -281,7 +285,7 @@ impl Network {
             Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => {
                 (Duration::ZERO, Duration::ZERO)
             }
-            Between::Proxy(proxy) => (Duration::ZERO, proxy.cpu()),
+            Between::Proxy(proxy) | Between::Redirecting(proxy) => (Duration::ZERO, proxy.cpu()),
             Between::Pair(pair) => (pair.agent.cpu(), pair.gateway.cpu()),
         }
     }

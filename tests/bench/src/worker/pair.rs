@@ -19,6 +19,7 @@ use status::OPEN;
 pub(super) use status::{link_is_remembered, session_open, status};
 
 use super::{
+    nftables::NftablesError,
     programs::{self, ProgramError},
     service::{Service, ServiceError},
 };
@@ -69,6 +70,9 @@ pub(super) enum PairError {
     /// A folder or file could not be written.
     #[error("cannot set up Longhaul: {0}")]
     Set(#[from] io::Error),
+    /// The browser's connections could not be redirected.
+    #[error(transparent)]
+    Rules(#[from] NftablesError),
     /// There is no invite.
     #[error("longhaul-gateway created no invite: {0}")]
     Invite(String),

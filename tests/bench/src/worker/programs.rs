@@ -41,10 +41,12 @@ pub enum ProgramError {
     )]
     NoClientless,
     /// A program of the system is missing.
-    #[error("`{name}` is not installed; on Debian: apt-get install {name}")]
+    #[error("`{name}` is not installed; on Debian: apt-get install {package}")]
     Other {
-        /// Name of the program and its package.
+        /// Name of the program.
         name: &'static str,
+        /// Debian's package.
+        package: &'static str,
     },
     /// The location of this program is unknown.
     #[error(
@@ -80,12 +82,20 @@ pub fn ours(folder: &Path, name: &'static str) -> Result<PathBuf, ProgramError> 
     })
 }
 
-/// Returns the path of a program of the system.
+/// Returns the path of a program of the system, whose Debian package has its name.
 ///
 /// # Errors
 /// It is not installed.
 pub fn installed(name: &'static str) -> Result<PathBuf, ProgramError> {
-    find(name).ok_or(ProgramError::Other { name })
+    installed_from(name, name)
+}
+
+/// Returns the path of a program of the system.
+///
+/// # Errors
+/// It is not installed.
+pub fn installed_from(name: &'static str, package: &'static str) -> Result<PathBuf, ProgramError> {
+    find(name).ok_or(ProgramError::Other { name, package })
 }
 
 /// Returns the path of a program of the system, if it exists.

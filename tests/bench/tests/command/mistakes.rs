@@ -40,8 +40,8 @@ fn errors_of_unknown_names_list_the_known_ones() {
         technique.contains("`fec` is no technique") && technique.contains("credit"),
         "{technique}"
     );
-    let later = refused(&["--link", "lte", "--pages", "static", "--system", "longhaul-quinn"]);
-    assert!(later.contains("not in this version"), "{later}");
+    let transport = refused(&["--link", "lte", "--pages", "static", "--system", "longhaul-quinn"]);
+    assert!(transport.contains("transport --against quinn"), "{transport}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn every_system_loads_a_complete_page() {
     ]);
     let mut systems =
         "direct,direct-6,direct-pipelined,direct-http10,tcp-proxy,squid,squid-cache,squid-pipelined,\
-         clientless,clientless-pipelined,longhaul"
+         clientless,clientless-pipelined,clientless-transparent,clientless-dns,longhaul"
             .to_owned();
     let has_ziproxy = Command::new("ziproxy").arg("--help").output().is_ok();
     if has_ziproxy {
@@ -82,7 +82,7 @@ fn every_system_loads_a_complete_page() {
     let output = run(command.arg("--json").arg(&results));
     assert!(output.status.success(), "{}", stderr_text(&output));
     let results = json(&results);
-    assert_eq!(rows(&results).len(), 11 + usize::from(has_ziproxy));
+    assert_eq!(rows(&results).len(), 13 + usize::from(has_ziproxy));
     for row in rows(&results) {
         assert_eq!(
             (row["failed"].as_u64(), row["missing"].as_u64()),

@@ -44,6 +44,8 @@ const SYSTEMS: &[&str] = &[
     "clientless-2",
     "clientless-h2",
     "clientless-pipelined",
+    "clientless-transparent",
+    "clientless-dns",
     "direct",
     "direct-6",
     "direct-dns",

@@ -157,21 +157,23 @@ pub(super) fn sections(figures: &Figures<'_>) -> Vec<Section> {
                 (
                     "compressed, six",
                     |site| Some(site.six_full),
-                    proxied("clientless"),
+                    proxied("clientless-transparent"),
                 ),
                 (
                     "and no look-ups",
                     |site| Some(site.six_full_dns),
-                    proxied("clientless"),
+                    proxied("clientless-dns"),
                 ),
                 ("six connections alone", |_| None, direct("direct-6")),
                 ("six, names known", |_| None, direct("direct-dns")),
                 ("six, URLs rewritten", |_| None, direct("url-rewriting")),
             ],
-            "An explicit proxy looks up all names itself, so today's second and third column are the same loads. What the study's \
-             third column adds is measured by itself in the last two: `direct-dns` knows every address, and `url-rewriting` has \
-             all objects under the page's own host, so that there is one look-up and one set of connections. Longhaul rewrites no \
-             URLs: it would merge the origins of all sites (docs/decisions).",
+            "The first column is an explicit proxy, which looks up all names itself; in the second the gateway is a transparent \
+             proxy, as the study's was, and the browser looks names up over the hop. In the third the gateway is also the name \
+             server: a look-up still crosses the hop, but waits for no other server. The last two columns measure the look-ups by \
+             themselves: `direct-dns` knows every address, and `url-rewriting` has all objects under the page's own host, so that \
+             there is one look-up and one set of connections. Longhaul rewrites no URLs: it would merge the origins of all sites \
+             (docs/decisions).",
         ),
         section(
             figures,

@@ -125,6 +125,8 @@ pub(super) fn rules(system: System, outstanding: Option<u32>) -> Rules {
         | System::SquidCache
         | System::Ziproxy
         | System::Clientless
+        | System::ClientlessTransparent
+        | System::ClientlessDns
         | System::Longhaul
         | System::LonghaulNopush
         | System::LonghaulFixed

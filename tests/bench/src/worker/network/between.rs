@@ -16,7 +16,7 @@ use crate::{
     link::Link,
     system::System,
     worker::{
-        clientless::{self, ClientlessPlan, SecureFiles},
+        clientless::{self, Arrival, ClientlessPlan, SecureFiles},
         pair::{Carrier, Coding, Https, Pair, PairPlan, Push},
         service::Service,
         squid::{self, Caching},
@@ -32,6 +32,8 @@ pub(in crate::worker) enum Between {
     Splitting(SplittingProxy),
     /// A proxy at the gateway's place.
     Proxy(Service),
+    /// The gateway, to which connections of the browser are led without its knowledge.
+    Redirecting(Service),
     /// Ziproxy, which has a process for each connection; their memory and processor time are not measured.
     Ziproxy(#[expect(dead_code, reason = "it ends with this value")] Service),
     /// Longhaul.
@@ -43,6 +45,7 @@ pub(super) async fn between(
     job: &LoadJob,
     link: &Link,
     authority: &TestAuthority,
+    hosts: &[String],
     temporary: &Path,
 ) -> Result<Between, NetworkError> {
     let caching = match job.system {
@@ -125,20 +128,34 @@ pub(super) async fn between(
                 .run(move || async move { ziproxy::start(PROXY_AT_GATEWAY, &temporary).await });
             return Ok(Between::Ziproxy(started.await?));
         }
-        System::Clientless | System::Clientless2 | System::ClientlessH2 | System::ClientlessPipelined => {
+        System::Clientless
+        | System::Clientless2
+        | System::ClientlessH2
+        | System::ClientlessPipelined
+        | System::ClientlessTransparent
+        | System::ClientlessDns => {
+            let arrival = match job.system {
+                System::ClientlessH2 => Arrival::SecureProxy(secure_files(authority, temporary)?),
+                System::ClientlessTransparent => Arrival::Redirected,
+                System::ClientlessDns => Arrival::Names(hosts.to_vec()),
+                _ => Arrival::Proxy,
+            };
             let plan = ClientlessPlan {
                 bin_dir: job.bin_dir.clone(),
                 temporary: temporary.to_owned(),
                 link: link.agent_profile.clone(),
                 image_level: job.image_level,
-                secure: (job.system == System::ClientlessH2)
-                    .then(|| secure_files(authority, temporary))
-                    .transpose()?,
+                arrival,
             };
             let started = world
                 .gateway()
                 .run(move || async move { clientless::start(PROXY_AT_GATEWAY, &plan).await });
-            return Ok(Between::Proxy(started.await?));
+            let started = started.await?;
+            return Ok(if job.system.redirects() {
+                Between::Redirecting(started)
+            } else {
+                Between::Proxy(started)
+            });
         }
         System::Squid => Caching::Off,
         System::SquidCache | System::SquidPipelined => Caching::Memory,
