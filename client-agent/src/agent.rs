@@ -210,6 +210,7 @@ impl Agent {
             address: control_address,
             started: Instant::now(),
             access: access.clone(),
+            metered: config.metered,
             token: ControlToken::make()?,
             state_dir: state_dir.clone(),
             is_enrolled_by_file,

@@ -5,6 +5,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 use url::Url;
 
 use longhaul_demo::{Link, Override};
+use longhaul_types::ByteCount;
 
 /// Longhaul: web pages over slow, long or lossy last hops.
 #[derive(Debug, Parser)]
@@ -58,6 +59,9 @@ pub enum Command {
     /// Find what is wrong on this device, and the command that mends it
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
+    /// Measure the link now: a page directly and through Longhaul
+    #[command(after_help = SPEED_HELP)]
+    Speed(SpeedArgs),
 }
 
 /// `longhaul up`
@@ -219,6 +223,37 @@ pub struct DoctorArgs {
     pub places: PlaceArgs,
 }
 
+/// `longhaul speed`
+#[derive(Args, Debug)]
+pub struct SpeedArgs {
+    /// The page to load [default: the page that the agent has loaded last]
+    #[arg(value_parser = parse_url)]
+    pub url: Option<Url>,
+    /// Number of loads over each way
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub loads: u32,
+    /// Bytes that all loads may take together
+    #[arg(long, value_name = "SIZE", default_value = "30MB", value_parser = parse_size)]
+    pub limit: ByteCount,
+    /// Load without a question
+    #[arg(long)]
+    pub yes: bool,
+    /// Measure also in a network in which every byte costs
+    #[arg(long)]
+    pub metered: bool,
+    /// Print the result as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the agent keeps its state [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR", env = "LONGHAUL_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+fn parse_size(text: &str) -> Result<ByteCount, String> {
+    text.parse()
+        .map_err(|error: longhaul_types::ParseUnitError| error.to_string())
+}
+
 /// Parses the URL of the look for a captive portal. A portal cannot answer in the place of an https server.
 fn parse_portal_url(text: &str) -> Result<Url, String> {
     match parse_url(text)? {
@@ -307,6 +342,22 @@ not answer, one plain HTTP request to port 80 of the gateway's host looks for a 
 
 Exit status: 0 healthy, 1 findings, 2 wrong usage.";
 
+const SPEED_HELP: &str = "\
+Examples:
+  longhaul speed                          the page that the agent has loaded last
+  longhaul speed http://example.org/      another page
+  longhaul speed --yes --json URL         for programs
+
+The page and what it refers to is loaded N times directly and N times through the agent, alternately. How many bytes this
+takes is said first, and asked; in a metered network nothing is loaded without --metered. Scripts are fetched but not run.
+Each load begins without connections and cookies. The agent's cache is not emptied: what its first load has brought, its
+later ones find there.
+
+The ideal is the page in one piece (text as by gzip -9) at the rate that the session has shown, after one round trip. The
+queue is the longest smoothed round-trip time during the loads, less the shortest round-trip time.
+
+Exit status: 0 all arrived, 1 something failed or nothing was loaded, 2 wrong usage.";
+
 const KEYGEN_HELP: &str = "\
 Examples:
   longhaul keygen --out device.key    secret key to a new file, public key to the terminal
@@ -366,6 +417,9 @@ mod tests {
             "longhaul up --https some",
             "longhaul up --no-browser --all-users",
             "longhaul doctor --portal-url https://a.test/",
+            "longhaul speed a.test",
+            "longhaul speed --loads 0",
+            "longhaul speed --limit 3",
             "longhaul fly",
         ] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");

@@ -1,16 +1,18 @@
 //! The commands: calls of the library, and their output.
 use std::{
-    io::{self, Read as _, Write},
+    io::{self, BufRead as _, IsTerminal as _, Read as _, Write},
     process::ExitCode,
 };
 
 use anyhow::Context as _;
 use longhaul::{
     agent_state::{self, AgentState},
-    cli::{DemoArgs, DoctorArgs, DownArgs, EnrollArgs, KeygenArgs, StatusArgs, UpArgs},
+    cli::{DemoArgs, DoctorArgs, DownArgs, EnrollArgs, KeygenArgs, SpeedArgs, StatusArgs, UpArgs},
     doctor,
     enroll::{self, Replace},
-    keygen, running_agent, state_dir,
+    keygen, running_agent,
+    speed::{self, Load, SpeedError, SpeedOptions, Way},
+    state_dir,
     status::{self},
     switch::{self, Report, SwitchError},
 };
@@ -292,6 +294,59 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// `longhaul speed`
+pub(crate) fn speed(args: &SpeedArgs) -> anyhow::Result<ExitCode> {
+    let state_dir = state_dir::find(args.state_dir.as_deref())?;
+    let state = AgentState::of(&state_dir);
+    let agent = speed::measurable(&state)?;
+    let page = speed::choose(agent, args.url.as_ref())?;
+    let options = SpeedOptions {
+        page: page.url.clone(),
+        loads: args.loads,
+        limit: args.limit,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if !args.metered && runtime.block_on(speed::is_metered(agent))? {
+        return Err(SpeedError::Metered.into());
+    }
+    let announcement = speed::announcement(&page, &options);
+    if args.yes {
+        write!(io::stderr(), "{announcement}")?;
+    } else if !io::stdin().is_terminal() {
+        return Err(SpeedError::NobodyToAsk.into());
+    } else if !is_sure(&announcement)? {
+        return Err(SpeedError::Declined.into());
+    }
+    let progress = |way: Way, load: &Load| {
+        // If stderr is closed, nobody looks.
+        let _ = writeln!(
+            io::stderr(),
+            "  {:<10} {:.2} s",
+            way.name(),
+            load.time.as_secs_f64()
+        );
+    };
+    let measured = runtime.block_on(speed::measure(agent, &options, progress))?;
+    print(&if args.json {
+        speed::to_json(&measured)
+    } else {
+        format!("\n{}", speed::to_text(&measured))
+    })?;
+    Ok(if measured.failed() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Asks after the announcement whether to go on; no answer is no.
+fn is_sure(announcement: &str) -> io::Result<bool> {
+    write!(io::stderr(), "{announcement}Go on? [y/N] ")?;
+    let mut line = String::new();
+    io::stdin().lock().take(MAX_LINE).read_line(&mut line)?;
+    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Prints the error of a command; all errors are shown here.

@@ -31,6 +31,21 @@ pub(crate) fn get(
     token: Option<&str>,
     limit: Duration,
 ) -> io::Result<Response> {
+    get_up_to(MAX_RESPONSE, address, host, path, token, limit)
+}
+
+/// The same with another maximum size of the response, in bytes.
+///
+/// # Errors
+/// Nothing answers within `limit` for each step, or the answer is not HTTP.
+pub(crate) fn get_up_to(
+    most: u64,
+    address: SocketAddr,
+    host: &str,
+    path: &str,
+    token: Option<&str>,
+    limit: Duration,
+) -> io::Result<Response> {
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
@@ -40,7 +55,7 @@ pub(crate) fn get(
     );
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    let read = stream.take(MAX_RESPONSE).read_to_end(&mut answer);
+    let read = stream.take(most).read_to_end(&mut answer);
     // A server may keep the connection open although it has answered.
     match read {
         Err(error) if answer.is_empty() => return Err(error),

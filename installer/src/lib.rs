@@ -12,6 +12,7 @@ pub mod enroll;
 mod http_get;
 pub mod keygen;
 pub mod running_agent;
+pub mod speed;
 pub mod state_dir;
 pub mod status;
 pub mod switch;

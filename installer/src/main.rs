@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Enroll(enroll) => commands::enroll(&enroll),
         Command::Status(status) => commands::status(&status),
         Command::Doctor(doctor) => commands::doctor(&doctor),
+        Command::Speed(speed) => commands::speed(&speed),
     };
     done.unwrap_or_else(|error| {
         commands::complain(&error);

@@ -34,12 +34,13 @@ use crate::{
     connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
     dashboard::{
         self, AUTHORITY, CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, JOURNAL, LIVE,
-        PAGE, PICTURES, REMOVE_AUTHORITY, SavingsDays, Status, USE_INVITE, View,
+        METERED, PAGE, PICTURES, REMOVE_AUTHORITY, SavingsDays, Status, USE_INVITE, View,
     },
     forget::DeletionQueue,
     handles::Handles,
     history::History,
     listener::script,
+    networks::Metered,
     proxy_body::ProxyBody,
     state_dir::StateDir,
 };
@@ -87,6 +88,8 @@ pub struct Control {
     pub started: Instant,
     /// Access rules of the agent.
     pub access: AccessRules,
+    /// Setting of metered links.
+    pub metered: Metered,
     /// Token for changes.
     pub token: ControlToken,
     /// Files of the agent.
@@ -147,6 +150,9 @@ impl Control {
     async fn answer<B>(&self, caller: Caller, request: &Request<B>) -> Response<ProxyBody> {
         let mut response = match self.access_check().admit(caller, request) {
             Ok(_) if request.uri().path() == LIVE => self.live_stream().await,
+            Ok(_) if request.uri().path() == METERED => {
+                json(&serde_json::json!({ "metered": self.metered.is_paid().await }))
+            }
             Ok(rights) => self.page(caller, rights, request),
             Err(refusal) => text(refusal.status(), refusal.to_string()),
         };
@@ -200,7 +206,7 @@ impl Control {
             _ => {
                 return text(
                     StatusCode::NOT_FOUND,
-                    "the pages are /, /status.json, /savings.json, /journal.json and /proxy.pac; POST /forget and POST \
+                    "the pages are /, /status.json, /savings.json, /journal.json, /metered.json and /proxy.pac; POST /forget and POST \
                      /forget?site=NAME delete data"
                         .to_owned(),
                 );

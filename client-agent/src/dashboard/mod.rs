@@ -33,6 +33,8 @@ pub(crate) const CANCEL_WAITING: &str = "/waiting/cancel";
 pub(crate) const USE_INVITE: &str = "/invite/use";
 /// Path of the event stream.
 pub(crate) const LIVE: &str = "/live";
+/// Path of whether the network is metered.
+pub(crate) const METERED: &str = "/metered.json";
 /// Path of the journal.
 pub(crate) const JOURNAL: &str = "/journal.json";
 /// Path of one page of the journal.

@@ -25,6 +25,14 @@ pub enum Metered {
 }
 
 impl Metered {
+    /// True if the user pays for each byte towards the Internet, by this setting or by NetworkManager, which is asked also
+    /// if the setting is `no`, its default. Cancel safe.
+    pub(crate) async fn is_paid(self) -> bool {
+        // An address for documentation (RFC 5737): its interface is that of the default route. Nothing is sent.
+        let internet = IpAddr::from([192, 0, 2, 1]);
+        self == Self::Yes || ask(internet).await.unwrap_or_default()
+    }
+
     /// Decides for the network on the way to `gateway`. Cancel safe.
     pub(crate) async fn decide(self, gateway: IpAddr) -> bool {
         match self {

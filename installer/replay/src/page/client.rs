@@ -1,6 +1,15 @@
 //! An HTTP/1.1 client with a browser's connection limits: direct or through an HTTP proxy, https through
 //! CONNECT.
-use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 
@@ -9,6 +18,7 @@ use http::{HeaderMap, Method, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use longhaul_types::ByteCount;
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::{
@@ -96,6 +106,7 @@ pub struct Client {
     trust: Arc<ClientConfig>,
     hosts: Mutex<BTreeMap<String, Arc<HostPool>>>,
     in_all: Semaphore,
+    received: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -136,7 +147,13 @@ impl Client {
             trust,
             hosts: Mutex::default(),
             in_all: Semaphore::new(IN_ALL),
+            received: AtomicU64::new(0),
         }
+    }
+
+    /// Bytes of bodies so far, as transferred.
+    pub fn received(&self) -> ByteCount {
+        ByteCount::new(self.received.load(Relaxed))
     }
 
     /// Sends one `GET` and reads the complete response. Redirects are not followed.
@@ -163,7 +180,7 @@ impl Client {
                 .map_err(|_| FetchError::Idle)?
             {
                 Ok(response) => {
-                    let response = read_body(response).await?;
+                    let response = self.read_body(response).await?;
                     if sender.ready().await.is_ok() {
                         pool.idle.lock().push(sender);
                     }
@@ -237,6 +254,30 @@ impl Client {
         handshake(stream).await
     }
 
+    async fn read_body(&self, response: http::Response<Incoming>) -> Result<Response, FetchError> {
+        let (head, mut incoming) = response.into_parts();
+        let mut body = Vec::new();
+        while let Some(frame) = timeout(IDLE, incoming.frame())
+            .await
+            .map_err(|_| FetchError::Idle)?
+        {
+            let frame = frame.map_err(|error| FetchError::Http(describe(&error)))?;
+            if let Some(data) = frame.data_ref() {
+                if body.len() + data.len() > MAX_BODY {
+                    return Err(FetchError::TooLarge);
+                }
+                self.received
+                    .fetch_add(u64::try_from(data.len()).unwrap_or(u64::MAX), Relaxed);
+                body.extend_from_slice(data);
+            }
+        }
+        Ok(Response {
+            status: head.status,
+            headers: head.headers,
+            body: Bytes::from(body),
+        })
+    }
+
     fn pool(&self, url: &Url) -> Arc<HostPool> {
         let key = format!("{}://{}", url.scheme(), authority(url));
         let mut hosts = self.hosts.lock();
@@ -303,28 +344,6 @@ async fn open_tunnel(
     upgraded
         .map(TokioIo::new)
         .map_err(|error| FetchError::Http(describe(&error)))
-}
-
-async fn read_body(response: http::Response<Incoming>) -> Result<Response, FetchError> {
-    let (head, mut incoming) = response.into_parts();
-    let mut body = Vec::new();
-    while let Some(frame) = timeout(IDLE, incoming.frame())
-        .await
-        .map_err(|_| FetchError::Idle)?
-    {
-        let frame = frame.map_err(|error| FetchError::Http(describe(&error)))?;
-        if let Some(data) = frame.data_ref() {
-            if body.len() + data.len() > MAX_BODY {
-                return Err(FetchError::TooLarge);
-            }
-            body.extend_from_slice(data);
-        }
-    }
-    Ok(Response {
-        status: head.status,
-        headers: head.headers,
-        body: Bytes::from(body),
-    })
 }
 
 /// Host, and port unless it is the scheme's default.

@@ -125,6 +125,11 @@ impl Loader {
         }
     }
 
+    /// Bytes of bodies that its loads have received, as transferred.
+    pub fn received(&self) -> ByteCount {
+        self.client.received()
+    }
+
     /// Loads the page at `url`; calls `progress` with the numbers of finished and known objects whenever an
     /// object is finished.
     ///
