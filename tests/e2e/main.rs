@@ -32,4 +32,5 @@ mod recorded;
 mod reloads;
 mod services;
 mod socks;
+mod speed;
 mod uploads;

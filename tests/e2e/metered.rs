@@ -22,7 +22,7 @@ async fn pair(origin: &Origin, metered: &str) -> Result<Pair> {
 }
 
 /// Puts a program `nmcli` into a folder that gives this answer: a NetworkManager cannot run in a test.
-fn nmcli(folder: &Path, answer: &str) -> Result<()> {
+pub(crate) fn nmcli(folder: &Path, answer: &str) -> Result<()> {
     let program = folder.join("nmcli");
     std::fs::write(&program, format!("#!/bin/sh\necho 'GENERAL.METERED:{answer}'\n"))?;
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;

@@ -1,0 +1,173 @@
+//! `longhaul speed`: a page directly and through the pair.
+use anyhow::{Result, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use longhaul_tests::{
+    origin::Origin,
+    process::{Finished, Running, run},
+};
+use longhaul_types::BitRate;
+use serde_json::Value;
+
+use crate::{
+    content::{noise, ok},
+    metered::nmcli,
+    pair::{COMMAND_LIMIT, LIMIT, Link, Pair, Setup, agent_arguments, control, folder, status_until},
+};
+
+/// Random bytes in the style sheet.
+const STYLE: usize = 40_000;
+
+/// A page with a style sheet that does not compress, and a picture that the origin lacks if `is_broken`.
+async fn origin(is_broken: bool) -> Result<Origin> {
+    let respond = move |request: Request<Incoming>| async move {
+        match request.uri().path() {
+            "/" => {
+                let broken = if is_broken { "<img src=/lost.png>" } else { "" };
+                ok(
+                    "text/html",
+                    format!("<link rel=stylesheet href=/a.css>{broken}<p>text"),
+                )
+            }
+            "/a.css" => {
+                let digits = STANDARD.encode(noise(STYLE, 1));
+                ok("text/css", format!("/* {digits} */"))
+            }
+            _ => {
+                let mut missing = ok("text/plain", "");
+                *missing.status_mut() = StatusCode::NOT_FOUND;
+                missing
+            }
+        }
+    };
+    Origin::start(None, |_| {}, respond).await
+}
+
+/// A pair whose gateway may fetch from this machine, as the direct loads do.
+async fn pair(link: Link) -> Result<Pair> {
+    let setup = Setup {
+        gateway_config: "[guard]\nallow = [\"127.0.0.0/8\"]\n".to_owned(),
+        agent_arguments: vec!["--fallback-after".to_owned(), "never".to_owned()],
+        ..Setup::default()
+    };
+    let pair = Pair::start(setup.over(link)).await?;
+    pair.status_until(|status| status["state"] == "open").await?;
+    Ok(pair)
+}
+
+fn state_dir(pair: &Pair) -> String {
+    pair.folder().join("agent").display().to_string()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_measured_directly_and_through_longhaul() -> Result<()> {
+    let origin = origin(false).await?;
+    let mut pair = pair(Link::Paced(BitRate::kbps(1_000))).await?;
+    let page = format!("http://{}/", origin.address());
+    let state = state_dir(&pair);
+    let arguments = ["speed", &page, "--yes", "--json", "--state-dir", &state];
+    let output = run("longhaul", &arguments, COMMAND_LIMIT).await?;
+    ensure!(output.code == Some(0), "{}", output.stderr);
+    assert!(output.stderr.contains("3 times directly"), "{}", output.stderr);
+    let result: Value = serde_json::from_str(&output.stdout)?;
+    for way in ["direct", "longhaul"] {
+        let loads = result[way].as_array().map(Vec::as_slice).unwrap_or_default();
+        assert_eq!(loads.len(), 3, "{result}");
+        for load in loads {
+            assert_eq!(
+                (&load["objects"], &load["failed"]),
+                (&2.into(), &0.into()),
+                "{result}"
+            );
+        }
+    }
+    // The direct loads take no part of the hop, and the agent has the style sheet after the first load.
+    let bytes = |way: &str, load: usize| number(&result[way][load]["bytes"]);
+    assert!(
+        bytes("direct", 0) > 40_000.0 && bytes("direct", 2) > 40_000.0,
+        "{result}"
+    );
+    assert!(bytes("longhaul", 2) < bytes("longhaul", 0) / 2.0, "{result}");
+    // Six of eight bits of base64 are information.
+    let ideal = number(&result["ideal_bytes"]);
+    assert!(ideal > 40_000.0 && ideal < 50_000.0, "{result}");
+    assert!(
+        number(&result["rate_bps"]) > 0.0 && number(&result["rtt_ms"]) > 0.0,
+        "{result}"
+    );
+    assert!(
+        number(&result["ideal_s"]) > number(&result["rtt_ms"]) / 1_000.0,
+        "{result}"
+    );
+    assert_eq!(result["carrier"], "udp");
+
+    // Without a name, the page that the agent has loaded last.
+    let arguments = ["speed", "--yes", "--loads", "1", "--state-dir", &state];
+    let output = run("longhaul", &arguments, COMMAND_LIMIT).await?;
+    ensure!(output.code == Some(0), "{}", output.stderr);
+    assert!(
+        output.stderr.contains(&page) && output.stderr.contains("about"),
+        "{}",
+        output.stderr
+    );
+    for words in ["direct", "Longhaul", "link", "ideal", "first load"] {
+        assert!(output.stdout.contains(words), "no `{words}` in {}", output.stdout);
+    }
+    pair.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_loaded_unasked() -> Result<()> {
+    let origin = origin(true).await?;
+    let pair = pair(Link::Direct).await?;
+    let page = format!("http://{}/", origin.address());
+    let state = state_dir(&pair);
+    let refused = |output: Finished, words: &str| {
+        assert_eq!(output.code, Some(1), "{}", output.stderr);
+        assert!(output.stderr.contains(words), "no `{words}` in {}", output.stderr);
+    };
+    // Without a terminal nobody can be asked.
+    let output = run(
+        "longhaul",
+        &["speed", &page, "--state-dir", &state],
+        COMMAND_LIMIT,
+    )
+    .await?;
+    refused(output, "--yes");
+    let output = run(
+        "longhaul",
+        &["speed", "--yes", "--state-dir", &state],
+        COMMAND_LIMIT,
+    )
+    .await?;
+    refused(output, "name a page");
+    let small = ["speed", &page, "--yes", "--limit", "10kB", "--state-dir", &state];
+    refused(run("longhaul", &small, COMMAND_LIMIT).await?, "--limit");
+    // What does not arrive is said, and is no success.
+    let once = ["speed", &page, "--yes", "--loads", "1", "--state-dir", &state];
+    let output = run("longhaul", &once, COMMAND_LIMIT).await?;
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    assert!(output.stdout.contains("/lost.png"), "{}", output.stdout);
+
+    let asked = origin.seen().len();
+    let path = folder()?;
+    nmcli(path.path(), "yes")?;
+    let metered = Running::start_with(
+        "longhaul-agent",
+        &agent_arguments(path.path(), pair.second_invite(), &[]),
+        &[("PATH", path.path().as_os_str())],
+    )
+    .await?;
+    let of_metered = path.path().join("agent").display().to_string();
+    status_until(control(path.path())?, |status| status["state"] == "open").await?;
+    let arguments = ["speed", &page, "--yes", "--state-dir", &of_metered];
+    refused(run("longhaul", &arguments, COMMAND_LIMIT).await?, "--metered");
+    assert_eq!(origin.seen().len(), asked, "nothing was loaded");
+    metered.end("INT", LIMIT).await?;
+    Ok(())
+}
