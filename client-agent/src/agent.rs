@@ -211,6 +211,7 @@ impl Agent {
             started: Instant::now(),
             access: access.clone(),
             metered: config.metered,
+            measuring: tokio::sync::Mutex::default(),
             token: ControlToken::make()?,
             state_dir: state_dir.clone(),
             is_enrolled_by_file,

@@ -3,6 +3,7 @@ use anyhow::{Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
+use longhaul_tests::client::ask;
 use longhaul_tests::{
     origin::Origin,
     process::{Finished, Running, run},
@@ -118,7 +119,43 @@ async fn a_page_is_measured_directly_and_through_longhaul() -> Result<()> {
     for words in ["direct", "Longhaul", "link", "ideal", "first load"] {
         assert!(output.stdout.contains(words), "no `{words}` in {}", output.stdout);
     }
+    measured_by_button(&pair, &page).await?;
     pair.end().await
+}
+
+/// The button of the dashboard needs the token, and shows the same result.
+async fn measured_by_button(pair: &Pair, page: &str) -> Result<()> {
+    let (control, token) = (
+        pair.control()?,
+        std::fs::read_to_string(pair.folder().join("agent/control-token"))?,
+    );
+    let request = |method: &str, path: &str, more: &str| {
+        format!("{method} {path} HTTP/1.1\r\nHost: {control}\r\n{more}Connection: close\r\n\r\n")
+    };
+    let bearer = format!("Authorization: Bearer {}\r\n", token.trim());
+    let journal = ask(control, request("GET", "/journal.json", &bearer)).await?;
+    let journal: Vec<Value> = serde_json::from_slice(&journal.body)?;
+    let loaded = journal.iter().find(|record| record["url"] == page);
+    let number = loaded
+        .and_then(|record| record["number"].as_u64())
+        .unwrap_or_default();
+    let shown = ask(
+        control,
+        request("GET", &format!("/page?number={number}"), &bearer),
+    )
+    .await?;
+    let button = format!("/measure?number={number}");
+    assert!(String::from_utf8_lossy(&shown.body).contains(&button), "a button");
+    let own = format!("Origin: http://{control}\r\nContent-Length: 0\r\n");
+    let refused = ask(control, request("POST", &button, &own)).await?;
+    assert_eq!(refused.status, 403, "{refused:?}");
+    let fields = format!("{bearer}Origin: http://{control}\r\nContent-Length: 0\r\nAccept: text/html\r\n");
+    let told = ask(control, request("POST", &button, &fields)).await?;
+    let words = String::from_utf8_lossy(&told.body);
+    assert!(told.status == 200 && words.contains("first load"), "{words}");
+    let lost = ask(control, request("POST", "/measure?number=999", &fields)).await?;
+    assert_eq!(lost.status, 404, "{lost:?}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@
 //! journal) is shown only with the token.
 mod admission;
 mod live;
+mod measuring;
 mod orders;
 mod token;
 
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{net::TcpListener, sync::Mutex, time::Instant};
 
 pub use live::{Live, sample};
 use longhaul_session::ImageLevel;
@@ -34,7 +35,7 @@ use crate::{
     connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
     dashboard::{
         self, AUTHORITY, CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, JOURNAL, LIVE,
-        METERED, PAGE, PICTURES, REMOVE_AUTHORITY, SavingsDays, Status, USE_INVITE, View,
+        MEASURE, METERED, PAGE, PICTURES, REMOVE_AUTHORITY, SavingsDays, Status, USE_INVITE, View,
     },
     forget::DeletionQueue,
     handles::Handles,
@@ -48,13 +49,14 @@ use crate::{
 const HTML: &str = "text/html; charset=utf-8";
 
 /// Paths that change something, by POST and with the token.
-const CHANGES: [&str; 8] = [
+const CHANGES: [&str; 9] = [
     PICTURES,
     CANCEL_WAITING,
     FORGET,
     FORGET_PAGE,
     HTTPS_BYPASS,
     HTTPS_FORGET,
+    MEASURE,
     REMOVE_AUTHORITY,
     USE_INVITE,
 ];
@@ -90,6 +92,8 @@ pub struct Control {
     pub access: AccessRules,
     /// Setting of metered links.
     pub metered: Metered,
+    /// Held during a measurement of the link.
+    pub measuring: Mutex<()>,
     /// Token for changes.
     pub token: ControlToken,
     /// Files of the agent.

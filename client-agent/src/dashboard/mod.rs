@@ -35,6 +35,10 @@ pub(crate) const USE_INVITE: &str = "/invite/use";
 pub(crate) const LIVE: &str = "/live";
 /// Path of whether the network is metered.
 pub(crate) const METERED: &str = "/metered.json";
+/// Path for a measurement of the link by a page of the journal.
+pub(crate) const MEASURE: &str = "/measure";
+/// Bytes that a measurement takes at most.
+pub(crate) const MAX_MEASURED: u64 = 30_000_000;
 /// Path of the journal.
 pub(crate) const JOURNAL: &str = "/journal.json";
 /// Path of one page of the journal.

@@ -4,12 +4,14 @@ use maud::{Markup, html};
 use super::{document, loads::path_of};
 use crate::{
     dashboard::{
-        FORGET, FORGET_PAGE, HTTPS_BYPASS, figures,
+        FORGET, FORGET_PAGE, HTTPS_BYPASS, MAX_MEASURED, MEASURE, figures,
         page_loads::{PageLoad, is_failed},
     },
     journal::{RequestRecord, ResponseEnd, Source},
 };
 
+/// Loads over each way of a measurement.
+const MEASURED_LOADS: u64 = 3;
 /// Width of the waterfall's drawing.
 const WIDTH: u64 = 1000;
 
@@ -80,6 +82,7 @@ pub(crate) fn load_page(load: &PageLoad) -> Markup {
                 }
             }
         }
+        (measurement(load))
         section {
             h2 { "Forget" }
             form method="post" {
@@ -93,6 +96,26 @@ pub(crate) fn load_page(load: &PageLoad) -> Markup {
         }
     };
     document(page.host(), "", &header, &main, false)
+}
+
+/// The button that measures the link by this page; it says before what that takes.
+fn measurement(load: &PageLoad) -> Markup {
+    // The direct loads and the first one through the agent bring the page; the others find it in the agent's cache.
+    let about = load.bytes().saturating_mul(MEASURED_LOADS + 1).min(MAX_MEASURED);
+    html! {
+        section {
+            h2 { "Measure my link now" }
+            form method="post" {
+                button formaction={ (MEASURE) "?number=" (load.page.number) } { "Load this page both ways" }
+            }
+            p class="quiet" {
+                "Loads this page " (MEASURED_LOADS) " times directly and " (MEASURED_LOADS) " times through Longhaul, and \
+                 compares the times with each other and with the ideal: about " (figures::data(about)) ", at most "
+                (figures::data(MAX_MEASURED)) ". The result appears when the last load has ended; leaving the page ends the \
+                 measurement. In a network in which every byte costs, nothing is loaded."
+            }
+        }
+    }
 }
 
 fn failures(load: &PageLoad) -> Markup {

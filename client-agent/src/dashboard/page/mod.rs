@@ -81,7 +81,11 @@ pub(crate) fn told_page(words: &str) -> Markup {
     let header = html! { h1 { "The agent\u{2019}s answer" } };
     let main = html! {
         section {
-            p { (words) }
+            @if words.contains('\n') {
+                div class="wide" tabindex="0" role="region" aria-label="Result" { pre { (words) } }
+            } @else {
+                p { (words) }
+            }
             p { a href="/" { "Back to the dashboard" } }
         }
     };
