@@ -163,7 +163,7 @@ impl Agent {
             without: config.without,
         });
         let history = History::open(state_dir.path(), Arc::clone(&counters), gateway.clone()).await;
-        let journal = Journal::default();
+        let journal = Journal::open(state_dir.path(), config.keep_journal).await;
         let waiting_pages = WaitingPages::default();
         let kept = KeptData {
             waiting_pages: waiting_pages.clone(),
@@ -226,6 +226,7 @@ impl Agent {
         })?;
         let mut tasks = JoinSet::new();
         tasks.spawn(history.run());
+        tasks.spawn(control.handles.journal.clone().run());
         tasks.spawn(control::sample(Arc::clone(&control)));
         let (proxy_probe, probed) = liveness_probe();
         let serving = listener::serve(proxy_listener, handles, access, reachable(proxy));
@@ -318,6 +319,7 @@ impl Agent {
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
         self.control.history.add(Duration::ZERO).await;
+        self.control.handles.journal.write(false).await;
         self.control.handles.upstream.gateway.close().await;
         self.control.handles.storage.store.close().await;
         self.state_dir.withdraw();

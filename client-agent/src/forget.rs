@@ -149,7 +149,7 @@ impl DeletionQueue {
             let _done = tokio::task::spawn_blocking(move || networks.forget()).await;
         }
         if client.is_none_or(|client| client == ClientId::OWNER) {
-            inner.kept.journal.forget(site.map(Site::domain));
+            inner.kept.journal.forget(site.map(Site::domain)).await;
         }
         inner.kept.history.forget().await;
         inner.kept.store.forget(client, site.map(Site::domain)).await;

@@ -44,6 +44,7 @@ mod open_files;
 mod open_files;
 pub mod pageload;
 pub mod pages;
+mod private_database;
 pub mod proxy_body;
 mod request;
 pub mod savings;

@@ -21,6 +21,7 @@ mod hostile;
 mod http;
 mod https;
 mod isolation;
+mod journal;
 mod life;
 mod metered;
 mod networks;

@@ -107,6 +107,8 @@ pub struct Config {
     pub fallback: Fallback,
     /// `[away]`: pages that wait for the hop.
     pub away: AwaySettings,
+    /// `journal.keep`: true if the journal is in a file, too. Default no.
+    pub keep_journal: bool,
     /// `[cache]`: the agent's cache.
     pub cache: CacheSettings,
     /// `[push]`: page bundles.

@@ -140,6 +140,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         queue: layers.get(&settings::AWAY_QUEUE),
         queue_time: layers.get(&settings::AWAY_QUEUE_TIME),
     };
+    let keep_journal = layers.get(&settings::JOURNAL_KEEP);
     let state_dir = state_dir.unwrap_or_default();
     let cache = CacheSettings {
         size: layers.get(&settings::CACHE_SIZE),
@@ -173,6 +174,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         invite,
         link,
         remember_links,
+        keep_journal,
         metered,
         carrier,
         portal,

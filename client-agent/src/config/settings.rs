@@ -2,6 +2,7 @@
 mod acceleration;
 mod away;
 mod hop;
+mod journal;
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -19,6 +20,7 @@ pub use hop::{
     CARRIER, CARRIER_PIN, CARRIER_PROXY, CARRIER_PROXY_PASSWORD_FILE, CARRIER_QUIC_PORT, CARRIER_TLS_PORT,
     LINK, LINK_METERED, LINK_REMEMBER, PORTAL_CHECK, PORTAL_PORT, SESSION_EARLY_CREDENTIALS,
 };
+pub use journal::JOURNAL_KEEP;
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
 use super::{
@@ -62,6 +64,7 @@ impl Configured for Agent {
             &AWAY_PAGE_AFTER,
             &AWAY_QUEUE,
             &AWAY_QUEUE_TIME,
+            &JOURNAL_KEEP,
             &CACHE_SIZE,
             &CACHE_DIR,
             &HTTPS_ACCELERATE,

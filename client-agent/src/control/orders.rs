@@ -172,7 +172,7 @@ impl Control {
                 .invalidate(ClientId::OWNER, &request.url)
                 .await;
         }
-        self.handles.journal.forget_page(number);
+        self.handles.journal.forget_page(number).await;
         text(
             StatusCode::OK,
             "the page is forgotten on this computer".to_owned(),

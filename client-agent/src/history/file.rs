@@ -2,16 +2,13 @@
 //!
 //! Sums contain no names of sites. The hashes of bodies say what was loaded to somebody who has the same bodies: a
 //! deletion of any site's data deletes all of them.
-use std::{
-    fs::{self, OpenOptions},
-    io,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use longhaul_types::{ContentHash, UnixTime};
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params, params_from_iter, types::Value};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter, types::Value};
 
 use super::counts::{COLUMNS, Counts};
+use crate::private_database::{self, Format, OpenDatabaseError};
 
 /// Identifies the file in its header.
 const APPLICATION_ID: i32 = 0x4c68_5361;
@@ -62,87 +59,22 @@ pub(super) struct HistoryFile {
     connection: Connection,
 }
 
-/// Error of opening the file.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum OpenHistoryError {
-    /// A part of the file is not what SQLite wrote.
-    #[error("it is damaged")]
-    Damaged,
-    /// The file was written by a newer version.
-    #[error("it was written by a newer version")]
-    Newer,
-    /// It cannot be created.
-    #[error(transparent)]
-    Create(#[from] io::Error),
-    /// SQLite's error.
-    #[error(transparent)]
-    Sqlite(#[from] rusqlite::Error),
-}
-
-impl OpenHistoryError {
-    /// True if no program of this version can use the file; a full disk, for example, is no reason to lose it.
-    pub(super) fn is_final(&self) -> bool {
-        match self {
-            Self::Damaged | Self::Newer => true,
-            Self::Create(_) => false,
-            Self::Sqlite(error) => matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
-            ),
-        }
-    }
-}
-
 impl HistoryFile {
-    /// Opens the file, which only its owner can read; creates it if it does not exist.
+    /// Opens the file; creates it if it does not exist.
     ///
     /// # Errors
     /// The file is damaged, too new, or cannot be created.
-    pub(super) fn open(path: &Path) -> Result<Self, OpenHistoryError> {
-        create_private(path)?;
-        Self::prepare(Connection::open(path)?)
-    }
-
-    /// Sets a file aside that cannot be used.
-    pub(super) fn set_aside(path: &Path) {
-        for ending in ["-wal", "-shm"] {
-            drop(fs::remove_file(beside(path, ending)));
-        }
-        drop(fs::rename(path, beside(path, ".damaged")));
+    pub(super) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
+        let connection = private_database::open(path, format(&tables()))?;
+        Ok(Self { connection })
     }
 
     /// Creates sums that end with the process.
     ///
     /// # Errors
     /// There is no memory.
-    pub(super) fn in_memory() -> Result<Self, OpenHistoryError> {
-        Self::prepare(Connection::open_in_memory()?)
-    }
-
-    fn prepare(connection: Connection) -> Result<Self, OpenHistoryError> {
-        let pragma = |name| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i32>(0));
-        let (id, version) = (pragma("application_id")?, pragma("user_version")?);
-        if version > VERSION || (version > 0 && id != APPLICATION_ID) {
-            return Err(OpenHistoryError::Newer);
-        }
-        // A commit survives the end of the process at once, and a power failure some seconds later.
-        connection.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;",
-        )?;
-        let columns = COLUMNS.map(|name| format!("{name} INTEGER NOT NULL")).join(", ");
-        connection.execute_batch(&format!(
-            "BEGIN;
-            CREATE TABLE IF NOT EXISTS periods (
-                kind INTEGER NOT NULL, name TEXT NOT NULL, {columns}, PRIMARY KEY (kind, name)) WITHOUT ROWID;
-            CREATE TABLE IF NOT EXISTS transfers (number INTEGER PRIMARY KEY, body BLOB NOT NULL UNIQUE, bytes INTEGER NOT NULL);
-            PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};
-            COMMIT;"
-        ))?;
-        // Damage beyond the first page.
-        let checked: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        if checked != "ok" {
-            return Err(OpenHistoryError::Damaged);
-        }
+    pub(super) fn in_memory() -> Result<Self, OpenDatabaseError> {
+        let connection = private_database::in_memory(format(&tables()))?;
         Ok(Self { connection })
     }
 
@@ -238,8 +170,7 @@ impl HistoryFile {
         self.connection.execute("DELETE FROM transfers", [])?;
         self.connection
             .execute("DELETE FROM periods WHERE kind = ?1", [HOUR])?;
-        self.connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        private_database::flush(&self.connection)
     }
 }
 
@@ -277,18 +208,21 @@ fn seconds(time: UnixTime) -> i64 {
     i64::try_from(time.since_epoch().as_secs()).unwrap_or(i64::MAX)
 }
 
-fn create_private(path: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+fn tables() -> String {
+    let columns = COLUMNS.map(|name| format!("{name} INTEGER NOT NULL")).join(", ");
+    format!(
+        "CREATE TABLE IF NOT EXISTS periods (
+            kind INTEGER NOT NULL, name TEXT NOT NULL, {columns}, PRIMARY KEY (kind, name)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS transfers (number INTEGER PRIMARY KEY, body BLOB NOT NULL UNIQUE, bytes INTEGER NOT NULL);"
+    )
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
+const fn format(tables: &str) -> Format<'_> {
+    Format {
+        application_id: APPLICATION_ID,
+        version: VERSION,
+        tables,
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tracing::warn;
 pub use counts::Counts;
 pub use file::{Day, Summary};
 
-use crate::{counters::Counters, gateway::Gateway, wall_clock::now};
+use crate::{counters::Counters, gateway::Gateway, private_database, wall_clock::now};
 use counts::transfer_time_us;
 use file::{Addition, HistoryFile};
 use link_rate::LinkRate;
@@ -176,7 +176,7 @@ fn open(path: &Path) -> Option<HistoryFile> {
             return Err(error);
         }
         warn!("{FILE} cannot be used: {error}; it is set aside and the savings begin anew");
-        HistoryFile::set_aside(path);
+        private_database::set_aside(path);
         HistoryFile::open(path)
     });
     opened.map_or_else(

@@ -1,25 +1,35 @@
 //! The journal: the last requests of the user who runs the agent, with their phases and what became of them.
 //!
-//! It is in memory and bounded. Requests of other users of the agent are not recorded. Deletions of a site's data
-//! delete its requests, too.
+//! It is in memory and bounded, and in a file as well if the user wants it. Requests of other users of the agent are not
+//! recorded. Deletions of a site's data delete its requests, too.
+mod file;
 mod record;
 mod recording;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
 
 use http::{Method, Uri};
 use longhaul_http::site::registrable_domain;
 use longhaul_types::{BitRate, ClientId};
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tracing::warn;
 
+use file::JournalFile;
 pub use record::{RequestFailure, RequestRecord, ResponseEnd, Source};
 pub(crate) use recording::{BodyRecording, Recording};
 
-use crate::wall_clock::now;
+use crate::{private_database, wall_clock::now};
 
 /// Maximum number of requests: those of some fifty pages. A request takes about half a kilobyte.
 const MAX_REQUESTS: usize = 4000;
+/// Name of the file in the state directory.
+const FILE: &str = "journal.sqlite";
+/// Time between two additions to the file.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The journal. Clones share the same requests.
 #[derive(Clone, Debug)]
@@ -29,6 +39,7 @@ pub struct Journal(Arc<Inner>);
 struct Inner {
     requests: Mutex<Requests>,
     changed: watch::Sender<()>,
+    file: Mutex<Option<JournalFile>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +60,7 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) referrer: Option<&'a str>,
     /// Rate and round-trip time of the link, as measured.
     pub(crate) rate: Option<BitRate>,
-    pub(crate) rtt: Option<std::time::Duration>,
+    pub(crate) rtt: Option<Duration>,
 }
 
 impl Default for Journal {
@@ -57,11 +68,64 @@ impl Default for Journal {
         Self(Arc::new(Inner {
             requests: Mutex::default(),
             changed: watch::Sender::new(()),
+            file: Mutex::default(),
         }))
     }
 }
 
 impl Journal {
+    /// Opens the journal of a state directory. With `is_kept` it goes on with the requests in the file; otherwise a file
+    /// of an earlier run is removed.
+    pub(crate) async fn open(dir: &Path, is_kept: bool) -> Self {
+        let path = dir.join(FILE);
+        // File operations block.
+        let opened = tokio::task::spawn_blocking(move || {
+            if is_kept {
+                return open_file(&path);
+            }
+            if let Err(error) = private_database::remove(&path) {
+                warn!(
+                    "{FILE} of an earlier run cannot be removed: {error}; delete it while the agent is stopped"
+                );
+            }
+            None
+        });
+        let journal = Self::default();
+        if let Some((file, records)) = opened.await.unwrap_or_default() {
+            let mut requests = journal.0.requests.lock();
+            requests.next = records.last().map_or(0, |last| last.number + 1);
+            let records = records.into_iter().map(|record| Arc::new(Mutex::new(record)));
+            requests.list = records.collect();
+            drop(requests);
+            *journal.0.file.lock() = Some(file);
+        }
+        journal
+    }
+
+    /// Writes changes into the file, if there is one, until the agent ends.
+    pub(crate) async fn run(self) {
+        let mut changes = self.watch();
+        // The journal has the sender.
+        while changes.changed().await.is_ok() {
+            self.write(false).await;
+            sleep(WRITE_INTERVAL).await;
+        }
+    }
+
+    /// Writes the requests into the file, if there is one; with `is_deletion`, it contains nothing else afterwards.
+    pub(crate) async fn write(&self, is_deletion: bool) {
+        let journal = self.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let mut file = journal.0.file.lock();
+            file.as_mut()
+                .map_or(Ok(()), |file| file.write(&journal.requests(), is_deletion))
+        });
+        // The task fails only when the process ends.
+        if let Ok(Err(error)) = written.await {
+            warn!("the journal cannot be written to {FILE}: {error}; free space on its disk");
+        }
+    }
+
     /// Begins the record of a request; those of other users than the one who runs the agent are not recorded.
     pub(crate) fn begin(&self, request: NewRequest<'_>) -> Recording {
         if request.client != ClientId::OWNER {
@@ -114,7 +178,13 @@ impl Journal {
     }
 
     /// Deletes the requests of a site, by its registrable domain, and of the pages of that site; or all requests.
-    pub(crate) fn forget(&self, domain: Option<&str>) {
+    /// The file contains none of them when the call returns.
+    pub(crate) async fn forget(&self, domain: Option<&str>) {
+        self.remove(domain);
+        self.write(true).await;
+    }
+
+    fn remove(&self, domain: Option<&str>) {
         let mut requests = self.0.requests.lock();
         let Some(domain) = domain else {
             requests.list.clear();
@@ -134,11 +204,31 @@ impl Journal {
         });
     }
 
-    /// Deletes a page with its requests.
-    pub(crate) fn forget_page(&self, page: u64) {
+    /// Deletes a page with its requests. The file contains none of them when the call returns.
+    pub(crate) async fn forget_page(&self, page: u64) {
+        self.remove_page(page);
+        self.write(true).await;
+    }
+
+    fn remove_page(&self, page: u64) {
         let mut requests = self.0.requests.lock();
         requests.list.retain(|record| record.lock().page != Some(page));
     }
+}
+
+/// Opens the file with its requests; sets aside one that cannot be used.
+fn open_file(path: &Path) -> Option<(JournalFile, Vec<RequestRecord>)> {
+    let opened = JournalFile::open(path).or_else(|error| {
+        if !error.is_final() {
+            return Err(error);
+        }
+        warn!("{FILE} cannot be used: {error}; it is set aside and the journal begins anew");
+        private_database::set_aside(path);
+        JournalFile::open(path)
+    });
+    opened
+        .inspect_err(|error| warn!("the journal is in memory only: {error}"))
+        .ok()
 }
 
 impl Requests {

@@ -68,13 +68,13 @@ fn forgetting_a_site_deletes_its_pages_with_their_requests() {
         journal.begin(request("http://cdn.test/z", false, Some("http://b.test/")));
     };
     fill();
-    journal.forget(Some("a.test"));
+    journal.remove(Some("a.test"));
     let left: Vec<String> = journal.requests().into_iter().map(|record| record.url).collect();
     assert_eq!(left, ["http://b.test/", "http://cdn.test/z"]);
-    journal.forget_page(2);
+    journal.remove_page(2);
     assert!(journal.requests().is_empty());
     fill();
-    journal.forget(None);
+    journal.remove(None);
     assert!(journal.requests().is_empty());
 }
 
@@ -113,4 +113,34 @@ async fn a_record_has_the_phases_and_the_end_of_its_response() {
         (ResponseEnd::Left, ResponseEnd::Complete)
     );
     assert_eq!(requests[2].source, Source::Failed);
+}
+
+#[tokio::test]
+async fn a_kept_journal_goes_on_after_a_restart_and_an_unwanted_file_is_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let journal = Journal::open(home.path(), true).await;
+    journal
+        .begin(request("http://a.test/", true, None))
+        .failed("no", "you");
+    journal.begin(request("http://b.test/", true, None));
+    journal.write(false).await;
+    let before = journal.requests();
+    drop(journal);
+
+    let journal = Journal::open(home.path(), true).await;
+    let after = journal.requests();
+    assert_eq!((after.len(), &after[0].url), (2, &before[0].url));
+    assert_eq!(after[0].failure, before[0].failure);
+    assert_eq!(
+        journal.begin(request("http://c.test/", true, None)).page(),
+        Some(2)
+    );
+    journal.forget(Some("b.test")).await;
+    drop(journal);
+    let urls: Vec<_> = Journal::open(home.path(), true).await.requests();
+    let urls: Vec<_> = urls.iter().map(|record| record.url.as_str()).collect();
+    assert_eq!(urls, ["http://a.test/", "http://c.test/"]);
+
+    assert!(Journal::open(home.path(), false).await.requests().is_empty());
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
 }

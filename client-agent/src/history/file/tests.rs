@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use super::*;
 
@@ -101,9 +101,9 @@ fn unusable_files_are_recognised() {
     let path = home.path().join("savings.sqlite");
     fs::write(&path, [7; 4096]).unwrap();
     assert!(HistoryFile::open(&path).unwrap_err().is_final());
-    HistoryFile::set_aside(&path);
+    private_database::set_aside(&path);
     let file = HistoryFile::open(&path).unwrap();
     file.connection.pragma_update(None, "user_version", 9).unwrap();
     drop(file);
-    assert!(matches!(HistoryFile::open(&path), Err(OpenHistoryError::Newer)));
+    assert!(matches!(HistoryFile::open(&path), Err(OpenDatabaseError::Newer)));
 }

@@ -190,6 +190,7 @@ pub(crate) fn config(
         invite: invite(address, key, device),
         link: None,
         remember_links: true,
+        keep_journal: false,
         metered: Metered::No,
         // The tests script the gateway's UDP port alone.
         carrier: CarrierSettings {
