@@ -6,12 +6,13 @@ use parking_lot::{Mutex, MutexGuard};
 use arc_swap::ArcSwap;
 use longhaul_codec::EffortPolicy;
 use longhaul_delivery::{EncodedCache, SessionEncoding};
+use longhaul_driver::QuicDrops;
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
 use longhaul_session::Announcement;
 use longhaul_types::{PublicKey, Technique, Techniques};
 use longhaul_webcache::{CacheRequest, CpuPool, GatewayResponse, WebCache};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::{
     admin::{clientless_counters::ClientlessCounters, metrics::Metrics, session_ledger::SessionLedger},
@@ -92,7 +93,9 @@ pub(crate) struct Gateway {
     /// The UDP associations of each device.
     pub(crate) association_slots: AssociationSlots,
     /// What every session learns of this gateway.
-    pub(crate) announcement: Announcement,
+    pub(crate) announcement: watch::Sender<Announcement>,
+    /// Packets of QUIC that were dropped on the port that it shares with sessions; `None` if it shares none.
+    pub(crate) quic_drops: Option<QuicDrops>,
     /// Techniques that are switched off for measurements.
     pub(crate) without: Techniques,
     /// The newest agent of each device.

@@ -44,10 +44,7 @@ impl KnownAddresses {
     /// The address `used`, or one to which there is a route if there is none to that one, and the source address towards
     /// it.
     pub(super) async fn way(&self, used: SocketAddr) -> Option<(SocketAddr, IpAddr)> {
-        let others = self
-            .all
-            .iter()
-            .map(|other| SocketAddr::new(other.ip(), used.port()));
+        let others = self.all.iter().map(|other| at_port(*other, used.port()));
         for address in std::iter::once(used).chain(others) {
             if let Ok(source) = source_towards(address).await {
                 return Some((address, source));
@@ -100,11 +97,17 @@ pub(super) fn ordered(addresses: &[SocketAddr], ports: &[u16], answered: Answere
     for round in 0..all.len() {
         for (place, address) in addresses.iter().enumerate() {
             if let Some(port) = all.get((place + round) % all.len()) {
-                ordered.push(SocketAddr::new(address.ip(), *port));
+                ordered.push(at_port(*address, *port));
             }
         }
     }
     ordered
+}
+
+/// The address with another port; a link-local address keeps its scope.
+pub(super) const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 /// The addresses with alternating families (RFC 8305 section 4): `first` begins, or the family of the first address.

@@ -55,17 +55,19 @@ impl Announced {
         mut view: watch::Receiver<SessionSnapshot>,
         mut enrolment: watch::Receiver<Enrolment>,
     ) {
-        let mut heard: Option<SessionSerial> = None;
+        let mut heard: Option<(SessionSerial, Announcement)> = None;
         let mut certificates = self.certificates.watch();
         loop {
             let (number, session) = {
                 let view = view.borrow_and_update();
                 (view.enrolment, view.session.clone())
             };
-            let session = session.filter(|session| heard != Some(session.serial()));
+            let serial = session.as_deref().map(GatewaySession::serial);
+            let known = heard.as_ref().filter(|(heard_in, _)| Some(*heard_in) == serial);
+            let known = known.map(|(_, announcement)| announcement.clone());
             tokio::select! {
-                Some(announcement) = announcement_of(session.as_deref()) => {
-                    heard = session.map(|session| session.serial());
+                Some(announcement) = announcement_of(session.as_deref(), known.as_ref()) => {
+                    heard = serial.map(|serial| (serial, announcement.clone()));
                     let (newest, gateway) = {
                         let enrolment = enrolment.borrow();
                         (enrolment.number, enrolment.invite.gateway())
@@ -112,13 +114,18 @@ impl Announced {
     }
 }
 
-/// Waits for the announcement of a session; never completes without a session. `None` if the session has ended.
-async fn announcement_of(session: Option<&GatewaySession>) -> Option<Announcement> {
+/// Waits for an announcement of a session beside the one that is known; never completes without a session. `None` if the
+/// session has ended.
+async fn announcement_of(
+    session: Option<&GatewaySession>,
+    known: Option<&Announcement>,
+) -> Option<Announcement> {
     let Some(session) = session else {
         return std::future::pending().await;
     };
     let mut announcement = session.watch_announcement();
-    let announced = announcement.wait_for(Option::is_some).await;
+    let is_new = |now: &Option<Announcement>| now.is_some() && now.as_ref() != known;
+    let announced = announcement.wait_for(is_new).await;
     announced.ok().and_then(|announced| announced.clone())
 }
 

@@ -1,10 +1,5 @@
 //! The carriers of a session, as the settings permit.
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 pub(super) use longhaul_carriers::KeyPin;
 use longhaul_carriers::{CarrierError, LinkAttempt, QuicCarrier, TlsCarrier};
@@ -15,7 +10,7 @@ use longhaul_types::Invite;
 use tokio::sync::watch;
 use tracing::info;
 
-use super::gateway_session::GatewaySession;
+use super::{address_order::at_port, gateway_session::GatewaySession};
 use crate::trouble::{Tried, Trouble};
 
 /// Protocols that carry the session to the gateway.
@@ -69,20 +64,24 @@ impl CarrierSettings {
         is_required && session.stats().remote.is_none() && self.certificates.is_intercepted()
     }
 
-    /// The carrier `tls` to the gateway of `invite`, which is at the address `ip` unless a proxy looks it up.
-    pub(super) fn tls(&self, invite: &Invite, ip: IpAddr) -> Result<TlsCarrier, Trouble> {
-        let address = SocketAddr::new(ip, self.tls_port);
-        let carrier = TlsCarrier::new(address, host(invite.address()), invite.gateway());
+    /// The carrier `tls` to the gateway of `invite`, which is at these addresses unless a proxy looks it up.
+    pub(super) fn tls(&self, invite: &Invite, at: &LinkAddresses) -> Result<TlsCarrier, Trouble> {
+        let carrier = TlsCarrier::new(
+            at_port(at.first, self.tls_port),
+            host(invite.address()),
+            invite.gateway(),
+        );
         let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        let carrier = carrier.or_at(&at.others_at(self.tls_port), at.delay);
         let carrier = carrier.comparing(self.certificates.clone());
         Ok(carrier.through(self.proxy_to(invite).cloned()))
     }
 
-    /// The carrier `quic` to the gateway of `invite`, which is at the address `ip`.
-    pub(super) fn quic(&self, invite: &Invite, ip: IpAddr) -> Result<QuicCarrier, Trouble> {
-        let address = SocketAddr::new(ip, self.quic_port);
-        let carrier = QuicCarrier::new(address, host(invite.address()));
+    /// The carrier `quic` to the gateway of `invite`, which is at these addresses.
+    pub(super) fn quic(&self, invite: &Invite, at: &LinkAddresses) -> Result<QuicCarrier, Trouble> {
+        let carrier = QuicCarrier::new(at_port(at.first, self.quic_port), host(invite.address()));
         let carrier = carrier.map_err(|error| Trouble::LocalError(error.to_string()))?;
+        let carrier = carrier.or_at(&at.others_at(self.quic_port), at.delay);
         Ok(carrier.comparing(self.certificates.clone()))
     }
 }
@@ -249,17 +248,32 @@ pub(super) enum UdpBefore {
 /// The links of a session beside UDP, and what becomes of the attempts of the first of them.
 type Links = (LinkCarriers, watch::Receiver<LinkAttempt>);
 
-/// Returns the carriers of a session with the gateway of `invite` at the UDP address `remote`, and what becomes of the
-/// attempts of the first of the others, which use the same IP address. They start together with UDP where UDP is
+/// The addresses at which links are opened, in their order: those of UDP, each with the port of the carrier.
+#[derive(Clone, Debug)]
+pub(super) struct LinkAddresses {
+    pub(super) first: SocketAddr,
+    pub(super) others: Vec<SocketAddr>,
+    /// Time between the attempts at two addresses.
+    pub(super) delay: Duration,
+}
+
+impl LinkAddresses {
+    fn others_at(&self, port: u16) -> Vec<SocketAddr> {
+        self.others.iter().map(|other| at_port(*other, port)).collect()
+    }
+}
+
+/// Returns the carriers of a session with the gateway of `invite` at these addresses, and what becomes of the attempts of
+/// the first of those beside UDP. They start together with UDP where UDP is
 /// doubtful, and before it where UDP carried less.
 pub(super) fn plan(
     settings: &CarrierSettings,
     carriers: Carriers,
     invite: &Invite,
-    remote: SocketAddr,
+    at: &LinkAddresses,
     known: Known,
 ) -> Result<(CarrierPlan, watch::Receiver<LinkAttempt>), Trouble> {
-    let Some((links, attempts)) = links(settings, carriers, invite, remote.ip(), known)? else {
+    let Some((links, attempts)) = links(settings, carriers, invite, at, known)? else {
         return Ok((CarrierPlan::Udp, watch::channel(LinkAttempt::Pending).1));
     };
     let times = ReturnTimes::default();
@@ -275,23 +289,23 @@ pub(super) fn plan(
     Ok((plan, attempts))
 }
 
-/// Returns the carriers beside UDP to the gateway of `invite` at the address `ip`, in their order; `None` if there are none.
+/// Returns the carriers beside UDP to the gateway of `invite` at these addresses, in their order; `None` if there are none.
 pub(super) fn links(
     settings: &CarrierSettings,
     carriers: Carriers,
     invite: &Invite,
-    ip: IpAddr,
+    at: &LinkAddresses,
     known: Known,
 ) -> Result<Option<Links>, Trouble> {
     let mut links: Vec<(Arc<dyn Carrier>, watch::Receiver<LinkAttempt>)> = Vec::new();
     if carriers.tls {
-        let tls = settings.tls(invite, ip)?;
+        let tls = settings.tls(invite, at)?;
         let attempts = tls.attempts();
         links.push((Arc::new(tls), attempts));
     }
     let is_alone = !carriers.udp && !carriers.tls;
     if carriers.quic && (is_alone || !known.is_uplink_slow) {
-        let quic = settings.quic(invite, ip)?;
+        let quic = settings.quic(invite, at)?;
         let attempts = quic.attempts();
         links.push((Arc::new(quic), attempts));
     }

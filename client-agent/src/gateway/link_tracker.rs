@@ -83,6 +83,8 @@ pub(super) struct Moved {
     pub(super) change: NetworkChange,
     /// The gateway's UDP addresses in the network, of which the session uses the first; empty if they stay.
     pub(super) addresses: Vec<SocketAddr>,
+    /// Time between the attempts at two of them.
+    pub(super) delay: Duration,
     pub(super) known: Known,
 }
 
@@ -276,14 +278,16 @@ impl LinkTracker {
         if is_other_router || has_moved && !is_same_router {
             self.record(&stats).await;
             let recalled = self.enter(found.clone());
+            let profile = self.told.or(recalled.profile);
             info!(
                 link = self.knowledge.name(),
                 "the network has changed; the session continues"
             );
             looked = Looked::Moved(Moved {
-                change: NetworkChange::Other(self.told.or(recalled.profile)),
+                change: NetworkChange::Other(profile),
+                delay: delay(profile),
                 addresses: self.addresses.reachable(towards, Answered::of(&recalled)).await,
-                known: Self::known(&recalled, self.told.or(recalled.profile)),
+                known: Self::known(&recalled, profile),
             });
         } else if has_moved || wake == Wake::Resumed {
             debug!(?wake, has_moved, "the session continues on a new socket");
@@ -295,6 +299,7 @@ impl LinkTracker {
             looked = Looked::Moved(Moved {
                 change: NetworkChange::Same,
                 addresses,
+                delay: delay(self.told),
                 known: Known::default(),
             });
         } else {

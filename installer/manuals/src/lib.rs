@@ -230,6 +230,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(shown, 12);
+        assert_eq!(shown, 13);
     }
 }

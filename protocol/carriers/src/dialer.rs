@@ -29,6 +29,7 @@ use crate::{
     Certificates,
     bare_link::BareLink,
     pump::{self, PumpError},
+    race::Addresses,
     tcp::TcpOptions,
     upgrade::{self, MAX_HEAD, ResponseError},
 };
@@ -40,7 +41,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(12);
 /// The carrier `tls` to one gateway.
 #[derive(Clone)]
 pub struct TlsCarrier {
-    address: SocketAddr,
+    addresses: Addresses,
     /// Host name of the gateway, or its address.
     host: String,
     name: ServerName<'static>,
@@ -67,7 +68,7 @@ pub enum LinkAttempt {
 impl fmt::Debug for TlsCarrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsCarrier")
-            .field("address", &self.address)
+            .field("address", &self.addresses.first())
             .field("host", &self.host)
             .finish_non_exhaustive()
     }
@@ -84,7 +85,7 @@ impl TlsCarrier {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let name = ServerName::try_from(host.to_owned()).unwrap_or_else(|_| address.ip().into());
         Ok(Self {
-            address,
+            addresses: address.into(),
             host: host.to_owned(),
             name,
             gateway,
@@ -93,6 +94,14 @@ impl TlsCarrier {
             certificates: Certificates::default(),
             attempts: watch::Sender::default(),
         })
+    }
+
+    /// The same carrier, which also tries these addresses, at most seven: each one `delay` after the one before it, or at
+    /// once when an attempt fails (RFC 8305).
+    #[must_use]
+    pub fn or_at(self, others: &[SocketAddr], delay: Duration) -> Self {
+        let addresses = self.addresses.then(others, delay);
+        Self { addresses, ..self }
     }
 
     /// The same carrier through an HTTP proxy, which looks up the gateway's name.
@@ -117,8 +126,8 @@ impl TlsCarrier {
     /// # Errors
     /// Nobody answers, or another server.
     pub async fn open(&self, first: &[u8]) -> Result<BareLink, CarrierError> {
-        let (stream, rest, _) = self.connect_in_time(Some(first)).await?;
-        Ok(BareLink::open(stream, rest).await)
+        let connected = self.connect_in_time(Some(first)).await?;
+        Ok(BareLink::open(connected.stream, connected.rest).await)
     }
 
     async fn carry(self, mut end: LinkEnd) -> Result<(), Arc<CarrierError>> {
@@ -129,11 +138,16 @@ impl TlsCarrier {
             Ok(_) => LinkAttempt::Open,
             Err(error) => LinkAttempt::Failed(Arc::clone(error)),
         });
-        let (stream, rest, options) = connected?;
+        let Connected {
+            address,
+            stream,
+            rest,
+            options,
+        } = connected?;
         if let Some(first) = first {
             end.output.written(first.len());
         }
-        end.input.connected(self.address);
+        end.input.connected(address);
         let socket =
             WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(pump::limits())).await;
         pump::run(socket, end, options)
@@ -150,11 +164,15 @@ impl TlsCarrier {
         connected.map_err(|_| CarrierError::TooSlow)?
     }
 
-    /// Opens the WebSocket. Returns the connection and the bytes after the response.
+    /// Opens the WebSocket.
     async fn connect(&self, first: Option<&[u8]>) -> Result<Connected, CarrierError> {
-        let tcp = match &self.proxy {
-            Some(proxy) => proxy.tunnel(&self.host, self.address.port()).await?,
-            None => TcpStream::connect(self.address).await?,
+        let first_address = self.addresses.first();
+        let (address, tcp) = match &self.proxy {
+            Some(proxy) => {
+                let tunnel = proxy.tunnel(&self.host, first_address.port()).await?;
+                (first_address, tunnel)
+            }
+            None => self.addresses.race(TcpStream::connect).await?,
         };
         let options = TcpOptions::new(&tcp);
         let mut stream = self.tls.connect(self.name.clone(), tcp).await?;
@@ -175,7 +193,12 @@ impl TlsCarrier {
             }
             if let Some(length) = upgrade::parse_response(&key, &head)? {
                 let rest = head.split_off(length);
-                return Ok((stream, rest, options));
+                return Ok(Connected {
+                    address,
+                    stream,
+                    rest,
+                    options,
+                });
             }
         }
     }
@@ -189,7 +212,7 @@ impl Carrier for TlsCarrier {
     fn run(&self, end: LinkEnd) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let carrier = self.clone();
         Box::pin(async move {
-            let address = carrier.address;
+            let address = carrier.addresses.first();
             match carrier.carry(end).await {
                 Ok(()) => debug!(%address, "the link has ended"),
                 Err(error) => debug!(%address, %error, "the link has ended"),
@@ -212,8 +235,14 @@ pub fn any_certificate() -> Result<ClientConfig, rustls::Error> {
         .with_no_client_auth())
 }
 
-/// An open WebSocket, the bytes after the response, and the options of its socket.
-type Connected = (TlsStream<TcpStream>, Vec<u8>, TcpOptions);
+/// An open WebSocket.
+struct Connected {
+    address: SocketAddr,
+    stream: TlsStream<TcpStream>,
+    /// Bytes after the response.
+    rest: Vec<u8>,
+    options: TcpOptions,
+}
 
 /// Errors of the carrier.
 #[derive(Debug, thiserror::Error)]

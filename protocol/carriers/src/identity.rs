@@ -91,7 +91,7 @@ impl Identity {
     }
 
     /// The key of the certificate, for agents to compare; `None` if the certificate cannot be parsed.
-    pub(crate) fn pin(&self) -> Option<KeyPin> {
+    pub fn pin(&self) -> Option<KeyPin> {
         self.chain.first().and_then(KeyPin::of)
     }
 }

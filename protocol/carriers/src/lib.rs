@@ -19,6 +19,8 @@ mod listener;
 mod pin;
 mod pump;
 mod quic;
+mod race;
+mod shared_port;
 #[cfg(target_os = "linux")]
 mod tcp_linux;
 #[cfg(not(target_os = "linux"))]
@@ -36,7 +38,11 @@ pub use identity::{Identity, IdentityError, PemIdentity};
 pub use listener::{BindError, TlsListener};
 pub use pin::{Certificates, KeyPin, PinPolicy};
 pub use pump::PumpError;
-pub use quic::{QuicCarrier, QuicListener};
+pub use quic::{QuicCarrier, QuicListener, QuicRenewal, QuicServer};
+pub use shared_port::{
+    CANDIDATE_TIME, Candidate, FirstRequest, LinkRequest, LinkSocket, LinkUpgrades, UpgradedLinks,
+    shared_port,
+};
 
 /// TCP port of `tls` and UDP port of `quic`, unless another one is configured.
 pub const DEFAULT_PORT: u16 = 443;

@@ -5,7 +5,7 @@ use longhaul_driver::LinkAcceptor;
 use longhaul_protocol::path::PathClass;
 use longhaul_types::PublicKey;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     task::JoinSet,
     time::{Instant, sleep, timeout},
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Time for the TLS handshake and the request: two round trips of the slowest links, with queues.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Time for the 404 and the end of its connection.
 const REFUSAL_TIME: Duration = Duration::from_secs(2);
 /// Pause after an error of accepting, such as too many open files: the error would occur again at once.
@@ -130,9 +130,7 @@ impl TlsListener {
                 let opened = timeout(HANDSHAKE_TIME, open(tcp, &tls, &gateway)).await;
                 drop(handshake);
                 match opened {
-                    Ok(Ok(Opened { stream, rest, first })) => {
-                        serve(stream, rest, first, peer, &links, options).await;
-                    }
+                    Ok(Ok(opened)) => serve(opened, peer, &links, options).await,
                     Ok(Err(reason)) => debug!(%peer, %reason, "no link"),
                     Err(_) => debug!(%peer, "no link: the handshake takes too long"),
                 }
@@ -141,13 +139,24 @@ impl TlsListener {
     }
 }
 
+/// A connection inside TLS.
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
+
 /// A connection whose upgrade is complete.
-struct Opened {
-    stream: TlsStream<TcpStream>,
+pub(crate) struct Opened<S> {
+    pub(crate) stream: S,
     /// Bytes after the request.
-    rest: Vec<u8>,
+    pub(crate) rest: Vec<u8>,
     /// First packet.
-    first: Option<Vec<u8>>,
+    pub(crate) first: Option<Vec<u8>>,
+}
+
+impl<S> std::fmt::Debug for Opened<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").finish_non_exhaustive()
+    }
 }
 
 /// Errors of a connection that opens no link.
@@ -159,7 +168,11 @@ enum NoLink {
     Other,
 }
 
-async fn open(tcp: TcpStream, tls: &TlsAcceptor, gateway: &PublicKey) -> Result<Opened, NoLink> {
+async fn open(
+    tcp: TcpStream,
+    tls: &TlsAcceptor,
+    gateway: &PublicKey,
+) -> Result<Opened<TlsStream<TcpStream>>, NoLink> {
     let mut stream = tls.accept(tcp).await?;
     let mut head = Vec::with_capacity(2048);
     loop {
@@ -198,10 +211,9 @@ async fn refuse(stream: &mut TlsStream<TcpStream>) {
     let _gone = timeout(REFUSAL_TIME, answer).await;
 }
 
-async fn serve(
-    stream: TlsStream<TcpStream>,
-    rest: Vec<u8>,
-    first: Option<Vec<u8>>,
+/// Serves a link to its end.
+pub(crate) async fn serve<S: ByteStream>(
+    Opened { stream, rest, first }: Opened<S>,
     peer: SocketAddr,
     links: &LinkAcceptor,
     options: TcpOptions,

@@ -4,8 +4,9 @@ mod dialer;
 mod listener;
 mod pump;
 mod settings;
+mod share;
 mod unlimited;
 
 pub(crate) use bare::BareQuic;
 pub use dialer::QuicCarrier;
-pub use listener::QuicListener;
+pub use listener::{QuicListener, QuicRenewal, QuicServer};

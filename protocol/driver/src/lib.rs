@@ -18,6 +18,7 @@ mod incoming;
 mod link;
 mod links;
 mod listen;
+mod quic_share;
 mod session;
 mod socket;
 mod sockets;
@@ -29,7 +30,7 @@ pub use carrier_choice::{CarrierPlan, LinkCarriers};
 pub use dial::{Alternatives, DialConfig, DialError, FirstStream, dial, dial_over, dial_with};
 pub use incoming::Incoming;
 pub use link::{Carrier, LinkAcceptor, LinkEnd, LinkInput, LinkOutput, LinkUnused};
-pub use listen::{Admission, ListenConfig, ListenError, Listener, listen, listen_with};
+pub use listen::{Admission, ListenConfig, ListenError, Listener, listen, listen_sharing, listen_with};
 pub use longhaul_protocol::{
     connection::{ConnectionStats, EarlyData, LinkSummary, TransportConfig},
     crypto::{EpochKeys, token::minted_hour},
@@ -37,6 +38,7 @@ pub use longhaul_protocol::{
     streams::{Datagram, Priority},
     wire::Refusal,
 };
+pub use quic_share::{QuicDrops, QuicShare};
 pub use session::{
     End, Expectation, GatewayAddresses, LinkState, NetworkChange, OpenOptions, Session, SessionError,
 };

@@ -19,6 +19,7 @@ use crate::{
     driver_task::{Control, DriverTask},
     incoming::Incoming,
     link::LinkAcceptor,
+    quic_share::QuicShare,
     socket::SegmentationOffload,
     sockets::Sockets,
 };
@@ -110,6 +111,19 @@ pub fn listen(config: ListenConfig) -> Result<Listener, ListenError> {
     listen_with(config, SegmentationOffload::default())
 }
 
+/// Like [`listen`]; the port of the listening address with number `quic`, counted from 0, also carries QUIC, whose packets
+/// go to the share that is returned. Must be called in a tokio runtime.
+///
+/// # Errors
+/// See [`ListenError`].
+pub fn listen_sharing(config: ListenConfig, quic: usize) -> Result<(Listener, QuicShare), ListenError> {
+    let failed = |(address, source)| ListenError::of(address, source);
+    let mut sockets =
+        Sockets::listen(config.listen, &config.also, SegmentationOffload::default()).map_err(failed)?;
+    let share = sockets.share_with_quic(quic).map_err(failed)?;
+    Ok((start(config, sockets)?, share))
+}
+
 /// Like [`listen`], with a choice of the kernel's segmentation offload. Must be called in a tokio runtime.
 ///
 /// # Errors
@@ -117,6 +131,10 @@ pub fn listen(config: ListenConfig) -> Result<Listener, ListenError> {
 pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result<Listener, ListenError> {
     let failed = |(address, source)| ListenError::of(address, source);
     let sockets = Sockets::listen(config.listen, &config.also, offload).map_err(failed)?;
+    start(config, sockets)
+}
+
+fn start(config: ListenConfig, sockets: Sockets) -> Result<Listener, ListenError> {
     let (local, locals) = (sockets.local_addr(), sockets.local_addrs());
     let clock = Clock::start();
     let endpoint = GatewayEndpointConfig {

@@ -5,17 +5,24 @@
 //! time and change nothing on the wire.
 use std::{
     io::{self, IoSliceMut},
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6},
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use longhaul_protocol::path::{LocalEnd, UdpPath};
+use longhaul_protocol::{
+    path::{LocalEnd, UdpPath},
+    wire::is_quic,
+};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{io::Interest, net::UdpSocket};
 use tracing::{debug, warn};
 
-use crate::batch::Batch;
+use crate::{
+    batch::Batch,
+    quic_share::{self, QuicQueue, QuicShare},
+};
 
 /// Size of a receive buffer: the largest UDP datagram, so that joined segments (GRO) fit.
 const RECV_BUFFER: usize = 64 * 1024;
@@ -48,7 +55,7 @@ pub(crate) struct SocketCounters {
 /// A bound UDP socket.
 #[derive(Debug)]
 pub(crate) struct SessionSocket {
-    io: UdpSocket,
+    io: Arc<UdpSocket>,
     state: UdpSocketState,
     offload: SegmentationOffload,
     local: SocketAddr,
@@ -56,6 +63,8 @@ pub(crate) struct SessionSocket {
     number: u8,
     /// Paths contain the address to which the peer has sent.
     names_addresses: bool,
+    /// Takes the packets of QUIC, if the port is shared.
+    quic: Option<QuicQueue>,
     buffers: Vec<Vec<u8>>,
     meta: Vec<RecvMeta>,
     counters: SocketCounters,
@@ -67,12 +76,13 @@ impl SessionSocket {
         let (io, state) = open(local)?;
         let local = io.local_addr()?;
         Ok(Self {
-            io,
+            io: Arc::new(io),
             state,
             offload,
             local,
             number: 0,
             names_addresses: false,
+            quic: None,
             buffers: (0..RECV_MESSAGES).map(|_| vec![0; RECV_BUFFER]).collect(),
             meta: vec![RecvMeta::default(); RECV_MESSAGES],
             counters: SocketCounters::default(),
@@ -85,6 +95,14 @@ impl SessionSocket {
         self.number = number;
         self.names_addresses = self.local.ip().is_unspecified();
         self
+    }
+
+    /// Shares the port: packets of QUIC go to the share from now on.
+    pub(crate) fn share_with_quic(&mut self) -> io::Result<QuicShare> {
+        let gso = self.offload == SegmentationOffload::WherePossible;
+        let (queue, share) = quic_share::share(Arc::clone(&self.io), gso)?;
+        self.quic = Some(queue);
+        Ok(share)
     }
 
     /// Replaces the socket by one with a new port on the same local address. Datagrams that are on the way to
@@ -106,7 +124,7 @@ impl SessionSocket {
             Ok((io, state, local))
         });
         match opened {
-            Ok((io, state, local)) => (self.io, self.state, self.local) = (io, state, local),
+            Ok((io, state, local)) => (self.io, self.state, self.local) = (Arc::new(io), state, local),
             Err(error) => warn!(%error, "no new socket after a network change; the old one stays in use"),
         }
     }
@@ -151,6 +169,7 @@ impl SessionSocket {
             meta,
             number,
             names_addresses,
+            quic,
             ..
         } = self;
         let received = {
@@ -158,7 +177,7 @@ impl SessionSocket {
             let mut slices: [IoSliceMut<'_>; RECV_MESSAGES] =
                 std::array::from_fn(|_| IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice)));
             io.try_io(Interest::READABLE, || {
-                state.recv((&*io).into(), &mut slices, meta)
+                state.recv((&**io).into(), &mut slices, meta)
             })?
         };
         let mut datagrams = 0;
@@ -178,8 +197,13 @@ impl SessionSocket {
             };
             let stride = meta.stride.max(1);
             for datagram in buffer[..meta.len].chunks_mut(stride) {
-                datagrams += 1;
-                take(path, datagram);
+                match quic {
+                    Some(quic) if is_quic(datagram) => quic.push(meta, datagram),
+                    Some(_) | None => {
+                        datagrams += 1;
+                        take(path, datagram);
+                    }
+                }
             }
         }
         Ok(datagrams)
@@ -238,7 +262,7 @@ impl SessionSocket {
 
     fn try_send(&mut self, path: UdpPath, contents: &[u8], segment_size: usize) -> io::Result<()> {
         let mut transmit = quinn_udp::Transmit {
-            destination: SocketAddr::new(self.mapped(path.remote.ip()), path.remote.port()),
+            destination: self.destination(path.remote),
             ecn: None,
             contents,
             segment_size: Some(segment_size),
@@ -263,7 +287,7 @@ impl SessionSocket {
             debug!(address = ?path.local.ip, "an answer leaves from another address: this one is not the host's");
             if refusal == Some(io::ErrorKind::InvalidInput) {
                 // quinn-udp takes this error for one of segmentation offload, and has switched that off.
-                self.state = UdpSocketState::new((&self.io).into())?;
+                self.state = UdpSocketState::new((&*self.io).into())?;
             }
         }
         sent
@@ -271,8 +295,17 @@ impl SessionSocket {
 
     fn attempt(&self, transmit: &quinn_udp::Transmit<'_>) -> io::Result<()> {
         self.io.try_io(Interest::WRITABLE, || {
-            self.state.try_send((&self.io).into(), transmit)
+            self.state.try_send((&*self.io).into(), transmit)
         })
+    }
+
+    /// The address of a peer as a socket of this family writes it.
+    const fn destination(&self, remote: SocketAddr) -> SocketAddr {
+        match remote {
+            // With its scope: a link-local address means nothing without it (RFC 4007 section 6).
+            SocketAddr::V6(_) => remote,
+            SocketAddr::V4(v4) => SocketAddr::new(self.mapped(IpAddr::V4(*v4.ip())), v4.port()),
+        }
     }
 
     /// The address as a socket of this family writes it.
@@ -305,9 +338,16 @@ fn open(local: SocketAddr) -> io::Result<(UdpSocket, UdpSocketState)> {
     Ok((io, state))
 }
 
-/// Converts IPv4-mapped IPv6 addresses, which a dual-stack socket reports, to IPv4.
+/// Converts IPv4-mapped IPv6 addresses, which a dual-stack socket reports, to IPv4. Other addresses keep their scope,
+/// without which a link-local address leads nowhere.
 fn unmapped(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
+    match address {
+        SocketAddr::V4(_) => address,
+        SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+            Some(v4) => (v4, v6.port()).into(),
+            None => SocketAddrV6::new(*v6.ip(), v6.port(), 0, v6.scope_id()).into(),
+        },
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use longhaul_protocol::path::UdpPath;
 
 use crate::{
     batch::Batch,
+    quic_share::QuicShare,
     socket::{SegmentationOffload, SessionSocket},
 };
 
@@ -54,6 +55,13 @@ impl Sockets {
                 .collect::<Result<_, _>>()?,
             next: 0,
         })
+    }
+
+    /// Shares the port of one of the listening addresses with QUIC.
+    pub(crate) fn share_with_quic(&mut self, number: usize) -> Result<QuicShare, (SocketAddr, io::Error)> {
+        let socket = self.get_mut(number);
+        let address = socket.local_addr();
+        socket.share_with_quic().map_err(|error| (address, error))
     }
 
     /// Local address of the first socket.

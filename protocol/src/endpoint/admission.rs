@@ -15,7 +15,7 @@ use crate::{
     path::Path,
     wire::{
         Acceptance, EarlyOutcome, Init, InitPayload, Parameters, Refusal, Resp, RespPayload, VERSION,
-        init::InitOutline,
+        init::InitOutline, quic::free_index,
     },
 };
 
@@ -194,8 +194,8 @@ impl Endpoint {
         if knock.token.is_some() && outcome == EarlyOutcome::Rejected {
             self.counters.early_rejected += 1;
         }
-        let mut free = (0..=u32::MAX).map(|step| fresh_index.wrapping_add(step));
-        let Some(gateway_index) = free.find(|index| !gateway.indices.contains_key(index)) else {
+        let is_taken = |index| gateway.indices.contains_key(&index);
+        let Some(gateway_index) = free_index(fresh_index, is_taken) else {
             return;
         };
         let acceptance = Acceptance {

@@ -7,6 +7,7 @@ pub mod frame;
 pub mod init;
 pub mod packet;
 pub mod parameters;
+pub mod quic;
 pub mod rate;
 pub mod resp;
 pub mod stamp;
@@ -22,6 +23,7 @@ pub use packet::{
     expand_packet_number,
 };
 pub use parameters::Parameters;
+pub use quic::is_quic;
 pub use rate::RateFloat;
 pub use resp::{Acceptance, EarlyOutcome, Refusal, Resp, RespPayload};
 pub use stamp::Stamp;

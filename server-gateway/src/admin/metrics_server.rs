@@ -11,6 +11,7 @@ use axum::{
 use prometheus_client::{
     encoding::text::encode,
     metrics::{
+        counter::ConstCounter,
         family::Family,
         gauge::{ConstGauge, Gauge},
     },
@@ -56,6 +57,13 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
         "Bytes on disk that wait for devices whose hop is away",
         ConstGauge::new(gateway.store.overflow_bytes()),
     );
+    if let Some(drops) = &gateway.quic_drops {
+        registry.register(
+            "quic_packets_dropped",
+            "Packets of QUIC that were too many or too large, on a port that QUIC shares with sessions",
+            ConstCounter::new(drops.count()),
+        );
+    }
     if !gateway.without.is_empty() {
         let without = Family::<[(&'static str, &'static str); 1], Gauge>::default();
         for technique in gateway.without.iter() {

@@ -13,7 +13,10 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
 use tracing::{info, warn};
 
 use crate::{admission::file_watch::FileWatch, config::ClientlessConfig};
@@ -81,7 +84,23 @@ pub enum CertificateError {
 pub(super) struct Certificate {
     files: Files,
     config: ArcSwap<ServerConfig>,
+    contents: watch::Sender<CertificateFiles>,
     watches: Mutex<[FileWatch; 2]>,
+}
+
+/// The contents of both files, which belong together.
+#[derive(Clone)]
+pub(crate) struct CertificateFiles {
+    /// The certificate chain in PEM form.
+    pub(crate) certificate: String,
+    /// The private key in PEM form.
+    pub(crate) key: String,
+}
+
+impl std::fmt::Debug for CertificateFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CertificateFiles").finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -109,8 +128,10 @@ impl Certificate {
         for watch in &mut watches {
             watch.has_changed();
         }
+        let (config, contents) = files.load()?;
         Ok(Self {
-            config: ArcSwap::new(files.load()?),
+            config: ArcSwap::new(config),
+            contents: watch::Sender::new(contents),
             files,
             watches: Mutex::new(watches),
         })
@@ -119,6 +140,11 @@ impl Certificate {
     /// The configuration of a new connection.
     pub(super) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
+    }
+
+    /// The contents of the files, and their changes.
+    pub(super) fn watch(&self) -> watch::Receiver<CertificateFiles> {
+        self.contents.subscribe()
     }
 
     /// Reads the files again when they change, as long as the future exists.
@@ -140,8 +166,9 @@ impl Certificate {
             return;
         }
         match self.files.load() {
-            Ok(config) => {
+            Ok((config, contents)) => {
                 self.config.store(config);
+                self.contents.send_replace(contents);
                 info!(path = %self.files.certificate.display(), "the proxy's certificate was read again");
             }
             // For example between the changes of both files; the second change is noticed, too.
@@ -151,7 +178,7 @@ impl Certificate {
 }
 
 impl Files {
-    fn load(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+    fn load(&self) -> Result<(Arc<ServerConfig>, CertificateFiles), CertificateError> {
         let (certificate, key) = ("certificate", "key");
         let not_pem = |setting, path: &Path| CertificateError::NotPem {
             setting,
@@ -163,8 +190,8 @@ impl Files {
             .ok()
             .filter(|chain| !chain.is_empty())
             .ok_or_else(|| not_pem(certificate, &self.certificate))?;
-        let text = read(key, &self.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| not_pem(key, &self.key))?;
+        let key_text = read(key, &self.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&key_text).map_err(|_| not_pem(key, &self.key))?;
         let unusable = |source| CertificateError::Unusable {
             certificate: self.certificate.clone(),
             key: self.key.clone(),
@@ -177,7 +204,13 @@ impl Files {
             .with_single_cert(chain, key)
             .map_err(unusable)?;
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        Ok(Arc::new(config))
+        // What is outside of the lines between BEGIN and END may have any form.
+        let text_of = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let contents = CertificateFiles {
+            certificate: text_of(text),
+            key: text_of(key_text),
+        };
+        Ok((Arc::new(config), contents))
     }
 }
 
@@ -208,7 +241,7 @@ mod tests {
     fn mistakes_name_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let files = files(directory.path());
-        assert_eq!(files.load().unwrap().alpn_protocols, PROTOCOLS);
+        assert_eq!(files.load().unwrap().0.alpn_protocols, PROTOCOLS);
         let other = Files {
             key: files.certificate.clone(),
             ..files.clone()

@@ -6,6 +6,7 @@ use longhaul_types::SecretKey;
 use rustls::ClientConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::watch,
     task::JoinSet,
     time::sleep,
 };
@@ -13,16 +14,16 @@ use tracing::{info, warn};
 
 use super::{
     Clientless,
-    access::{Access, AccessError, Denied, Peer, Security},
-    certificate::CertificateError,
+    access::{Access, AccessError, Peer, Security},
+    certificate::{CertificateError, CertificateFiles},
     connection::{self, Arriving},
-    connections::Connections,
+    connections::Place,
     dns::{BoostedNames, DnsPorts},
-    pace::Paces,
+    entrance::Entrance,
     secure::SecurePort,
     self_check::{CheckedPort, CheckedProtocol, OpenProxy},
-    socket::SocketOptions,
-    stream::PacedStream,
+    shared_port::SharedPort,
+    stream::{ClientStream as _, PacedStream},
     transparent,
 };
 use crate::{
@@ -90,17 +91,14 @@ pub(crate) struct ClientlessListener {
     config: ClientlessConfig,
 }
 
-/// What the connections of all ports share.
+/// The connections of all ports.
 struct Server {
-    shared: Arc<Clientless>,
-    connections: Arc<Connections>,
-    options: SocketOptions,
-    paces: Paces,
+    entrance: Arc<Entrance>,
     tasks: JoinSet<()>,
 }
 
 impl ClientlessListener {
-    /// Opens the ports that are configured; `None` without any.
+    /// Opens the ports that are configured; `None` without any. Agents open links on the TLS port, too, if it is `shared`.
     ///
     /// # Errors
     /// See [`ClientlessError`].
@@ -108,6 +106,7 @@ impl ClientlessListener {
         (config, dns): (&ClientlessConfig, &DnsConfig),
         state: &StateDir,
         secret: &SecretKey,
+        shared: Option<SharedPort>,
     ) -> Result<Option<Self>, ClientlessError> {
         check_dns(config, dns)?;
         if config.listen.is_none() && config.tls.is_none() && config.transparent.is_empty() {
@@ -118,7 +117,7 @@ impl ClientlessListener {
         if let Some(port) = &plain {
             info!(address = %port.local, "clients without an agent may use the HTTP proxy");
         }
-        let secure = SecurePort::open(config).await?;
+        let secure = SecurePort::open(config, shared).await?;
         if let Some(port) = &secure {
             info!(address = %port.local_addr(), "clients without an agent may use the HTTP proxy inside TLS");
         }
@@ -155,6 +154,11 @@ impl ClientlessListener {
     /// Local address of the port with TLS.
     pub(crate) fn tls_addr(&self) -> Option<SocketAddr> {
         self.secure.as_ref().map(SecurePort::local_addr)
+    }
+
+    /// Certificate and key of the port with TLS, and their changes.
+    pub(crate) fn watch_certificate(&self) -> Option<watch::Receiver<CertificateFiles>> {
+        self.secure.as_ref().map(SecurePort::watch_certificate)
     }
 
     /// Local addresses of the ports for redirected connections.
@@ -220,14 +224,10 @@ impl ClientlessListener {
             secure,
             transparent,
             dns,
-            config,
             ..
         } = self;
         let mut server = Server {
-            options: SocketOptions::new(config.link),
-            shared: Arc::clone(&shared),
-            connections: Connections::open(),
-            paces: Paces::default(),
+            entrance: Arc::new(Entrance::new(Arc::clone(&shared))),
             tasks: JoinSet::new(),
         };
         let look = shared.access.look();
@@ -324,7 +324,7 @@ impl Server {
         let Some((stream, peer, place)) = self.enter(accepted, Security::Plain).await else {
             return;
         };
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.entrance.shared);
         self.tasks.spawn(async move {
             let _open = shared.counters.connection();
             connection::serve(Arc::clone(&shared), (stream, Arriving::default()), peer).await;
@@ -336,7 +336,7 @@ impl Server {
         let Some((stream, peer, place)) = self.enter(accepted, Security::Plain).await else {
             return;
         };
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.entrance.shared);
         self.tasks.spawn(async move {
             let _open = shared.counters.connection();
             transparent::serve(Arc::clone(&shared), stream, peer).await;
@@ -345,13 +345,22 @@ impl Server {
     }
 
     async fn secure(&mut self, port: &SecurePort, accepted: Accepted) {
+        if let Some(upgrades) = port.shared() {
+            let Some(accepted) = accepted_or_pause(accepted).await else {
+                return;
+            };
+            if let Some(serving) = port.arrival(upgrades, accepted, &self.entrance) {
+                self.tasks.spawn(serving);
+            }
+            return;
+        }
         let Some((stream, peer, place)) = self.enter(accepted, Security::Tls).await else {
             return;
         };
         let Some(handshake) = port.handshake(stream, peer.address) else {
             return;
         };
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.entrance.shared);
         self.tasks.spawn(async move {
             let _open = shared.counters.connection();
             handshake.serve(Arc::clone(&shared), peer).await;
@@ -360,30 +369,27 @@ impl Server {
     }
 
     /// Counts a connection; `None` if it is not served.
-    async fn enter(
-        &self,
-        accepted: Accepted,
-        security: Security,
-    ) -> Option<(PacedStream, Peer, impl Sized + Send + use<>)> {
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warn!(%error, "the proxy accepts no connection");
-                sleep(ERROR_PAUSE).await;
-                return None;
-            }
-        };
+    async fn enter(&self, accepted: Accepted, security: Security) -> Option<(PacedStream, Peer, Place)> {
+        let (stream, peer) = accepted_or_pause(accepted).await?;
         let address = peer.ip().to_canonical();
-        if self.shared.access.is_silent(address) {
-            self.shared.counters.denied(Denied::Silent.name());
-            // Fails if the client has already closed, which is harmless.
-            let _gone = stream.set_zero_linger();
+        let mut stream = PacedStream::new(stream);
+        if self.entrance.is_silent(address) {
+            stream.break_off();
             return None;
         }
-        // A connection beyond the limits is closed: its client tries again later.
-        let place = self.connections.enter(address)?;
-        self.options.set(&stream);
-        let stream = PacedStream::new(stream, self.paces.of(address, self.shared.config.link));
+        let place = self.entrance.admit(&mut stream, address)?;
         Some((stream, Peer { address, security }, place))
+    }
+}
+
+/// The connection; after an error `None`, and a pause.
+async fn accepted_or_pause(accepted: Accepted) -> Option<(TcpStream, SocketAddr)> {
+    match accepted {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            warn!(%error, "the proxy accepts no connection");
+            sleep(ERROR_PAUSE).await;
+            None
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The clientless gateway: an HTTP proxy for browsers without an agent (docs/decisions/0045 and 0047).
 //!
-//! `listen` owns the ports (`connections`, and `secure` and `certificate` for TLS), `access` decides who is served,
+//! `listen` owns the ports (`entrance` and `connections`, and `secure`, `certificate` and `shared_port` for TLS), `access` decides who is served,
 //! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
 //! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
@@ -18,6 +18,7 @@ mod connections;
 mod day_bytes;
 mod dns;
 mod encoding;
+mod entrance;
 mod fetch;
 mod head;
 mod held;
@@ -31,6 +32,7 @@ mod prefetch;
 mod request_body;
 mod secure;
 mod self_check;
+mod shared_port;
 mod socket;
 mod stream;
 mod transparent;
@@ -40,7 +42,6 @@ use std::{io, sync::Arc, time::SystemTime};
 
 use longhaul_types::PublicKey;
 
-pub(crate) use self::listen::ClientlessListener;
 pub use self::{
     access::AccessError,
     certificate::CertificateError,
@@ -60,6 +61,7 @@ use self::{
     look_ups::LookUps,
     self_check::SelfCheck,
 };
+pub(crate) use self::{certificate::CertificateFiles, listen::ClientlessListener, shared_port::SharedPort};
 use crate::{admin::clientless_counters::ClientlessCounters, config::ClientlessConfig, gateway::Gateway};
 
 /// State of the proxy.

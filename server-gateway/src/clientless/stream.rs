@@ -40,14 +40,19 @@ type Turn = Pin<Box<dyn Future<Output = usize> + Send>>;
 
 impl PacedStream {
     /// A connection without a pace writes as fast as it can.
-    pub(super) fn new(stream: TcpStream, pace: Option<Arc<Pace>>) -> Self {
+    pub(super) fn new(stream: TcpStream) -> Self {
         Self {
             stream,
-            pace,
+            pace: None,
             urgency: Arc::default(),
             permitted: 0,
             turn: Mutex::new(None),
         }
+    }
+
+    /// From now on the connection writes at this pace; `None` for as fast as it can.
+    pub(super) fn set_pace(&mut self, pace: Option<Arc<Pace>>) {
+        self.pace = pace;
     }
 
     /// The connection itself.

@@ -17,7 +17,7 @@ pub const CLIENTLESS_TLS: Setting<Option<SocketAddr>> = Setting::new(
 .meaning("TCP address of the same proxy inside TLS, with HTTP/2 or HTTP/1.1")
 .reason(
     "Off: it needs a certificate that the browsers trust. Clients outside of `clientless.allow` may use this port \
-         with a name and a password",
+         with a name and a password. The port may be that of `carriers.tls`",
 );
 
 /// `clientless.certificate`

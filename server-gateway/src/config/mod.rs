@@ -11,6 +11,7 @@ mod parse;
 mod ports;
 mod resolve;
 pub mod settings;
+mod shared_ports;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub use self::{
     ports::{ParsePortsError, PortSet},
     resolve::{load, resolve},
     settings::Gateway,
+    shared_ports::OverlappingPorts,
 };
 pub use longhaul_settings::Environment;
 

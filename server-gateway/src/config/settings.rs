@@ -454,7 +454,8 @@ pub const CARRIERS_TLS: Setting<Option<SocketAddr>> = Setting::new(
 .reason(
     "Off, because another server may use port 443. Agents expect port 443 of the gateway's \
          address (`carrier.tls-port`). The carrier is a WebSocket over TLS 1.3; every other request \
-         gets the status 404",
+         gets the status 404. The port may be that of `clientless.tls`: both settings then name the same address, \
+         or all addresses",
 );
 
 /// `carriers.quic`
@@ -468,8 +469,9 @@ pub const CARRIERS_QUIC: Setting<Option<SocketAddr>> = Setting::new(
 .flag("--carrier-quic", "ADDR:PORT")
 .meaning("UDP address on which agents reach this gateway by QUIC, from networks that pass no other UDP")
 .reason(
-    "Off, because another server may use the port, which is not that of `listen`. Agents expect port 443 of the \
-         gateway's address (`carrier.quic-port`). Certificate and key are those of `carriers.tls`",
+    "Off, because another server may use the port. It may be one of `listen`: both settings then name the same \
+         address, or all addresses. Agents expect port 443 of the gateway's address (`carrier.quic-port`). Certificate \
+         and key are those of `carriers.tls`",
 );
 
 /// `carriers.cert`
@@ -484,7 +486,8 @@ pub const CARRIERS_CERT: Setting<Option<PathBuf>> = Setting::new(
 .meaning("certificate chain of `carriers.tls` and `carriers.quic`")
 .reason(
     "Agents accept each certificate, because the session inside authenticates the gateway. A \
-         certificate of a public authority makes the gateway look like any other server",
+         certificate of a public authority makes the gateway look like any other server. On the port of \
+         `clientless.tls` the certificate is `clientless.certificate`, also for `carriers.quic`; leave this setting out",
 );
 
 /// `carriers.key`

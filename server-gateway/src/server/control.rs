@@ -3,9 +3,9 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::SendStream;
 use longhaul_session::{
-    Forgotten, Hello, Message, MirrorState, Notice, OriginReport, VersionRange, Welcome, encode,
+    Announcement, Forgotten, Hello, Message, MirrorState, Notice, OriginReport, VersionRange, Welcome, encode,
 };
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 use tracing::{debug, info, warn};
 
 use super::forget;
@@ -22,6 +22,11 @@ const ERROR_MALFORMED: u64 = 2;
 pub(super) const ERROR_INTERNAL: u64 = 5;
 /// Time that an agent without a common version has to read `Welcome` and close the session.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// What the gateway announces of itself at present.
+fn announcement(announced: &mut watch::Receiver<Announcement>) -> Message {
+    Message::Announcement(announced.borrow_and_update().clone())
+}
 
 /// Serves the control streams until the session ends.
 pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, mut answer: SendStream) {
@@ -44,10 +49,8 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     let _fits = encode(&welcome(&hello, mirror), &mut wire);
     // Says that reports will follow.
     let _fits = encode(&Message::OriginReport(OriginReport::default()), &mut wire);
-    let _fits = encode(
-        &Message::Announcement(context.gateway.announcement.clone()),
-        &mut wire,
-    );
+    let mut announced = context.gateway.announcement.subscribe();
+    let _fits = encode(&announcement(&mut announced), &mut wire);
     let introduction = context
         .gateway
         .shared_keys
@@ -74,6 +77,12 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     loop {
         let message = tokio::select! {
             message = incoming.message() => message,
+            Ok(()) = announced.changed(), if takes_reports => {
+                let mut wire = Vec::new();
+                let _fits = encode(&announcement(&mut announced), &mut wire);
+                takes_reports = answer.write(wire.into()).await.is_ok();
+                continue;
+            }
             report = reports.next(), if takes_reports => {
                 let mut wire = Vec::new();
                 // The number of entries is limited.

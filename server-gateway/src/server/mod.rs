@@ -80,7 +80,11 @@ impl Server {
 
     /// TCP address of the carrier `tls`, if it is on.
     pub fn tls_addr(&self) -> Option<SocketAddr> {
-        self.carriers.tls_addr()
+        let shared = || {
+            self.clientless_tls_addr()
+                .filter(|_| self.carriers.is_tls_shared())
+        };
+        self.carriers.tls_addr().or_else(shared)
     }
 
     /// UDP address of the carrier `quic`, if it is on.
@@ -150,7 +154,7 @@ impl Server {
                 }
             })
         });
-        let mut carriers = self.carriers.run(&self.listener);
+        let mut carriers = self.carriers.run(&self.listener, &self.gateway.announcement);
         let portal = self.portal.take().map(|portal| tokio::spawn(portal.run()));
         let gateway = Arc::clone(&self.gateway);
         let clientless = self.clientless.take();

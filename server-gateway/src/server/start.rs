@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
-use longhaul_driver::{ListenConfig, ListenError, TransportConfig, listen};
+use longhaul_driver::{ListenConfig, ListenError, QuicShare, TransportConfig, listen, listen_sharing};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_service::liveness_probe;
@@ -18,7 +18,10 @@ use longhaul_session::{Announcement, MAX_UDP_PORTS};
 use longhaul_types::ByteCount;
 use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
 use parking_lot::Mutex;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+};
 use tracing::warn;
 
 use super::{
@@ -38,7 +41,7 @@ use crate::{
     },
     association_slots::AssociationSlots,
     clientless::{ClientlessError, ClientlessListener},
-    config::Config,
+    config::{Config, OverlappingPorts},
     gateway::{Gateway, Rules},
     images::{
         Images,
@@ -92,6 +95,9 @@ pub enum ServerError {
     /// The port for questions about captive portals cannot be opened.
     #[error(transparent)]
     Portal(#[from] portal::PortalError),
+    /// Two settings name a port that they cannot share.
+    #[error(transparent)]
+    Ports(#[from] OverlappingPorts),
     /// The origin client cannot be configured.
     #[error(transparent)]
     Origin(#[from] OriginConfigError),
@@ -107,6 +113,7 @@ impl Server {
     /// # Errors
     /// See [`ServerError`].
     pub async fn bind(config: &Config) -> Result<Self, ServerError> {
+        config.check_ports()?;
         let state = StateDir::open(&config.state_dir)?;
         let mut lock = GatewayLock::acquire(&state).await?;
         let keys = state.keys()?;
@@ -117,25 +124,39 @@ impl Server {
         if admitted.is_empty() {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
-        let carriers = Carriers::bind(config, &state, keys.secret.public()).await?;
-        let portal = PortalListener::bind(config.portal.listen, keys.secret.public()).await?;
-        let clientless =
-            ClientlessListener::bind((&config.clientless, &config.dns), &state, &keys.secret).await?;
+        let public = keys.secret.public();
+        let (shared, links) = carriers::share_tls(config, public).unzip();
+        let clientless = (&config.clientless, &config.dns);
+        let clientless = ClientlessListener::bind(clientless, &state, &keys.secret, shared).await?;
+        let mut carriers = Carriers::bind(config, &state, public, (links, clientless.as_ref())).await?;
+        let portal = PortalListener::bind(config.portal.listen, public).await?;
         let epoch = keys.next_epoch();
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
-        let listener = listen(ListenConfig {
-            listen: config.listen.first,
-            also: config.listen.others.clone(),
+        let (ports, shared) = config.udp_ports();
+        let listening = ListenConfig {
+            listen: ports.first,
+            also: ports.others,
             secret: keys.secret,
             epoch: epoch.clone(),
             reset_secret: *keys.reset.as_bytes(),
             transport: transport(config),
             max_sessions: config.limits.sessions,
             devices: admitted,
-        })?;
+        };
+        let (listener, quic) = match shared {
+            Some(number) => {
+                let (listener, quic) = listen_sharing(listening, number)?;
+                (listener, Some(quic))
+            }
+            None => (listen(listening)?, None),
+        };
         // After the port is bound: a second gateway that finds the port in use must not change the first
         // one's epoch.
         state.keep_epoch(&epoch)?;
+        let quic_drops = quic.as_ref().map(QuicShare::drops);
+        if let Some(quic) = quic {
+            carriers.share_quic(quic)?;
+        }
         let announcement = Announcement {
             portal_port: portal.as_ref().map(|portal| portal.local_addr().port()),
             certificate: carriers.certificate(),
@@ -158,6 +179,7 @@ impl Server {
             .collect();
         let gateway = Arc::new(Gateway {
             own_udp_ports,
+            quic_drops,
             ..new_gateway(config, origin, own_ports, credentials, announcement)?
         });
         if let (Some(clientless), Some(public)) = (&clientless, &config.public_address) {
@@ -249,7 +271,8 @@ fn new_gateway(
         devices: Mutex::default(),
         shared_keys: SharedKeys::default(),
         association_slots: AssociationSlots::default(),
-        announcement,
+        announcement: watch::Sender::new(announcement),
+        quic_drops: None,
         without: config.without,
     })
 }

@@ -21,6 +21,8 @@ pub(super) enum Obstacle {
     UdpOnlyTo443,
     /// UDP passes only to port 443 and only with the fixed bit of QUIC (RFC 9000 section 17).
     OnlyQuic,
+    /// All segments of TCP are dropped.
+    TcpDropped,
     /// UDP is limited to 500 kbit/s in each direction.
     UdpPoliced,
     /// A flow of UDP ends after 5 MB towards the agent.
@@ -58,6 +60,7 @@ impl Obstacle {
                 &["udp dport != 443 drop", "udp dport 443 @th,64,8 & 0x40 == 0 drop"],
                 &["udp sport != 443 drop", "udp sport 443 @th,64,8 & 0x40 == 0 drop"],
             ),
+            Self::TcpDropped => (&["meta l4proto tcp drop"], &["meta l4proto tcp drop"]),
             Self::UdpPoliced => {
                 const POLICE: &[&str] =
                     &["meta l4proto udp limit rate over 62 kbytes/second burst 15 kbytes drop"];

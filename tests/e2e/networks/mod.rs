@@ -7,6 +7,7 @@ mod family_change;
 mod harness;
 mod middlebox;
 mod moving;
+mod port_443;
 mod portal;
 mod ports;
 mod random_networks;

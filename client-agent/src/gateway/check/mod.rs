@@ -9,7 +9,7 @@ mod over_udp;
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -22,9 +22,9 @@ use longhaul_types::{Invite, Timestamp, UnixTime};
 use tokio::time::{Instant, timeout};
 
 use super::{
-    address_order::{Answered, ordered},
+    address_order::{Answered, delay, ordered},
     announced::Announced,
-    carriers::{CarrierSettings, Carriers, UsedCarrier},
+    carriers::{CarrierSettings, Carriers, LinkAddresses, UsedCarrier},
     device_identity::DeviceIdentity,
     reachability,
 };
@@ -85,7 +85,7 @@ async fn check(
     let is_answer = |over_udp: &Result<(), Trouble>| {
         !(is_silent(over_udp) || has_proxy && over_udp.as_ref().is_err_and(Trouble::is_of_network))
     };
-    let over_links = check_links(invite, state_dir, carrier, ip_of(&found), has_proxy);
+    let over_links = check_links(invite, state_dir, carrier, links_at(&found), has_proxy);
     let over_udp = async {
         match &found {
             Err(trouble) => Err(trouble.clone()),
@@ -123,9 +123,15 @@ async fn check(
     outcome.map(|()| UsedCarrier::Udp)
 }
 
-/// The first address of the gateway's name.
-fn ip_of(found: &Result<Vec<SocketAddr>, Trouble>) -> Option<IpAddr> {
-    Some(found.as_ref().ok()?.first()?.ip())
+/// The addresses of the gateway's name, with alternating families.
+fn links_at(found: &Result<Vec<SocketAddr>, Trouble>) -> Option<LinkAddresses> {
+    let addresses = ordered(found.as_ref().ok()?, &[], Answered::default());
+    let (first, others) = addresses.split_first()?;
+    Some(LinkAddresses {
+        first: *first,
+        others: others.to_vec(),
+        delay: delay(None),
+    })
 }
 
 /// Asks over TLS and QUIC at the same time, as far as the settings permit them. An answer over TLS ends the check.
@@ -133,18 +139,24 @@ async fn check_links(
     invite: &Invite,
     state_dir: &StateDir,
     carrier: &CarrierSettings,
-    ip: Option<IpAddr>,
+    at: Option<LinkAddresses>,
     has_proxy: bool,
 ) -> Vec<(UsedCarrier, Result<(), Trouble>)> {
     let Carriers { tls, quic, .. } = carrier.carriers;
-    let tls_ip = ip.or_else(|| has_proxy.then_some(Ipv4Addr::UNSPECIFIED.into()));
+    // A proxy does not need the address.
+    let of_proxy = || LinkAddresses {
+        first: (Ipv4Addr::UNSPECIFIED, 0).into(),
+        others: Vec::new(),
+        delay: Duration::ZERO,
+    };
+    let tls_at = at.clone().or_else(|| has_proxy.then(of_proxy));
     let over_tls = async {
-        let ip = tls_ip.filter(|_| tls)?;
-        Some(over_link::check_tls(invite, state_dir, carrier, ip).await)
+        let at = tls_at.filter(|_| tls)?;
+        Some(over_link::check_tls(invite, state_dir, carrier, &at).await)
     };
     let over_quic = async {
-        let ip = ip.filter(|_| quic)?;
-        Some(over_link::check_quic(invite, state_dir, carrier, ip).await)
+        let at = at.filter(|_| quic)?;
+        Some(over_link::check_quic(invite, state_dir, carrier, &at).await)
     };
     tokio::pin!(over_tls, over_quic);
     let (over_tls, over_quic) = tokio::select! {

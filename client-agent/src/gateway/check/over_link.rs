@@ -1,9 +1,5 @@
 //! The check over TLS or QUIC, where UDP is blocked.
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, time::Duration};
 
 use longhaul_carriers::{BareLink, CarrierError};
 use longhaul_protocol::path::LinkId;
@@ -12,7 +8,10 @@ use tokio::time::{Instant, timeout};
 
 use super::{Question, clock_trouble};
 use crate::{
-    gateway::carriers::{CarrierSettings, trouble_of},
+    gateway::{
+        address_order::at_port,
+        carriers::{CarrierSettings, LinkAddresses, trouble_of},
+    },
     state_dir::StateDir,
     trouble::{Tried, Trouble},
 };
@@ -20,7 +19,7 @@ use crate::{
 /// Maximum duration of the check: the handshakes of the carrier and the session on the slowest links.
 const LINK_TIME: Duration = Duration::from_secs(10);
 
-/// Asks the gateway over TLS at the address `ip`, or through the proxy of the settings.
+/// Asks the gateway over TLS at these addresses, or through the proxy of the settings.
 ///
 /// # Errors
 /// [`Trouble::Silent`] if no gateway with this key answers there.
@@ -28,11 +27,11 @@ pub(super) async fn check_tls(
     invite: &Invite,
     state_dir: &StateDir,
     settings: &CarrierSettings,
-    ip: IpAddr,
+    at: &LinkAddresses,
 ) -> Result<(), Trouble> {
     let port = settings.tls_port;
-    let carrier = settings.tls(invite, ip)?;
-    let mut asked = Asked::new(invite, state_dir, LinkId::ordered(0), SocketAddr::new(ip, port))?;
+    let carrier = settings.tls(invite, at)?;
+    let mut asked = Asked::new(invite, state_dir, LinkId::ordered(0), at_port(at.first, port))?;
     let limit = match settings.proxy_to(invite) {
         Some(_) => LINK_TIME + longhaul_proxy::LONGEST,
         None => LINK_TIME,
@@ -45,7 +44,7 @@ pub(super) async fn check_tls(
         .await
 }
 
-/// Asks the gateway over QUIC at the address `ip`.
+/// Asks the gateway over QUIC at these addresses.
 ///
 /// # Errors
 /// [`Trouble::Silent`] if no gateway with this key answers there.
@@ -53,11 +52,11 @@ pub(super) async fn check_quic(
     invite: &Invite,
     state_dir: &StateDir,
     settings: &CarrierSettings,
-    ip: IpAddr,
+    at: &LinkAddresses,
 ) -> Result<(), Trouble> {
     let port = settings.quic_port;
-    let carrier = settings.quic(invite, ip)?;
-    let mut asked = Asked::new(invite, state_dir, LinkId::datagram(0), SocketAddr::new(ip, port))?;
+    let carrier = settings.quic(invite, at)?;
+    let mut asked = Asked::new(invite, state_dir, LinkId::datagram(0), at_port(at.first, port))?;
     let first = asked.first();
     asked
         .ask(carrier.open(&first), LINK_TIME, Tried::quic(port), |error| {

@@ -10,7 +10,7 @@ use super::{AttemptOutcome, Dialer};
 use crate::{
     gateway::{
         address_order::KnownAddresses,
-        carriers::{self, Carriers},
+        carriers::{self, Carriers, LinkAddresses},
         gateway_session::{Credentials, GatewaySession, SessionStart},
         link_tracker::Start,
         reachability,
@@ -74,6 +74,11 @@ impl Dialer {
     async fn run_attempt(&mut self, way: Start, over: Carriers) -> AttemptOutcome {
         self.diagnosis.expect_answer(Instant::now());
         let first = way.address;
+        let at = LinkAddresses {
+            first,
+            others: way.alternatives.addresses.clone(),
+            delay: way.alternatives.delay,
+        };
         let credentials = Credentials {
             token: self.token,
             last_stamp: self.stamp,
@@ -93,7 +98,7 @@ impl Dialer {
         };
         let known = way.known;
         known.explain(over);
-        let planned = carriers::plan(&self.config.carrier, over, self.identity.invite(), first, known);
+        let planned = carriers::plan(&self.config.carrier, over, self.identity.invite(), &at, known);
         let (carriers, attempts) = match planned {
             Ok(planned) => planned,
             Err(trouble) => return AttemptOutcome::Failed(trouble),

@@ -7,7 +7,7 @@ use tracing::debug;
 use super::Dialer;
 use crate::{
     gateway::{
-        carriers,
+        carriers::{self, LinkAddresses},
         gateway_session::GatewaySession,
         link_tracker::{Looked, Moved},
         reachability,
@@ -50,12 +50,18 @@ impl Dialer {
         let Moved {
             change,
             addresses,
+            delay,
             known,
         } = moved;
         let mut is_new = false;
-        if let Some(first) = addresses.first() {
+        if let Some((first, others)) = addresses.split_first() {
             let invite = self.identity.invite();
-            let links = carriers::links(&self.config.carrier, self.over, invite, first.ip(), known);
+            let at = LinkAddresses {
+                first: *first,
+                others: others.to_vec(),
+                delay,
+            };
+            let links = carriers::links(&self.config.carrier, self.over, invite, &at, known);
             let links = links.ok().flatten();
             let carriers = links.map(|(links, attempts)| {
                 self.attempts = attempts;

@@ -10,7 +10,8 @@ use std::{
 use longhaul_driver::{Carrier, LinkEnd};
 use longhaul_protocol::path::PathClass;
 use quinn::{
-    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, crypto::rustls::QuicClientConfig,
+    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Runtime as _, TokioRuntime,
+    crypto::rustls::QuicClientConfig,
 };
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::{sync::watch, time::timeout};
@@ -23,6 +24,7 @@ use super::{
 };
 use crate::{
     CarrierError, Certificates, LinkAttempt, bare_link::BareLink, dialer::any_certificate, pump::PumpError,
+    race::Addresses,
 };
 
 /// Time for the handshake: several repetitions of its first packet.
@@ -31,7 +33,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(8);
 /// The carrier `quic` to one gateway.
 #[derive(Clone)]
 pub struct QuicCarrier {
-    address: SocketAddr,
+    addresses: Addresses,
     /// Host name of the gateway, or its address.
     host: String,
     config: ClientConfig,
@@ -42,7 +44,7 @@ pub struct QuicCarrier {
 impl fmt::Debug for QuicCarrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuicCarrier")
-            .field("address", &self.address)
+            .field("address", &self.addresses.first())
             .field("host", &self.host)
             .finish_non_exhaustive()
     }
@@ -62,7 +64,7 @@ impl QuicCarrier {
         config.transport_config(settings::transport());
         let is_name = ServerName::try_from(host).is_ok();
         Ok(Self {
-            address,
+            addresses: address.into(),
             host: if is_name {
                 host.to_owned()
             } else {
@@ -72,6 +74,14 @@ impl QuicCarrier {
             certificates: Certificates::default(),
             attempts: watch::Sender::default(),
         })
+    }
+
+    /// The same carrier, which also tries these addresses, at most seven: each one `delay` after the one before it, or at
+    /// once when an attempt fails (RFC 8305).
+    #[must_use]
+    pub fn or_at(self, others: &[SocketAddr], delay: Duration) -> Self {
+        let addresses = self.addresses.then(others, delay);
+        Self { addresses, ..self }
     }
 
     /// The same carrier, whose certificates are compared.
@@ -90,22 +100,32 @@ impl QuicCarrier {
     /// # Errors
     /// Nobody answers, or another server.
     pub async fn open(&self, first: &[u8]) -> Result<BareLink, CarrierError> {
-        let (endpoint, connection) = self.connect().await?;
+        let (_, (endpoint, connection)) = self.connect().await?;
         let link = BareQuic::new(endpoint, connection);
         link.send(first).await?;
         Ok(BareLink::of_quic(link))
     }
 
+    /// Opens a connection to the first address that answers.
+    async fn connect(&self) -> Result<(SocketAddr, (Endpoint, Connection)), CarrierError> {
+        self.addresses.race(|address| self.connect_to(address)).await
+    }
+
     /// Opens a connection on a socket of its own.
-    async fn connect(&self) -> Result<(Endpoint, Connection), CarrierError> {
-        let local: SocketAddr = match self.address {
+    async fn connect_to(&self, address: SocketAddr) -> Result<(Endpoint, Connection), CarrierError> {
+        let local: SocketAddr = match address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = settings::bind(local)?;
-        let endpoint = settings::endpoint(EndpointConfig::default(), AGENT_IDS, None, socket)?;
+        let endpoint = settings::endpoint(
+            EndpointConfig::default(),
+            AGENT_IDS,
+            None,
+            TokioRuntime.wrap_udp_socket(socket)?,
+        )?;
         let connecting = endpoint
-            .connect_with(self.config.clone(), self.address, &self.host)
+            .connect_with(self.config.clone(), address, &self.host)
             .map_err(io::Error::other)?;
         let connection = timeout(CONNECT_TIME, connecting)
             .await
@@ -139,8 +159,8 @@ impl QuicCarrier {
             Ok(_) => LinkAttempt::Open,
             Err(error) => LinkAttempt::Failed(Arc::clone(error)),
         });
-        let (endpoint, connection) = connected?;
-        end.input.connected(self.address);
+        let (address, (endpoint, connection)) = connected?;
+        end.input.connected(address);
         let carried = pump::run(&connection, end, first).await;
         drop(connection);
         let _late = timeout(END_TIME, endpoint.wait_idle()).await;
@@ -156,7 +176,7 @@ impl Carrier for QuicCarrier {
     fn run(&self, end: LinkEnd) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let carrier = self.clone();
         Box::pin(async move {
-            let address = carrier.address;
+            let address = carrier.addresses.first();
             match carrier.carry(end).await {
                 Ok(()) => debug!(%address, "the link has ended"),
                 Err(error) => debug!(%address, %error, "the link has ended"),

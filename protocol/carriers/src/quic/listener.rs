@@ -1,12 +1,12 @@
 //! Gateway side of the carrier: accepts QUIC connections and opens links.
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use longhaul_driver::LinkAcceptor;
+use longhaul_driver::{LinkAcceptor, QuicShare};
 use longhaul_protocol::path::PathClass;
 use longhaul_types::PublicKey;
 use quinn::{
-    Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, ServerConfig, VarInt,
-    crypto::rustls::QuicServerConfig,
+    AsyncUdpSocket, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime as _,
+    ServerConfig, TokioRuntime, VarInt, crypto::rustls::QuicServerConfig,
 };
 use tokio::{
     task::JoinSet,
@@ -17,6 +17,7 @@ use tracing::debug;
 use super::{
     pump,
     settings::{self, GATEWAY_IDS},
+    share::SharedSocket,
 };
 use crate::{
     BindError, Identity, KeyPin,
@@ -30,6 +31,89 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const WAITING: usize = 256;
 const WAITING_BYTES: u64 = 8 * 1024;
 const WAITING_BYTES_IN_ALL: u64 = 1024 * 1024;
+
+/// What a gateway needs to accept QUIC connections on a UDP port.
+pub struct QuicServer {
+    config: ServerConfig,
+    /// Key of stateless resets.
+    reset: ring::hmac::Key,
+    gateway: PublicKey,
+    certificate: Option<KeyPin>,
+}
+
+impl std::fmt::Debug for QuicServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QuicServer").finish_non_exhaustive()
+    }
+}
+
+impl QuicServer {
+    /// Only those who know `gateway`, the gateway's public key, open links.
+    ///
+    /// # Errors
+    /// Certificate and key do not belong together.
+    pub fn new(identity: Identity, gateway: PublicKey) -> Result<Self, BindError> {
+        // A connection of a gateway that has restarted is reset at once, and not silent until it times out.
+        let reset = blake3::derive_key("longhaul 1 quic reset", identity.key.secret_der());
+        let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &reset);
+        let certificate = identity.pin();
+        Ok(Self {
+            config: server(identity)?,
+            reset,
+            gateway,
+            certificate,
+        })
+    }
+
+    /// Binds to `address`. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind(self, address: SocketAddr) -> Result<QuicListener, BindError> {
+        let failed = |source| BindError::Udp { address, source };
+        let socket = settings::bind(address).map_err(failed)?;
+        let local = socket.local_addr().map_err(failed)?;
+        let socket = TokioRuntime.wrap_udp_socket(socket).map_err(failed)?;
+        self.on(local, socket).map_err(failed)
+    }
+
+    /// Uses the port of a gateway's sessions. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// The operating system does not know the address of the port.
+    pub fn share(self, share: QuicShare) -> Result<QuicListener, BindError> {
+        let address = SocketAddr::from(([0; 4], 0));
+        let failed = |source| BindError::Udp { address, source };
+        let local = share.local_addr().map_err(failed)?;
+        self.on(local, Arc::new(SharedSocket::new(share))).map_err(failed)
+    }
+
+    fn on(self, local: SocketAddr, socket: Arc<dyn AsyncUdpSocket>) -> io::Result<QuicListener> {
+        let config = EndpointConfig::new(Arc::new(self.reset));
+        let endpoint = settings::endpoint(config, GATEWAY_IDS, Some(self.config), socket)?;
+        Ok(QuicListener {
+            endpoint,
+            local,
+            gateway: self.gateway,
+            certificate: self.certificate,
+        })
+    }
+}
+
+/// Replaces the certificate of a QUIC port while it is in use.
+#[derive(Clone, Debug)]
+pub struct QuicRenewal(Endpoint);
+
+impl QuicRenewal {
+    /// New connections get this certificate.
+    ///
+    /// # Errors
+    /// Certificate and key do not belong together; the port keeps what it has.
+    pub fn renew(&self, identity: Identity) -> Result<(), BindError> {
+        self.0.set_server_config(Some(server(identity)?));
+        Ok(())
+    }
+}
 
 /// A UDP port on which agents open links.
 pub struct QuicListener {
@@ -54,26 +138,12 @@ impl QuicListener {
     /// # Errors
     /// See [`BindError`].
     pub fn bind(address: SocketAddr, identity: Identity, gateway: PublicKey) -> Result<Self, BindError> {
-        // A connection of a gateway that has restarted is reset at once, and not silent until it times out.
-        let reset = blake3::derive_key("longhaul 1 quic reset", identity.key.secret_der());
-        let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &reset);
-        let certificate = identity.pin();
-        let config = server(identity)?;
-        let failed = |source| BindError::Udp { address, source };
-        let socket = settings::bind(address).map_err(failed)?;
-        let local = socket.local_addr().map_err(failed)?;
-        let endpoint = settings::endpoint(
-            EndpointConfig::new(Arc::new(reset)),
-            GATEWAY_IDS,
-            Some(config),
-            socket,
-        );
-        Ok(Self {
-            endpoint: endpoint.map_err(failed)?,
-            local,
-            gateway,
-            certificate,
-        })
+        QuicServer::new(identity, gateway)?.bind(address)
+    }
+
+    /// Replaces the certificate later.
+    pub fn renewal(&self) -> QuicRenewal {
+        QuicRenewal(self.endpoint.clone())
     }
 
     /// The key of the certificate, for agents to compare; `None` if the certificate cannot be parsed.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use quinn::{
-    AckFrequencyConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout,
-    MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    AckFrequencyConfig, AsyncUdpSocket, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig,
+    IdleTimeout, MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -95,11 +95,11 @@ pub(super) fn endpoint(
     mut config: EndpointConfig,
     ids: usize,
     server: Option<ServerConfig>,
-    socket: UdpSocket,
+    socket: Arc<dyn AsyncUdpSocket>,
 ) -> io::Result<Endpoint> {
     config
         .cid_generator(move || Box::new(ConnectionIds(ids)))
         // Boxes recognise QUIC by this bit, which quinn would vary.
         .grease_quic_bit(false);
-    Endpoint::new(config, server, socket, Arc::new(TokioRuntime))
+    Endpoint::new_with_abstract_socket(config, server, socket, Arc::new(TokioRuntime))
 }

@@ -2,14 +2,17 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use longhaul_carriers::{CarrierError, Certificates, KeyPin, PemIdentity, PinPolicy, QuicCarrier};
+use longhaul_carriers::{
+    CarrierError, Certificates, KeyPin, PemIdentity, PinPolicy, QuicCarrier, TlsCarrier,
+};
 use longhaul_driver::{CarrierPlan, LinkCarriers, ReturnTimes, Session};
+use longhaul_protocol::wire::is_quic;
 use longhaul_udp_relay::{Passage, UdpRelay};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::{
@@ -18,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::rig::{LIMIT, Rig, here, quic, tls, transfer};
+use crate::rig::{GATEWAY, LIMIT, Rig, here, quic, tls, transfer};
 
 fn only(address: SocketAddr) -> CarrierPlan {
     CarrierPlan::Links(LinkCarriers::new(quic(address)), ReturnTimes::default())
@@ -79,6 +82,8 @@ struct RebindingRelay {
     address: SocketAddr,
     /// The next datagram of the agent leaves from another port, as behind a NAT that has forgotten it.
     rebinds: Arc<AtomicBool>,
+    /// The agent's datagrams.
+    seen: Arc<Mutex<Vec<Vec<u8>>>>,
     _tasks: JoinSet<()>,
 }
 
@@ -89,6 +94,8 @@ impl RebindingRelay {
         let address = near.local_addr().unwrap();
         let rebinds = Arc::new(AtomicBool::new(false));
         let is_rebound = Arc::clone(&rebinds);
+        let seen = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+        let sees = Arc::clone(&seen);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let (mut up, mut down) = ([0; 2048], [0; 2048]);
@@ -100,6 +107,7 @@ impl RebindingRelay {
                         if is_rebound.swap(false, Relaxed) {
                             far = far_end(to).await;
                         }
+                        sees.lock().unwrap().push(up[..len].to_vec());
                         far.send(&up[..len]).await.unwrap();
                     }
                     Ok(len) = far.recv(&mut down) => {
@@ -113,6 +121,7 @@ impl RebindingRelay {
         Self {
             address,
             rebinds,
+            seen,
             _tasks: tasks,
         }
     }
@@ -130,6 +139,97 @@ async fn the_connection_survives_another_port_of_the_agent() {
     }
     assert!(!relay.rebinds.load(Relaxed));
     assert_eq!(agent.stats().stalls, 0);
+}
+
+/// The packets of a QUIC connection, with the port of the agent changing, and those of a session over UDP: at the port that
+/// both share, the first bytes tell them apart.
+#[tokio::test]
+async fn packets_of_quic_and_of_sessions_are_told_apart() {
+    let mut rig = Rig::start().await;
+    assert_eq!(rig.quic, rig.listener.local_addr());
+    let relay = RebindingRelay::start(rig.quic).await;
+    let (agent, gateway) = rig.pair(only(relay.address)).await;
+    transfer(&gateway, &agent).await;
+    relay.rebinds.store(true, Relaxed);
+    transfer(&agent, &gateway).await;
+    agent.close(0, "done");
+    timeout(LIMIT, gateway.closed()).await.unwrap();
+    let packets = std::mem::take(&mut *relay.seen.lock().unwrap());
+    assert!(packets.iter().all(|packet| is_quic(packet)));
+    let has = |form: u8| packets.iter().any(|packet| packet[0] & 0xc0 == form);
+    assert!(has(0xc0) && has(0x40), "long and short headers");
+
+    let udp = RebindingRelay::start(rig.quic).await;
+    rig.remote = udp.address;
+    let (agent, gateway) = rig.pair(CarrierPlan::Udp).await;
+    assert_eq!((carrier(&agent), carrier(&gateway)), ("udp", "udp"));
+    transfer(&gateway, &agent).await;
+    udp.rebinds.store(true, Relaxed);
+    transfer(&agent, &gateway).await;
+    let packets = std::mem::take(&mut *udp.seen.lock().unwrap());
+    assert!(packets.len() > 100 && packets.iter().all(|packet| !is_quic(packet)));
+}
+
+/// Strangers send packets that look like QUIC as fast as they can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_what_looks_like_quic_does_not_stop_sessions() {
+    let mut rig = Rig::start().await;
+    rig.remote = rig.listener.local_addr();
+    let to = rig.quic;
+    let mut floods = JoinSet::new();
+    floods.spawn(async move {
+        let socket = UdpSocket::bind(here()).await.unwrap();
+        for number in 0_u64.. {
+            let mut packet = [0; 1200];
+            packet[..6].copy_from_slice(&[0xc0, 0, 0, 0, 1, 8]);
+            packet[6..14].copy_from_slice(&number.to_be_bytes());
+            if number % 2 == 0 {
+                packet[0] = 0x40;
+            }
+            let _full = socket.send_to(&packet, to).await;
+            tokio::task::yield_now().await;
+        }
+    });
+    let (agent, gateway) = rig.pair(CarrierPlan::Udp).await;
+    transfer(&gateway, &agent).await;
+    transfer(&agent, &gateway).await;
+    assert_eq!(carrier(&agent), "udp");
+}
+
+#[tokio::test]
+async fn quic_may_have_a_port_of_its_own() {
+    let mut rig = Rig::start_apart().await;
+    assert_ne!(rig.quic, rig.listener.local_addr());
+    let (agent, gateway) = rig.pair(only(rig.quic)).await;
+    transfer(&gateway, &agent).await;
+    transfer(&agent, &gateway).await;
+}
+
+/// The first address refuses or does not answer.
+#[tokio::test]
+async fn links_are_opened_at_the_address_that_answers() {
+    let mut rig = Rig::start().await;
+    let delay = Duration::from_millis(250);
+    let silent = rig.silent.local_addr().unwrap();
+    let over_quic = QuicCarrier::new(silent, "localhost")
+        .unwrap()
+        .or_at(&[rig.quic], delay);
+    let closed = TcpListener::bind(here()).await.unwrap().local_addr().unwrap();
+    let over_tls = TlsCarrier::new(closed, "localhost", GATEWAY.public()).unwrap();
+    let over_tls = over_tls.or_at(&[closed, rig.tls], delay);
+    let (over_quic, over_tls) = (
+        LinkCarriers::new(Arc::new(over_quic)),
+        LinkCarriers::new(Arc::new(over_tls)),
+    );
+    for (carriers, name) in [(over_quic, "quic"), (over_tls, "tls")] {
+        let (agent, gateway) = rig
+            .pair(CarrierPlan::Links(carriers, ReturnTimes::default()))
+            .await;
+        transfer(&gateway, &agent).await;
+        assert_eq!(carrier(&agent), name);
+        agent.close(0, "done");
+        timeout(LIMIT, gateway.closed()).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
-use longhaul_carriers::{PemIdentity, QuicCarrier, QuicListener, TlsCarrier, TlsListener};
+use longhaul_carriers::{PemIdentity, QuicCarrier, QuicListener, QuicServer, TlsCarrier, TlsListener};
 use longhaul_driver::{
     Alternatives, CarrierPlan, DeviceStatus, DialConfig, EarlyData, End, EpochKeys, Incoming, LinkState,
-    ListenConfig, Listener, OpenOptions, Priority, RecvStream, Session, TransportConfig, dial_over, listen,
+    ListenConfig, Listener, OpenOptions, Priority, RecvStream, Session, TransportConfig, dial_over,
+    listen_sharing,
 };
 use longhaul_types::{SecretKey, UnixTime};
 use tokio::{net::UdpSocket, task::JoinSet, time::timeout};
@@ -53,8 +54,18 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
+    /// A gateway whose sessions and QUIC share a UDP port.
     pub(crate) async fn start() -> Self {
-        let listener = listen(ListenConfig {
+        Self::start_with(true).await
+    }
+
+    /// A gateway on which QUIC has a port of its own.
+    pub(crate) async fn start_apart() -> Self {
+        Self::start_with(false).await
+    }
+
+    async fn start_with(is_shared: bool) -> Self {
+        let config = ListenConfig {
             listen: here(),
             also: Vec::new(),
             secret: GATEWAY,
@@ -63,13 +74,18 @@ impl Rig {
             transport: TransportConfig::gateway(),
             max_sessions: 16,
             devices: BTreeMap::from([(DEVICE.public(), DeviceStatus::Admitted)]),
-        })
-        .unwrap();
+        };
+        let (listener, share) = listen_sharing(config, 0).unwrap();
         let made = PemIdentity::self_signed("localhost").unwrap();
         let tls = TlsListener::bind(here(), made.parse().unwrap(), GATEWAY.public())
             .await
             .unwrap();
-        let quic = QuicListener::bind(here(), made.parse().unwrap(), GATEWAY.public()).unwrap();
+        let quic = if is_shared {
+            let server = QuicServer::new(made.parse().unwrap(), GATEWAY.public()).unwrap();
+            server.share(share).unwrap()
+        } else {
+            QuicListener::bind(here(), made.parse().unwrap(), GATEWAY.public()).unwrap()
+        };
         let addresses = (tls.local_addr(), quic.local_addr());
         let mut tasks = JoinSet::new();
         tasks.spawn(tls.run(listener.links()));

@@ -189,3 +189,125 @@ async fn a_source_address_that_is_not_the_hosts_does_not_switch_the_offload_off(
     assert_eq!(receive(&mut peer, 1).await.len(), 1);
     assert_eq!(gateway.max_segments(), at_once);
 }
+
+#[test]
+fn link_local_addresses_keep_their_scope() {
+    let link_local: SocketAddr = "[fe80::1%3]:4433".parse().unwrap();
+    assert_eq!(unmapped(link_local), link_local);
+    let mapped: SocketAddr = "[::ffff:192.0.2.1]:4433".parse().unwrap();
+    assert_eq!(unmapped(mapped), "192.0.2.1:4433".parse().unwrap());
+}
+
+/// A packet of QUIC with a long header, version 1.
+fn quic_packet(number: u8) -> Vec<u8> {
+    let mut packet = vec![0xc3, 0, 0, 0, 1];
+    packet.resize(1200, number);
+    packet
+}
+
+/// Receives packets of QUIC.
+async fn receive_quic(share: &QuicShare, count: usize) -> Vec<(RecvMeta, Vec<u8>)> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        let mut buffers = [[0_u8; 1500]; 4];
+        let mut meta = [RecvMeta::default(); 4];
+        let received = std::future::poll_fn(|context| {
+            let mut slices = buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
+            share.poll_recv(context, &mut slices, &mut meta)
+        })
+        .await;
+        for (meta, buffer) in meta.iter().zip(&buffers).take(received) {
+            all.push((*meta, buffer[..meta.len].to_vec()));
+        }
+    }
+    all
+}
+
+/// One socket for sessions and QUIC: what the peer of each sends reaches it, with the address that was addressed, and
+/// answers of both leave from there.
+#[tokio::test]
+async fn a_shared_port_tells_quic_from_sessions() {
+    let second = IpAddr::from([127, 0, 0, 2]);
+    let offload = SegmentationOffload::WherePossible;
+    for wildcard in [
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        (Ipv6Addr::UNSPECIFIED, 0).into(),
+    ] {
+        let mut gateway = SessionSocket::bind(wildcard, offload).unwrap().numbered(0);
+        let share = gateway.share_with_quic().unwrap();
+        let mut peer = SessionSocket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), offload).unwrap();
+        let at = SocketAddr::new(second, gateway.local_addr().port());
+        // The kernel joins packets of one size and destination.
+        let mixed = [quic_packet(1), vec![0xc0; 1200], quic_packet(2), vec![0x90; 1200]];
+        send(&mut peer, batch(at, &mixed)).await;
+        let ours = receive(&mut gateway, 2).await;
+        let ours: Vec<_> = ours.into_iter().map(|(_, bytes)| bytes).collect();
+        assert_eq!(ours, [vec![0xc0; 1200], vec![0x90; 1200]]);
+        let quic = receive_quic(&share, 2).await;
+        let bytes: Vec<_> = quic.iter().map(|(_, bytes)| bytes.clone()).collect();
+        assert_eq!(bytes, [quic_packet(1), quic_packet(2)]);
+        let (meta, _) = quic[0].clone();
+        assert_eq!(meta.dst_ip.map(|ip| ip.to_canonical()), Some(second));
+        let state = UdpSocketState::new((&*peer.io).into()).unwrap();
+        let marked = quinn_udp::Transmit {
+            destination: at,
+            ecn: Some(quinn_udp::EcnCodepoint::Ect0),
+            contents: &quic_packet(3),
+            segment_size: None,
+            src_ip: None,
+        };
+        peer.writable().await.unwrap();
+        state.send((&*peer.io).into(), &marked).unwrap();
+        receive_nothing(&mut gateway).await;
+        assert_eq!(receive_quic(&share, 1).await[0].0.ecn, marked.ecn);
+        let segments = share.max_segments().min(3);
+        share.writable().await.unwrap();
+        share
+            .try_send(&quinn_udp::Transmit {
+                destination: meta.addr,
+                ecn: Some(quinn_udp::EcnCodepoint::Ect0),
+                contents: &vec![0x40; segments * 200],
+                segment_size: Some(200),
+                src_ip: meta.dst_ip,
+            })
+            .unwrap();
+        assert_eq!(
+            receive(&mut peer, segments).await,
+            vec![(at, vec![0x40; 200]); segments]
+        );
+    }
+}
+
+/// Receives a datagram that is not for sessions.
+async fn receive_nothing(gateway: &mut SessionSocket) {
+    loop {
+        gateway.readable().await.unwrap();
+        match gateway.receive(|path, _| panic!("a datagram of {path:?}")) {
+            Ok(0) => return,
+            Ok(_) => unreachable!(),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+}
+
+/// QUIC that does not read loses packets; sessions lose nothing by them.
+#[tokio::test]
+async fn a_flood_of_quic_packets_leaves_sessions_alone() {
+    let mut gateway = socket(SegmentationOffload::WherePossible).numbered(0);
+    let share = gateway.share_with_quic().unwrap();
+    let mut peer = socket(SegmentationOffload::WherePossible);
+    let to = gateway.local_addr();
+    for round in 0..300 {
+        let flood: Vec<_> = (0..10).map(quic_packet).collect();
+        send(&mut peer, batch(to, &flood)).await;
+        let own = [vec![0x80; 400]];
+        send(&mut peer, batch(to, &own)).await;
+        assert_eq!(receive(&mut gateway, 1).await[0].1, own[0], "round {round}");
+    }
+    let oversized = [[quic_packet(1), vec![0; 400]].concat()];
+    send(&mut peer, batch(to, &oversized)).await;
+    send(&mut peer, batch(to, &[vec![0x80; 400]])).await;
+    receive(&mut gateway, 1).await;
+    assert_eq!(share.drops().count(), 3000 - 1024 + 1);
+    assert_eq!(receive_quic(&share, 1024).await.len(), 1024);
+}

@@ -10,6 +10,7 @@ mod pictures;
 mod pipelining;
 mod prefetch;
 mod secure;
+mod shared_port;
 mod smuggling;
 mod timeouts;
 

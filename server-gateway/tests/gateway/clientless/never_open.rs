@@ -55,9 +55,11 @@ async fn forward(from: SocketAddr, to: SocketAddr, own: &'static str) {
 
 #[tokio::test]
 async fn a_gateway_that_serves_strangers_does_not_start() {
-    for (setting, is_tls) in [
-        (&settings::CLIENTLESS_LISTEN, false),
-        (&settings::CLIENTLESS_TLS, true),
+    for (setting, is_tls, is_shared) in [
+        (&settings::CLIENTLESS_LISTEN, false, false),
+        (&settings::CLIENTLESS_TLS, true, false),
+        // The carrier `tls` has the same port.
+        (&settings::CLIENTLESS_TLS, true, true),
     ] {
         // The one before may still close its cache.
         let home = tempfile::tempdir().unwrap();
@@ -67,6 +69,9 @@ async fn a_gateway_that_serves_strangers_does_not_start() {
         let mut flags = flags(&home, "127.0.0.9")
             .with(setting, &to.to_string())
             .with(&settings::PUBLIC_ADDRESS, "127.0.0.5:4433");
+        if is_shared {
+            flags = flags.with(&settings::CARRIERS_TLS, &to.to_string());
+        }
         if is_tls {
             super::secure::certify(home.path());
             for (setting, file) in [

@@ -1,0 +1,47 @@
+//! What a connection needs before it is served: a place among the others, the options of its socket, and its pace.
+use std::{net::IpAddr, sync::Arc};
+
+use super::{
+    Clientless,
+    access::Denied,
+    connections::{Connections, Place},
+    pace::Paces,
+    socket::SocketOptions,
+    stream::PacedStream,
+};
+
+/// What the connections of all ports share.
+pub(super) struct Entrance {
+    pub(super) shared: Arc<Clientless>,
+    connections: Arc<Connections>,
+    options: SocketOptions,
+    paces: Paces,
+}
+
+impl Entrance {
+    pub(super) fn new(shared: Arc<Clientless>) -> Self {
+        Self {
+            options: SocketOptions::new(shared.config.link),
+            shared,
+            connections: Connections::open(),
+            paces: Paces::default(),
+        }
+    }
+
+    /// Returns true if connections from the address end without an answer, and counts this one.
+    pub(super) fn is_silent(&self, address: IpAddr) -> bool {
+        let is_silent = self.shared.access.is_silent(address);
+        if is_silent {
+            self.shared.counters.denied(Denied::Silent.name());
+        }
+        is_silent
+    }
+
+    /// Admits a connection, and prepares it; `None` beyond the limits: its client tries again later.
+    pub(super) fn admit(&self, stream: &mut PacedStream, address: IpAddr) -> Option<Place> {
+        let place = self.connections.enter(address)?;
+        self.options.set(stream.tcp());
+        stream.set_pace(self.paces.of(address, self.shared.config.link));
+        Some(place)
+    }
+}
