@@ -35,8 +35,8 @@ pub(super) fn section(loads: &[PageLoad], now_ms: u64) -> Markup {
             }
             p class="quiet" {
                 "A page counts as loaded when nothing was under way for two seconds. The ideal is one round trip, and the bytes of \
-                 the page at the rate of the link, both as known when the page was asked for. The journal is in memory only \
-                 and ends with the agent; " a href="/journal.json" { "all requests as JSON" } "."
+                 the page at the rate of the link, both as known when the page was asked for. The journal is in memory and \
+                 ends with the agent, unless `journal.keep` is set; " a href="/journal.json" { "all requests as JSON" } "."
             }
         }
     }
