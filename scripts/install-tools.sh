@@ -37,6 +37,8 @@ test)
     PATH="$PATH:/usr/lib/dovecot" need imap dovecot-imapd
     need git git
     need curl curl
+    # Checks of metrics and alerts.
+    need promtool prometheus
     ;;
 packages)
     need dpkg-shlibdeps dpkg-dev

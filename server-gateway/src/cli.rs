@@ -1,12 +1,12 @@
 //! Command-line arguments. `config` combines them with the file and the environment.
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use longhaul_origin::Cidr;
 use longhaul_settings::Flags;
-use longhaul_types::PublicKey;
+use longhaul_types::{BitRate, ByteCount, PublicKey};
 
-use crate::config::Gateway;
+use crate::{config::Gateway, quota::limits::Limit};
 
 /// The Longhaul gateway: fetches for agents from the fast network.
 #[derive(Debug, Parser)]
@@ -65,6 +65,28 @@ pub enum Command {
         /// Memory limit of one image, in bytes.
         #[arg(long)]
         memory: u64,
+    },
+    /// End the gateway when nothing is in progress: no session begins any more, downloads and tunnels go on
+    Drain {
+        /// Time after which the gateway ends even if something is in progress, at most 24h
+        #[arg(long, value_name = "TIME", default_value = "10min", value_parser = longhaul_types::parse_duration)]
+        limit: Duration,
+    },
+    /// Print an address at which a browser on this machine shows the admin page. It works once, for five minutes
+    Admin {
+        /// Print a token for programs instead, for the field `Authorization: Bearer`
+        #[arg(long)]
+        token: bool,
+    },
+    /// Write keys, devices, quotas and the configuration into one file, also while the gateway runs. The file is a secret
+    Backup {
+        /// The file, which must not exist
+        file: PathBuf,
+    },
+    /// Read a backup into a state directory that has no gateway yet
+    Restore {
+        /// The file that `backup` wrote
+        file: PathBuf,
     },
     /// Admit a new device and print the one line that its agent needs. The line holds the device's secret key
     Invite(InviteArgs),
@@ -138,6 +160,25 @@ pub enum DeviceCommand {
         /// The new name
         #[arg(value_name = "NEW")]
         name: String,
+    },
+    /// Set the rate and the bytes of a month of a device: an amount, `none` for no limit, or `default` for the settings
+    /// `quota.rate` and `quota.month`
+    Quota {
+        /// The device's name, id or public key
+        #[arg(value_name = "NAME", allow_hyphen_values = true)]
+        device: String,
+        /// Rate of its session in each direction, such as `2Mbit/s`
+        #[arg(long, required_unless_present = "month")]
+        rate: Option<Limit<BitRate>>,
+        /// Bytes of both directions in a month, such as `5GB`
+        #[arg(long, value_name = "SIZE")]
+        month: Option<Limit<ByteCount>>,
+    },
+    /// Admit a removed device again; its agent needs no new invite
+    Restore {
+        /// The device's name, id or public key
+        #[arg(value_name = "NAME", allow_hyphen_values = true)]
+        device: String,
     },
     /// Remove a device; its sessions end at once, and its agent is told
     #[command(visible_alias = "remove")]

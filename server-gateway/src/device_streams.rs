@@ -43,6 +43,12 @@ impl DeviceStreams {
         })
     }
 
+    /// Returns true if a stream has a slot.
+    pub(crate) fn is_used(&self) -> bool {
+        let size = self.size();
+        self.semaphore.available_permits() < size.limit || size.excess > 0
+    }
+
     /// Changes the number of slots. Streams that run continue; if they are more than the new limit, the next
     /// ones wait until enough of them have ended.
     pub(crate) fn resize(&self, limit: usize) {

@@ -1,12 +1,17 @@
 //! State shared by all sessions.
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 use longhaul_codec::EffortPolicy;
 use longhaul_delivery::{EncodedCache, SessionEncoding};
-use longhaul_driver::QuicDrops;
+use longhaul_driver::{EndpointCounters, QuicDrops};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
 use longhaul_session::Announcement;
@@ -21,9 +26,11 @@ use crate::{
     client::Client,
     config::{Config, PortSet},
     device_streams::DeviceStreams,
+    drain::Drain,
     failure::Failure,
     images::{ImageConversion, Images},
     pageload::counters::PageLoadCounters,
+    quota::{Quotas, limits::QuotaDefaults},
 };
 
 /// Settings that may change while the gateway runs.
@@ -42,6 +49,8 @@ pub(crate) struct Rules {
     pub(crate) effort: EffortPolicy,
     /// The setting `public-address`, for invites.
     pub(crate) public_address: Option<String>,
+    /// Quota of devices without one of their own.
+    pub(crate) quota: QuotaDefaults,
 }
 
 impl Rules {
@@ -61,6 +70,7 @@ impl Rules {
                 config.coding.effort
             },
             public_address: config.public_address.clone(),
+            quota: config.quota,
         }
     }
 }
@@ -72,6 +82,13 @@ pub(crate) struct Gateway {
     pub(crate) metrics: Metrics,
     /// The open sessions and the activity of devices.
     pub(crate) ledger: Arc<SessionLedger>,
+    /// Start of the gateway.
+    pub(crate) started: SystemTime,
+    /// Quotas of the devices.
+    pub(crate) quotas: Arc<Quotas>,
+    pub(crate) drain: Drain,
+    /// Counters of handshakes.
+    pub(crate) handshakes: watch::Receiver<EndpointCounters>,
     pub(crate) bundles: PageLoadCounters,
     /// Counters of the proxy for clients without an agent.
     pub(crate) clientless: Arc<ClientlessCounters>,
@@ -138,6 +155,13 @@ impl Gateway {
             .entry(device)
             .or_insert_with(|| DeviceStreams::new(self.rules.load().streams_per_device));
         Arc::clone(streams)
+    }
+
+    /// Returns true if a request, tunnel or association of the device is in progress.
+    pub(crate) fn has_requests(&self, device: &PublicKey) -> bool {
+        self.devices()
+            .get(device)
+            .is_some_and(|streams| streams.is_used())
     }
 
     /// Replaces the settings that may change while the gateway runs.

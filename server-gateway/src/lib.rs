@@ -7,7 +7,9 @@
 //! * `images` transcodes images in separate processes. [`longhaul_delivery`] encodes bodies for the agent.
 //! * `pageload` announces and pushes the objects of a page load.
 //! * `origin_reports` tells agents what origins sent for them.
+//! * `quota` paces devices and counts their bytes of the month, `drain` ends the gateway when nothing is in progress.
 //! * `failure` maps failures to the reasons that the agent receives.
+//! * `backup` writes keys, devices, quotas and the configuration into one file, and reads it.
 //! * `config` and `commands` are the operator's settings and commands, `operator` the admin socket by which
 //!   commands reach a running gateway, `admin` the counters.
 #![forbid(unsafe_code)]
@@ -17,12 +19,14 @@ mod admin;
 mod admission;
 mod association;
 mod association_slots;
+mod backup;
 pub mod cli;
 mod client;
 mod clientless;
 pub mod commands;
 pub mod config;
 mod device_streams;
+mod drain;
 mod failure;
 mod fetch;
 mod gateway;
@@ -32,6 +36,7 @@ mod origin_reports;
 mod origin_request;
 mod pageload;
 mod predicted_request;
+pub mod quota;
 mod server;
 mod session;
 mod tunnel;

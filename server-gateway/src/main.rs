@@ -61,6 +61,10 @@ fn execute(args: CliArgs) -> Result<Exit> {
         | Command::Client { .. }
         | Command::Device { .. }
         | Command::Invite(_)
+        | Command::Drain { .. }
+        | Command::Admin { .. }
+        | Command::Backup { .. }
+        | Command::Restore { .. }
         | Command::Clientless { .. }
         | Command::PictureWorker { .. } => tokio::runtime::Builder::new_current_thread(),
     }

@@ -13,7 +13,8 @@ use bytes::BytesMut;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_origin::{ConnectionOwner, Slot, Tunnel};
 use longhaul_session::{
-    FailureReason, FetchId, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, class, encode,
+    ERROR_QUOTA, FailureReason, FetchId, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity,
+    class, encode,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, WriteHalf, split},
@@ -29,6 +30,7 @@ use crate::{
     failure::Failure,
     gateway::Gateway,
     origin_reports::OriginReports,
+    quota::reached::QuotaState,
     session::{context::SessionContext, incoming::Incoming},
 };
 
@@ -96,15 +98,15 @@ async fn run(context: &SessionContext, open: TunnelOpen, incoming: Incoming) {
             HostStream::Untouched(host) => {
                 let (read, write) = host.into_split();
                 tokio::join!(
-                    upwards(incoming, write, &activity, metrics),
-                    downwards(read, down, &activity, (metrics, reports))
+                    upwards(incoming, write, &activity, (metrics, &context.quota)),
+                    downwards(read, down, &activity, (metrics, reports, &context.quota))
                 );
             }
             HostStream::Tls(host) => {
                 let (read, write) = split(*host);
                 tokio::join!(
-                    upwards(incoming, write, &activity, metrics),
-                    downwards(read, down, &activity, (metrics, reports))
+                    upwards(incoming, write, &activity, (metrics, &context.quota)),
+                    downwards(read, down, &activity, (metrics, reports, &context.quota))
                 );
             }
         }
@@ -226,9 +228,19 @@ fn reaches(own: SocketAddr, local: IpAddr, peer: SocketAddr) -> bool {
 
 /// Relays from the agent to the host. The end of the agent's stream closes only the sending half towards the
 /// host.
-async fn upwards(mut incoming: Incoming, mut host: impl ToHost, activity: &Activity, metrics: &Metrics) {
+async fn upwards(
+    mut incoming: Incoming,
+    mut host: impl ToHost,
+    activity: &Activity,
+    (metrics, quota): (&Metrics, &QuotaState),
+) {
     loop {
-        match incoming.bytes().await {
+        let bytes = tokio::select! {
+            biased;
+            _ = quota.until_reached() => return host.break_off(),
+            bytes = incoming.bytes() => bytes,
+        };
+        match bytes {
             Ok(Some(bytes)) => {
                 // TLS buffers data until a flush.
                 if host.write_all(&bytes).await.is_err() || host.flush().await.is_err() {
@@ -257,7 +269,7 @@ async fn downwards(
     mut host: impl AsyncRead + Unpin,
     mut down: SendStream,
     activity: &Activity,
-    (metrics, reports): (&Metrics, &OriginReports),
+    (metrics, reports, quota): (&Metrics, &OriginReports, &QuotaState),
 ) {
     let mut buffer = BytesMut::new();
     let mut carried = 0_u64;
@@ -265,6 +277,7 @@ async fn downwards(
         buffer.reserve(READ);
         let read: io::Result<usize> = tokio::select! {
             biased;
+            _ = quota.until_reached() => return down.cancel(ERROR_QUOTA),
             read = host.read_buf(&mut buffer) => read,
             _ = down.stopped() => return,
         };

@@ -220,7 +220,7 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
     )
     .await?;
     assert!(
-        list.stdout.contains("laptop") && list.stdout.contains("admitted"),
+        list.stdout.contains("laptop") && list.stdout.contains("open"),
         "{}",
         list.stdout
     );

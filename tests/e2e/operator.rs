@@ -15,7 +15,7 @@ const GATEWAY: &str = "longhaul-gateway";
 const SERVICE: u32 = 54_321;
 
 /// Runs a command of the operator beside the gateway whose state is in a test folder.
-async fn operate(folder: &Path, words: &[&str]) -> Result<String> {
+pub(crate) async fn operate(folder: &Path, words: &[&str]) -> Result<String> {
     let state = folder.join("gateway").display().to_string();
     let words: Vec<&str> = words.iter().copied().chain(["--state-dir", &state]).collect();
     let done = run(GATEWAY, &words, COMMAND_LIMIT).await?;
@@ -23,13 +23,13 @@ async fn operate(folder: &Path, words: &[&str]) -> Result<String> {
     Ok(done.stdout.trim_end().to_owned())
 }
 
-async fn devices(folder: &Path) -> Result<Vec<Value>> {
+pub(crate) async fn devices(folder: &Path) -> Result<Vec<Value>> {
     let list: Value = serde_json::from_str(&operate(folder, &["device", "list", "--json"]).await?)?;
     Ok(list["devices"].as_array().context("a list of devices")?.clone())
 }
 
 /// Waits until the list of devices meets a condition.
-async fn devices_until(folder: &Path, reached: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
+pub(crate) async fn devices_until(folder: &Path, reached: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
     let mut looks = interval(Duration::from_millis(200));
     let wait = async {
         loop {

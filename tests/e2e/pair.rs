@@ -203,6 +203,18 @@ impl Pair {
         Ok(())
     }
 
+    /// Waits until the gateway ends by itself, in order.
+    pub(crate) async fn gateway_ends(&mut self) -> Result<()> {
+        let status = self
+            .gateway
+            .take()
+            .context("a running gateway")?
+            .ended(LIMIT)
+            .await?;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+
     /// Starts the gateway again, with the same port and state.
     pub(crate) async fn start_gateway(&mut self) -> Result<()> {
         let address = self.gateway_address.to_string();

@@ -293,6 +293,15 @@ impl Running {
         stopped.await.context("a thread does not stop")
     }
 
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// It does not end within `limit`.
+    pub async fn ended(mut self, limit: Duration) -> Result<ExitStatus> {
+        let ended = timeout(limit, self.child.wait()).await;
+        Ok(ended.with_context(|| format!("{} does not end:\n{}", self.name, self.log.text()))??)
+    }
+
     /// Asks it to end with a signal (`TERM`, `INT`) and waits for it.
     ///
     /// # Errors

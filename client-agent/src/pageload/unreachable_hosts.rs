@@ -84,6 +84,7 @@ const fn concerns_host(reason: FailureReason) -> bool {
         | FailureReason::UnknownBase
         | FailureReason::Changed
         | FailureReason::Overloaded
+        | FailureReason::QuotaReached
         | FailureReason::Malformed
         | FailureReason::Internal => false,
     }

@@ -121,6 +121,14 @@ pub(super) fn words(reason: FailureReason) -> Words {
              names the limit.",
             "Close pages that load or stream for long, wait a moment and reload.",
         ),
+        Why::QuotaReached => of(
+            StatusCode::FORBIDDEN,
+            POLICY,
+            "The monthly quota of this device is used up",
+            "The gateway's operator permits this device so many bytes in a month, and they have been transferred. The \
+             detail below names the device, the quota, and the time when the next month begins.",
+            "Wait until the next month, or ask the gateway's operator for a larger quota.",
+        ),
         Why::TooEarly | Why::UnknownBase | Why::Malformed => of(
             BAD_GATEWAY,
             AGENT,

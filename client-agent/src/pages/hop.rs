@@ -133,6 +133,13 @@ fn words(trouble: Option<&Trouble>) -> Words {
             what: "The gateway answers, but this device is not in its list, so no page can be loaded through it.",
             advice: "Ask the gateway's operator for a new invite, then run `longhaul enroll --replace LINE`.",
         },
+        Trouble::GatewayDraining => Words {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            whose: GATEWAY,
+            title: "The gateway is about to end",
+            what: "Its operator ends the gateway, for example for an update. It opens no more sessions until it runs again.",
+            advice: "Reload in some minutes. If it still does not answer, ask the gateway's operator.",
+        },
         Trouble::GatewayFull => Words {
             status: StatusCode::SERVICE_UNAVAILABLE,
             whose: GATEWAY,
@@ -246,6 +253,7 @@ mod tests {
                 "looked up",
                 "network",
             ),
+            (Trouble::GatewayDraining, 503, "about to end", "gateway"),
             (Trouble::GatewayFull, 503, "too many sessions", "gateway"),
         ] {
             let page = page(Some(&trouble), None);

@@ -20,7 +20,7 @@ pub(super) const fn name_of(reason: FailureReason) -> Option<&'static str> {
         Why::MalformedResponse => "http_protocol_error",
         Why::HeaderTooLarge => "http_response_header_section_size",
         Why::AddressRefused => "destination_ip_prohibited",
-        Why::TargetRefused => "http_request_denied",
+        Why::TargetRefused | Why::QuotaReached => "http_request_denied",
         Why::BadUrl => "http_request_error",
         Why::Internal => "proxy_internal_error",
         // The registry has no names for errors between agent and gateway.

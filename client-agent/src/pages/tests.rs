@@ -45,6 +45,7 @@ fn each_failure_has_its_status_and_says_whose_fault_it_is() {
         (gateway(FailureReason::TargetRefused), 403),
         (gateway(FailureReason::BadUrl), 400),
         (gateway(FailureReason::Overloaded), 503),
+        (gateway(FailureReason::QuotaReached), 403),
         (
             Failure::NoGateway {
                 trouble: None,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use longhaul_cache::StoredBody;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::{Priority, StreamError};
-use longhaul_session::{Body, Evicted, Message, Resume, ShortHash, Validator};
+use longhaul_session::{Body, ERROR_QUOTA, Evicted, Message, Resume, ShortHash, Validator};
 use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
@@ -366,6 +366,9 @@ impl Relay {
             biased;
             answer = read => answer.map_err(|error| match error {
                 StreamError::SessionLost(_) => Interruption::SessionLost,
+                StreamError::Cancelled(ERROR_QUOTA) => Interruption::Broken(
+                    "the monthly quota of this device is used up; the gateway's operator sets it",
+                ),
                 StreamError::Cancelled(_) | StreamError::Stopped(_) | StreamError::Finished | _ => {
                     Interruption::Broken("the gateway cancelled the response")
                 }

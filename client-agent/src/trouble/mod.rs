@@ -110,6 +110,8 @@ pub enum Trouble {
     CaptivePortal(Box<LoginPage>),
     /// The clocks of this computer and of the gateway differ. The session works.
     ClockOff(ClockDifference),
+    /// The gateway is about to end and opens no more sessions.
+    GatewayDraining,
     /// The gateway has as many sessions as its operator permits.
     GatewayFull,
     /// Somebody on the way ends TLS to the gateway, and `carrier.pin` does not permit that.
@@ -149,6 +151,7 @@ impl Trouble {
         match self {
             Self::CaptivePortal(_) => "captive_portal",
             Self::ClockOff(_) => "clock_off",
+            Self::GatewayDraining => "gateway_draining",
             Self::GatewayFull => "gateway_full",
             Self::Intercepted => "intercepted",
             Self::InviteExpired => "invite_expired",
@@ -170,7 +173,8 @@ impl Trouble {
     /// True if another attempt soon is useless: only a person can change the gateway's answer.
     pub const fn is_refusal(&self) -> bool {
         match self {
-            Self::GatewayFull
+            Self::GatewayDraining
+            | Self::GatewayFull
             | Self::InviteExpired
             | Self::NotEnrolled
             | Self::Revoked
@@ -196,6 +200,7 @@ impl Trouble {
             Self::Silent(tried) | Self::PortClosed(tried) => Some(*tried),
             Self::CaptivePortal(_)
             | Self::ClockOff(_)
+            | Self::GatewayDraining
             | Self::GatewayFull
             | Self::Intercepted
             | Self::InviteExpired
@@ -257,6 +262,7 @@ impl Trouble {
                 ..
             } => Self::Revoked,
             CloseReason::Refused(Refusal::TooManySessions) => Self::GatewayFull,
+            CloseReason::Refused(Refusal::Draining) => Self::GatewayDraining,
             CloseReason::Refused(Refusal::Expired) => Self::InviteExpired,
             CloseReason::VersionMismatch(_) => Self::VersionMismatch(reason.to_string()),
             CloseReason::TimedOut => Self::Silent(tried),
@@ -291,6 +297,10 @@ impl fmt::Display for Trouble {
                 f,
                 "this computer's clock is {difference} the gateway's; certificates and early data need the right time: \
                  set the clock"
+            ),
+            Self::GatewayDraining => f.write_str(
+                "refused by the gateway: it is about to end, for example for an update, and opens no more sessions; try \
+                 again in some minutes",
             ),
             Self::GatewayFull => f.write_str(
                 "refused by the gateway: it has as many sessions as its operator permits; try again later",

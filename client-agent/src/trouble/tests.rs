@@ -121,6 +121,7 @@ fn refusals_are_told_apart() {
             "gateway_full",
             true,
         ),
+        (CloseReason::Refused(Refusal::Draining), "gateway_draining", true),
         (CloseReason::VersionMismatch(vec![9]), "version_mismatch", true),
         (peer(6), "taken_over", true),
         (CloseReason::TimedOut, "silent", false),

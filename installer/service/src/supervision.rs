@@ -21,6 +21,11 @@ pub trait Service {
     /// Completes if a task without which the service is useless has ended by itself.
     fn failed(&self) -> impl Future<Output = ()>;
 
+    /// Completes when the service has nothing more to do and should end in order.
+    fn finished(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
     /// Ends in order: closes sessions, stores what has to be stored.
     fn stop(self) -> impl Future<Output = ()>;
 }
@@ -72,18 +77,26 @@ async fn serve_with<S: Service>(
     loop {
         let event = async {
             tokio::select! {
-                signal = next() => Some(signal),
-                () = service.failed() => None,
+                signal = next() => Event::Signal(signal),
+                () = service.finished() => Event::Finished,
+                () = service.failed() => Event::Failed,
             }
         };
         match watchdog.during(event, &service).await {
-            Some(Signal::Reload) => {
+            Event::Signal(Signal::Reload) => {
                 (manager.send)(&Notification::Reloading);
                 let Reloaded { status } = watchdog.during(service.reload(), &service).await;
                 (manager.send)(&Notification::Ready(status));
             }
-            Some(Signal::Stop(_)) => break,
-            None => {
+            Event::Signal(Signal::Stop(_)) => {
+                info!("a stop signal arrived: the program ends; a second one ends it at once");
+                break;
+            }
+            Event::Finished => {
+                info!("the program has nothing more to do and ends");
+                break;
+            }
+            Event::Failed => {
                 error!(
                     "a task that the program needs has ended: this is a defect of the program, which ends now"
                 );
@@ -91,7 +104,6 @@ async fn serve_with<S: Service>(
             }
         }
     }
-    info!("a stop signal arrived: the program ends; a second one ends it at once");
     (manager.send)(&Notification::Stopping);
     let second = async {
         loop {
@@ -110,6 +122,13 @@ async fn serve_with<S: Service>(
         },
         status = second => Ended::AtOnce(status),
     }
+}
+
+/// What a running service waits for.
+enum Event {
+    Signal(Signal),
+    Finished,
+    Failed,
 }
 
 /// Sends the watchdog's messages.

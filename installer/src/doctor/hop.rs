@@ -49,6 +49,8 @@ fn finding(facts: &Facts, kind: &str, detail: &str, alone: Option<&str>) -> Find
         "gateway_full" => at_gateway(
             "sudoedit /etc/longhaul/gateway.toml && sudo systemctl reload longhaul-gateway".to_owned(),
         ),
+        // Whoever drains a gateway starts it again, or forgot to.
+        "gateway_draining" => at_gateway("sudo systemctl start longhaul-gateway".to_owned()),
         "taken_over" => at_gateway(format!(
             "longhaul-gateway invite --name NAME --address {host}:{port}"
         )),

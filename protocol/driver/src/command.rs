@@ -1,7 +1,7 @@
 //! Commands of users' tasks to the task that owns the socket.
 use bytes::Bytes;
 use longhaul_protocol::{endpoint::ConnectionHandle, streams::Priority};
-use longhaul_types::StreamId;
+use longhaul_types::{BitRate, StreamId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -35,6 +35,8 @@ pub(crate) enum ConnectionCommand {
     Stop(StreamId, u64),
     ReadMore(StreamId),
     Close(u64, String),
+    /// Limits the rate of the session in each direction.
+    LimitRate(Option<BitRate>),
     /// The gateway's addresses from the computer's present network.
     UseAddresses(GatewayAddresses),
     /// Datagrams of the user wait.

@@ -274,6 +274,7 @@ impl ConnectionChannels {
                     let _lost = connection.send_datagram(now, datagram);
                 }
             }
+            ConnectionCommand::LimitRate(limit) => connection.limit_rate(now, limit),
             ConnectionCommand::Close(error, reason) => connection.close(now, error, &reason),
             // The driver task handles it.
             ConnectionCommand::UseAddresses(_) => {}

@@ -48,6 +48,8 @@ pub(crate) enum Control {
         max_sessions: usize,
         max_streams: u64,
     },
+    /// Refuses new sessions, or admits them again.
+    Drain(bool),
     /// Asks whether the task runs.
     LivenessProbe(oneshot::Sender<()>),
     /// Closes every session with this error code, then ends the task.
@@ -324,6 +326,7 @@ impl DriverTask {
                 max_sessions,
                 max_streams,
             }) => self.endpoint.set_limits(max_sessions, max_streams),
+            Some(Control::Drain(is_draining)) => self.endpoint.set_draining(is_draining),
             Some(Control::LivenessProbe(reply)) => {
                 // The asker may have given up.
                 let _gone = reply.send(());

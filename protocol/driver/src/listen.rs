@@ -237,6 +237,11 @@ impl Admission {
         let _ended = self.control.send(limits).await;
     }
 
+    /// Refuses new sessions from now on, or admits them again. Open sessions stay open.
+    pub async fn set_draining(&self, is_draining: bool) {
+        let _ended = self.control.send(Control::Drain(is_draining)).await;
+    }
+
     /// Waits until the driver task answers, which proves that it runs; completes also if the task has ended.
     pub async fn probe_liveness(&self) {
         let (reply, answer) = oneshot::channel();

@@ -15,7 +15,7 @@ use longhaul_protocol::{
     endpoint::CloseReason,
     streams::{Datagram, Priority},
 };
-use longhaul_types::LinkProfile;
+use longhaul_types::{BitRate, LinkProfile};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -277,6 +277,13 @@ impl Session {
         self.inner
             .commands
             .send_at_once(ConnectionCommand::UseAddresses(addresses));
+    }
+
+    /// Limits the rate of the session in each direction by pacing, or removes the limit (gateway).
+    pub fn limit_rate(&self, limit: Option<BitRate>) {
+        self.inner
+            .commands
+            .send_at_once(ConnectionCommand::LimitRate(limit));
     }
 
     /// Closes the session.

@@ -3,6 +3,10 @@ use bincode::{Decode, Encode};
 
 use crate::id::FetchId;
 
+/// Error code with which a gateway cancels a stream because the quota of its device is reached
+/// (docs/protocol/session.md section 2).
+pub const ERROR_QUOTA: u64 = 4;
+
 /// Party that is responsible for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Fault {
@@ -81,6 +85,8 @@ pub enum FailureReason {
     TlsClientCertificate,
     /// A key of the origin's certificate chain is on the operator's list of denied keys.
     TlsDeniedKey,
+    /// The device has transferred as many bytes this month as the operator permits.
+    QuotaReached,
 }
 
 impl FailureReason {
@@ -102,7 +108,9 @@ impl FailureReason {
             | Self::MalformedResponse
             | Self::HeaderTooLarge
             | Self::Changed => Fault::Origin,
-            Self::AddressRefused | Self::TargetRefused | Self::TlsDeniedKey => Fault::Policy,
+            Self::AddressRefused | Self::TargetRefused | Self::TlsDeniedKey | Self::QuotaReached => {
+                Fault::Policy
+            }
             Self::BadUrl => Fault::Request,
             Self::TooEarly | Self::UnknownBase | Self::Malformed => Fault::Agent,
             Self::Overloaded | Self::Internal => Fault::Gateway,

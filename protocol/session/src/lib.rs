@@ -35,7 +35,7 @@ pub use bundle::{
     Want,
 };
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
-pub use failure::{Failed, FailureReason, Fault};
+pub use failure::{ERROR_QUOTA, Failed, FailureReason, Fault};
 pub use fetch::{Cancel, Delivery, Fetch, FetchKind, Method, Resume, Validator};
 pub use hash_prefix::{ManifestId, ShortHash};
 pub use headers::{

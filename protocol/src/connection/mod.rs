@@ -23,7 +23,7 @@ mod user;
 
 use std::{collections::VecDeque, time::Duration};
 
-use longhaul_types::{LinkProfile, Timestamp};
+use longhaul_types::{BitRate, LinkProfile, Timestamp};
 use zeroize::Zeroizing;
 
 pub use config::{EARLY_STREAM_WINDOW, EARLY_STREAMS, LossDetection, TransportConfig};
@@ -164,6 +164,8 @@ pub struct Connection {
     rtt: RttEstimator,
     controller: Controller,
     granted: PeerGrant,
+    /// Highest rate in each direction that the user permits.
+    rate_limit: Option<BitRate>,
     pacer: Pacer,
     pending_ack: PendingAck,
     prober: Prober,
@@ -253,6 +255,7 @@ impl Connection {
                 delivered_from: None,
                 persist: Duration::ZERO,
             },
+            rate_limit: None,
             pacer: Pacer::new(&congestion.pacing, now, initial.rate),
             pending_ack: PendingAck::default(),
             prober: Prober::default(),

@@ -1,6 +1,6 @@
 //! Functions of a connection for its user.
 use bytes::Bytes;
-use longhaul_types::{LinkProfile, StreamId, Timestamp};
+use longhaul_types::{BitRate, LinkProfile, StreamId, Timestamp};
 
 use super::{
     Connection, Keys, Lifecycle, LinkMeter, Validation, held_packets::HeldPacketDetector, mtu::path_mtu,
@@ -20,6 +20,9 @@ pub enum EarlyData {
     /// The stream waits for the full keys.
     Forbidden,
 }
+
+/// Least limit of a session's rate: less would let feedback and probes time out.
+const LEAST_LIMIT: BitRate = BitRate::bps(8_000);
 
 impl Connection {
     /// Opens a stream of class `priority`.
@@ -193,6 +196,28 @@ impl Connection {
         self.apply_report(now, report);
         self.pacer.drain(now);
         self.network_changed(now);
+    }
+
+    /// Limits the rate of this session in each direction, or removes the limit. This side sends no faster, and grants
+    /// its peer no higher rate: both pace their packets, and none is dropped. The first flight of a session may
+    /// exceed the limit.
+    pub fn limit_rate(&mut self, now: Timestamp, limit: Option<BitRate>) {
+        let limit = limit.map(|limit| limit.max(LEAST_LIMIT));
+        if self.rate_limit == limit {
+            return;
+        }
+        self.rate_limit = limit;
+        let rate = self.within_limit(self.granted.rate.bit_rate());
+        if rate < self.granted.rate.bit_rate() {
+            self.granted.rate = rate.into();
+            self.pacer.set_rate(now, self.granted.rate);
+        }
+        self.rearm();
+    }
+
+    /// The rate, or the limit if that is lower.
+    pub(super) fn within_limit(&self, rate: BitRate) -> BitRate {
+        self.rate_limit.map_or(rate, |limit| rate.min(limit))
     }
 
     /// Sends a token for the peer's next INIT.

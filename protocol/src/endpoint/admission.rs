@@ -122,6 +122,7 @@ impl Endpoint {
             None => return Err(Refusal::UnknownDevice),
             Some(DeviceStatus::Revoked) => return Err(Refusal::Revoked),
             Some(DeviceStatus::Expired) => return Err(Refusal::Expired),
+            Some(DeviceStatus::Admitted) if gateway.is_draining => return Err(Refusal::Draining),
             Some(DeviceStatus::Admitted) => {}
         }
         let of_device = gateway.sessions_of.get(&knock.device).into_iter().flatten();

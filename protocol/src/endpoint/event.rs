@@ -97,6 +97,9 @@ impl fmt::Display for CloseReason {
             Self::Refused(Refusal::Expired) => {
                 f.write_str("the invite was not used in time and has expired; this device needs a new invite")
             }
+            Self::Refused(Refusal::Draining) => f.write_str(
+                "the gateway is about to end and opens no more sessions; try again in some minutes",
+            ),
             Self::VersionMismatch(versions) => write!(
                 f,
                 "the gateway speaks transport versions {versions:?}, this program version {}; update the older one",

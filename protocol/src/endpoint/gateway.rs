@@ -45,6 +45,8 @@ pub(super) struct GatewayRole {
     pub(super) mac1: Mac1Key,
     pub(super) epoch: EpochKeys,
     pub(super) max_sessions: usize,
+    /// True if no more sessions are opened.
+    pub(super) is_draining: bool,
     pub(super) devices: BTreeMap<PublicKey, DeviceStatus>,
     /// Greatest stamp of each device that ever opened a session; bounded by the number of devices that were
     /// ever admitted.
@@ -68,6 +70,7 @@ impl GatewayRole {
             mac1: Mac1Key::new(&config.secret.public()),
             epoch: config.epoch.clone(),
             max_sessions: config.max_sessions,
+            is_draining: false,
             devices: BTreeMap::new(),
             stamps: BTreeMap::new(),
             sessions_of: BTreeMap::new(),
@@ -163,6 +166,13 @@ impl Endpoint {
         if let Role::Gateway(gateway) = &mut self.role {
             gateway.max_sessions = max_sessions;
             self.transport.max_streams = max_streams;
+        }
+    }
+
+    /// Refuses new sessions from now on, or admits them again (gateway). Open sessions stay open.
+    pub fn set_draining(&mut self, is_draining: bool) {
+        if let Role::Gateway(gateway) = &mut self.role {
+            gateway.is_draining = is_draining;
         }
     }
 

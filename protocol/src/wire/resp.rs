@@ -91,6 +91,8 @@ pub enum Refusal {
     TooManySessions,
     /// No agent used the invite before it expired.
     Expired,
+    /// The gateway is about to end and opens no more sessions.
+    Draining,
 }
 
 /// Outcome of the early data.
@@ -141,6 +143,7 @@ impl RespPayload {
             Refusal::Revoked => 2,
             Refusal::TooManySessions => 3,
             Refusal::Expired => 4,
+            Refusal::Draining => 5,
         });
         out.resize(out.len() + REFUSAL_PADDING, 0);
     }
@@ -157,6 +160,7 @@ impl RespPayload {
             2 => Self::Refused(Refusal::Revoked),
             3 => Self::Refused(Refusal::TooManySessions),
             4 => Self::Refused(Refusal::Expired),
+            5 => Self::Refused(Refusal::Draining),
             _ => return Err(RespError::Status),
         })
     }

@@ -11,6 +11,12 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::{
+    failure_names::{FAILURE_REASONS, name_of},
+    observations::Observations,
+    transport_totals::TransportTotals,
+};
+
 /// Outcome of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
@@ -44,11 +50,12 @@ type OutcomeLabel = [(&'static str, &'static str); 1];
 /// Label and value of a series of `longhaul_sessions_refused_total`.
 type RefusalLabel = [(&'static str, &'static str); 1];
 
-const REFUSALS: [Refusal; 4] = [
+const REFUSALS: [Refusal; 5] = [
     Refusal::UnknownDevice,
     Refusal::Revoked,
     Refusal::Expired,
     Refusal::TooManySessions,
+    Refusal::Draining,
 ];
 
 const fn refusal_label(refusal: Refusal) -> RefusalLabel {
@@ -57,6 +64,7 @@ const fn refusal_label(refusal: Refusal) -> RefusalLabel {
         Refusal::Revoked => "revoked",
         Refusal::Expired => "invite-expired",
         Refusal::TooManySessions => "too-many-sessions",
+        Refusal::Draining => "draining",
     };
     [("reason", reason)]
 }
@@ -86,8 +94,10 @@ pub struct Metrics {
     association_bytes_sent: Counter,
     outcomes: Family<OutcomeLabel, Counter>,
     refusals: Family<RefusalLabel, Counter>,
-    /// Failures by the name of their reason, a small enum.
-    failures: Family<[(&'static str, String); 1], Counter>,
+    /// Durations, ends of sessions, limits and flows.
+    pub(crate) observed: Observations,
+    /// Failures by the name of their reason.
+    failures: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl Default for Metrics {
@@ -100,6 +110,10 @@ impl Default for Metrics {
         let refusals = Family::default();
         for refusal in REFUSALS {
             drop(refusals.get_or_create(&refusal_label(refusal)));
+        }
+        let failures = Family::default();
+        for reason in FAILURE_REASONS {
+            drop(failures.get_or_create(&[("reason", name_of(reason))]));
         }
         Self {
             sessions: Counter::default(),
@@ -115,7 +129,8 @@ impl Default for Metrics {
             association_bytes_sent: Counter::default(),
             outcomes,
             refusals,
-            failures: Family::default(),
+            failures,
+            observed: Observations::default(),
         }
     }
 }
@@ -175,8 +190,21 @@ impl Metrics {
     }
 
     pub(crate) fn failure(&self, reason: FailureReason) {
-        let label = [("reason", format!("{reason:?}"))];
-        self.failures.get_or_create(&label).inc();
+        self.failures.get_or_create(&[("reason", name_of(reason))]).inc();
+    }
+
+    /// Counts work that waited or was refused because of a limit.
+    pub(crate) fn limit_reached(&self, limit: &'static str) {
+        self.observed.limit_reached(limit);
+    }
+
+    /// Devices that were refused a session since the start, by reason.
+    pub(crate) fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let counted = REFUSALS.map(refusal_label);
+        let counts = counted
+            .iter()
+            .map(|label| (label[0].1, self.refusals.get_or_create(label).get()));
+        counts.collect()
     }
 
     /// Number of fetches with this outcome.
@@ -185,17 +213,22 @@ impl Metrics {
     }
 
     /// Adds the metrics to a registry.
-    pub fn register(&self, registry: &mut Registry, origin: &StatsSnapshot, link: LinkBytes) {
+    pub(crate) fn register(
+        &self,
+        registry: &mut Registry,
+        origin: &StatsSnapshot,
+        transport: &TransportTotals,
+    ) {
         for (name, help, value) in [
             (
                 "link_sent_bytes",
                 "Bytes sent to agents, including IP and UDP headers",
-                link.sent,
+                transport.bytes.sent,
             ),
             (
                 "link_received_bytes",
                 "Bytes received from agents, including IP and UDP headers",
-                link.received,
+                transport.bytes.received,
             ),
             (
                 "origin_received_bytes",
@@ -206,6 +239,32 @@ impl Metrics {
                 "origin_sent_bytes",
                 "Bytes that fetches sent to origins",
                 origin.bytes_sent.bytes(),
+            ),
+            ("packets_sent", "Packets sent to agents", transport.packets_sent),
+            (
+                "packets_received",
+                "Packets received from agents",
+                transport.packets_received,
+            ),
+            (
+                "packets_lost",
+                "Packets to agents that were lost",
+                transport.packets_lost,
+            ),
+            (
+                "packets_missing",
+                "Packets of agents that were lost",
+                transport.packets_missing,
+            ),
+            (
+                "retransmitted_bytes",
+                "Bytes of streams that were sent again",
+                transport.retransmitted_bytes,
+            ),
+            (
+                "session_stalls",
+                "Times at which a session heard nothing of its agent for a while",
+                transport.stalls,
             ),
             ("origin_connections", "Connections to origins", origin.connections),
             (
@@ -267,6 +326,13 @@ impl Metrics {
             "Fetches and tunnels without a response, by reason",
             self.failures.clone(),
         );
+        let refused = [("reason", name_of(FailureReason::AddressRefused))];
+        registry.register(
+            "guard_refusals",
+            "Fetches and tunnels to addresses that the address guard refuses",
+            ConstCounter::new(self.failures.get_or_create(&refused).get()),
+        );
+        self.observed.register(registry);
     }
 }
 
@@ -288,8 +354,11 @@ mod tests {
         metrics.failure(FailureReason::TlsExpired);
         metrics.refused(Refusal::Expired);
         let mut registry = Registry::with_prefix("longhaul");
-        let link = LinkBytes { sent: 7, received: 9 };
-        metrics.register(&mut registry, &StatsSnapshot::default(), link);
+        let transport = TransportTotals {
+            bytes: LinkBytes { sent: 7, received: 9 },
+            ..TransportTotals::default()
+        };
+        metrics.register(&mut registry, &StatsSnapshot::default(), &transport);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
@@ -301,7 +370,8 @@ mod tests {
             "longhaul_fetches_total{outcome=\"failed\"} 0",
             "longhaul_sessions_refused_total{reason=\"invite-expired\"} 1",
             "longhaul_sessions_refused_total{reason=\"revoked\"} 0",
-            "longhaul_failures_total{reason=\"TlsExpired\"} 1",
+            "longhaul_failures_total{reason=\"tls_expired\"} 1",
+            "longhaul_failures_total{reason=\"quota_reached\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }

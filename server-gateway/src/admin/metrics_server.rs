@@ -1,5 +1,9 @@
-//! `/metrics` for Prometheus, on a loopback address.
-use std::{net::IpAddr, sync::Arc};
+//! `/metrics` for Prometheus, `/healthz` and `/readyz` for service managers and load balancers, on a loopback address.
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use axum::{
     Router,
@@ -8,8 +12,9 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use futures_util::future::BoxFuture;
 use prometheus_client::{
-    encoding::text::encode,
+    encoding::text::{encode_eof, encode_registry},
     metrics::{
         counter::ConstCounter,
         family::Family,
@@ -17,21 +22,56 @@ use prometheus_client::{
     },
     registry::Registry,
 };
+use tokio::time::timeout;
 
-use crate::gateway::Gateway;
+use super::{handshakes, process};
+use crate::{
+    admission::{devices::DeviceState, register::DeviceRegister},
+    gateway::Gateway,
+};
 
 /// Media type of the text that `prometheus_client` writes.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Longest wait for the answer of the tasks on which every session depends.
+const ALIVE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Asks whether the gateway runs.
+pub(crate) type Answered = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What the pages need of the gateway.
 #[derive(Clone)]
-struct Source {
-    gateway: Arc<Gateway>,
+pub(crate) struct Source {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) register: Arc<DeviceRegister>,
+    /// Completes when the tasks on which every session depends have answered.
+    pub(crate) answered: Answered,
 }
 
-pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
+pub(crate) fn router(source: Source) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
-        .with_state(Source { gateway })
+        .route("/healthz", get(health))
+        .route("/readyz", get(readiness))
+        .with_state(source)
+}
+
+/// The answer says nothing about the gateway but this, so everybody on the machine may ask.
+async fn health(State(source): State<Source>) -> (StatusCode, &'static str) {
+    match timeout(ALIVE_WITHIN, (source.answered)()).await {
+        Ok(()) => (StatusCode::OK, "alive\n"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "a task does not answer\n"),
+    }
+}
+
+async fn readiness(State(source): State<Source>) -> (StatusCode, &'static str) {
+    if source.gateway.drain.is_draining() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+    }
+    match health(State(source)).await {
+        (StatusCode::OK, _) => (StatusCode::OK, "ready\n"),
+        not_alive => not_alive,
+    }
 }
 
 async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoResponse {
@@ -50,8 +90,21 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
     let origin = gateway.origin.stats().snapshot();
     gateway
         .metrics
-        .register(&mut registry, &origin, gateway.ledger.bytes());
+        .register(&mut registry, &origin, &gateway.ledger.totals());
+    handshakes::register(&gateway.handshakes.borrow(), &mut registry);
+    register_build(&mut registry);
+    register_devices(&source, &mut registry).await;
     gateway.store.counters().register(&mut registry, usage.as_ref());
+    registry.register(
+        "session_buffer_bytes",
+        "Bytes of sessions that are not read or not acknowledged yet",
+        ConstGauge::new(gateway.ledger.buffered()),
+    );
+    registry.register(
+        "draining",
+        "1 while the gateway drains",
+        ConstGauge::new(i64::from(gateway.drain.is_draining())),
+    );
     registry.register(
         "away_bytes",
         "Bytes on disk that wait for devices whose hop is away",
@@ -79,9 +132,42 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
     gateway.clientless.register(&mut registry);
     gateway.encoded_cache.register(&mut registry);
     gateway.images.register(&mut registry);
+    let mut unprefixed = Registry::default();
+    process::register(&mut unprefixed, gateway.started);
     let mut text = String::new();
-    encode(&mut text, &registry).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    encode_registry(&mut text, &registry)
+        .and_then(|()| encode_registry(&mut text, &unprefixed))
+        .and_then(|()| encode_eof(&mut text))
+        .map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
     Ok(([(header::CONTENT_TYPE, OPENMETRICS)], text))
+}
+
+fn register_build(registry: &mut Registry) {
+    let build = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    build
+        .get_or_create(&[("version", env!("CARGO_PKG_VERSION"))])
+        .set(1);
+    registry.register("build_info", "Version of the gateway", build);
+}
+
+/// Numbers of devices by state; nothing about a single one, because metrics are kept for long and by others.
+async fn register_devices(source: &Source, registry: &mut Registry) {
+    let activity = source.gateway.ledger.activity();
+    let (listed, now) = (source.register.devices().await, SystemTime::now());
+    let devices = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    for state in ["open", "away", "invited", "expired", "revoked"] {
+        drop(devices.get_or_create(&[("state", state)]));
+    }
+    for device in listed.iter() {
+        let is_open = activity.get(&device.key).is_some_and(|known| known.is_open);
+        let state = match device.state(now) {
+            DeviceState::Admitted if is_open => "open",
+            DeviceState::Admitted => "away",
+            other @ (DeviceState::Invited | DeviceState::Expired | DeviceState::Revoked) => other.word(),
+        };
+        devices.get_or_create(&[("state", state)]).inc();
+    }
+    registry.register("devices", "Devices by state", devices);
 }
 
 fn names_loopback(headers: &HeaderMap) -> bool {

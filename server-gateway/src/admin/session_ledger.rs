@@ -1,4 +1,4 @@
-//! The open sessions and what is known of each device since the gateway's start.
+//! The open sessions, and what is known of each device, also from before the gateway's start.
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -7,10 +7,10 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use longhaul_driver::Session;
-use longhaul_types::PublicKey;
+use longhaul_driver::{LinkState, Session};
+use longhaul_types::{BitRate, PublicKey};
 
-use super::metrics::LinkBytes;
+use super::{device_usage::DeviceUsage, metrics::LinkBytes, transport_totals::TransportTotals};
 
 /// Open sessions, and the activity of devices.
 #[derive(Debug, Default)]
@@ -21,9 +21,11 @@ struct Ledger {
     next: u64,
     /// Bounded by the number of sessions that the listener admits.
     open: BTreeMap<u64, OpenSession>,
-    closed: LinkBytes,
-    /// Bounded by the number of devices that were admitted since the start.
-    devices: BTreeMap<PublicKey, PastActivity>,
+    closed: TransportTotals,
+    /// Bounded by the number of devices that were ever admitted.
+    devices: BTreeMap<PublicKey, DeviceUsage>,
+    /// True if something changed since [`SessionLedger::take_changed`].
+    has_changed: bool,
 }
 
 #[derive(Debug)]
@@ -31,31 +33,37 @@ struct OpenSession {
     session: Session,
     device: PublicKey,
     since: SystemTime,
-    /// Bytes at the last look, and the time at which they last changed.
-    received: u64,
+    /// Bytes that the device's usage contains already.
+    counted: LinkBytes,
     heard: SystemTime,
+    /// Time of the last packet in either direction, to within a second.
+    moved: SystemTime,
 }
 
-#[derive(Clone, Debug, Default)]
-struct PastActivity {
-    software: Option<String>,
-    heard: Option<SystemTime>,
-    closed: LinkBytes,
-}
-
-/// What the gateway knows of a device since its start.
+/// What the gateway knows of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceActivity {
-    /// Program and version of the agent, as it names itself.
-    pub(crate) software: Option<String>,
-    /// Time of the last packet from the device, to within a second.
-    pub(crate) heard: Option<SystemTime>,
+    /// What is kept across restarts, with the open session.
+    pub(crate) usage: DeviceUsage,
     /// Start of the open session.
     pub(crate) since: Option<SystemTime>,
+    /// True if the device's packets arrive.
+    pub(crate) is_open: bool,
     /// Round-trip time of the open session, smoothed; `None` if nothing has been measured.
     pub(crate) rtt: Option<Duration>,
-    /// Bytes of all sessions.
-    pub(crate) bytes: LinkBytes,
+}
+
+/// An open session and its device's use of the month.
+#[derive(Debug)]
+pub(crate) struct SessionUse {
+    /// Number of the session since the gateway's start.
+    pub(crate) number: u64,
+    pub(crate) session: Session,
+    pub(crate) device: PublicKey,
+    /// Bytes of the month in both directions.
+    pub(crate) in_month: u64,
+    /// Time since the last packet in either direction.
+    pub(crate) quiet: Duration,
 }
 
 /// A session in the ledger; drop it when the session has ended.
@@ -65,19 +73,29 @@ pub(crate) struct Entry {
 }
 
 impl SessionLedger {
+    /// Creates a ledger with what is known of the devices from before.
+    pub(crate) fn new(devices: BTreeMap<PublicKey, DeviceUsage>) -> Self {
+        Self(Mutex::new(Ledger {
+            devices,
+            ..Ledger::default()
+        }))
+    }
+
     pub(crate) fn enter(self: &Arc<Self>, session: Session, device: PublicKey) -> Entry {
         let now = SystemTime::now();
         let mut ledger = self.lock();
         let number = ledger.next;
         ledger.next += 1;
         let open = OpenSession {
-            received: session.stats().bytes_received,
             session,
             device,
             since: now,
+            counted: LinkBytes::default(),
             heard: now,
+            moved: now,
         };
         ledger.open.insert(number, open);
+        ledger.count(now);
         drop(ledger);
         Entry {
             ledger: Arc::clone(self),
@@ -87,44 +105,79 @@ impl SessionLedger {
 
     /// Notes the name by which the device's agent introduces itself.
     pub(crate) fn introduce(&self, device: PublicKey, software: &str) {
-        self.lock().devices.entry(device).or_default().software = Some(software.to_owned());
+        let mut ledger = self.lock();
+        ledger.devices.entry(device).or_default().software = Some(software.to_owned());
+        ledger.has_changed = true;
     }
 
-    /// Notes which sessions have received something since the last look. Called about twice a second.
+    /// Counts what the sessions have transferred since the last look. Called about twice a second.
     pub(crate) fn look(&self) {
-        let now = SystemTime::now();
-        for open in self.lock().open.values_mut() {
-            open.look(now);
-        }
+        self.lock().count(SystemTime::now());
     }
 
-    /// Bytes of all sessions since the start.
-    pub(crate) fn bytes(&self) -> LinkBytes {
+    /// The open sessions.
+    pub(crate) fn open_sessions(&self) -> Vec<SessionUse> {
+        let now = SystemTime::now();
+        let ledger = self.lock();
+        let open = ledger.open.iter().map(|(number, open)| {
+            let usage = ledger.devices.get(&open.device);
+            SessionUse {
+                number: *number,
+                session: open.session.clone(),
+                device: open.device,
+                in_month: usage.map_or(0, |usage| usage.in_month(now).both()),
+                quiet: now.duration_since(open.moved).unwrap_or_default(),
+            }
+        });
+        open.collect()
+    }
+
+    /// Counters of all sessions since the start.
+    pub(crate) fn totals(&self) -> TransportTotals {
         let ledger = self.lock();
         let open = ledger.open.values();
-        open.fold(ledger.closed, |sum, open| sum.plus(&open.session))
+        open.fold(ledger.closed, |sum, open| sum.plus(&open.session.stats()))
     }
 
-    /// The devices that have had a session since the start.
-    pub(crate) fn activity(&self) -> BTreeMap<PublicKey, DeviceActivity> {
-        self.look();
+    /// Bytes of unread and unacknowledged data of the open sessions.
+    pub(crate) fn buffered(&self) -> u64 {
         let ledger = self.lock();
-        let past = ledger.devices.iter().map(|(device, past)| {
+        let held = ledger.open.values().map(|open| {
+            let stats = open.session.stats();
+            stats.receive_buffered.bytes() + stats.send_buffered.bytes()
+        });
+        held.sum()
+    }
+
+    /// What is kept across restarts, if it has changed since the last call.
+    pub(crate) fn take_changed(&self) -> Option<BTreeMap<PublicKey, DeviceUsage>> {
+        let mut ledger = self.lock();
+        ledger.count(SystemTime::now());
+        std::mem::take(&mut ledger.has_changed).then(|| ledger.devices.clone())
+    }
+
+    /// Notes that what [`SessionLedger::take_changed`] returned could not be kept.
+    pub(crate) fn not_kept(&self) {
+        self.lock().has_changed = true;
+    }
+
+    /// The devices that have had a session.
+    pub(crate) fn activity(&self) -> BTreeMap<PublicKey, DeviceActivity> {
+        let mut ledger = self.lock();
+        ledger.count(SystemTime::now());
+        let known = ledger.devices.iter().map(|(device, usage)| {
             let activity = DeviceActivity {
-                software: past.software.clone(),
-                heard: past.heard,
-                bytes: past.closed,
+                usage: usage.clone(),
                 ..DeviceActivity::default()
             };
             (*device, activity)
         });
-        let mut found: BTreeMap<PublicKey, DeviceActivity> = past.collect();
+        let mut found: BTreeMap<PublicKey, DeviceActivity> = known.collect();
         for open in ledger.open.values() {
             let activity = found.entry(open.device).or_default();
             let stats = open.session.stats();
-            activity.bytes = activity.bytes.plus(&open.session);
-            activity.heard = activity.heard.max(Some(open.heard));
             activity.since = activity.since.max(Some(open.since));
+            activity.is_open |= *open.session.state().borrow() == LinkState::Open;
             // Before the first measurement, the transport assumes a value.
             activity.rtt = stats.min_rtt.map(|_| stats.srtt);
         }
@@ -136,13 +189,38 @@ impl SessionLedger {
     }
 }
 
+impl Ledger {
+    fn count(&mut self, now: SystemTime) {
+        for open in self.open.values_mut() {
+            let usage = self.devices.entry(open.device).or_default();
+            self.has_changed |= open.count(usage, now);
+        }
+    }
+}
+
 impl OpenSession {
-    fn look(&mut self, now: SystemTime) {
-        let received = self.session.stats().bytes_received;
-        if received != self.received {
-            self.received = received;
+    /// Counts what was transferred since the last look; returns true if that is anything.
+    fn count(&mut self, usage: &mut DeviceUsage, now: SystemTime) -> bool {
+        let stats = self.session.stats();
+        let seen = LinkBytes {
+            sent: stats.bytes_sent,
+            received: stats.bytes_received,
+        };
+        if seen == self.counted {
+            return false;
+        }
+        self.moved = now;
+        if seen.received != self.counted.received {
             self.heard = now;
         }
+        usage.count(seen.minus(self.counted), now);
+        usage.heard = usage.heard.max(Some(self.heard));
+        usage.link = stats
+            .link_rate
+            .filter(|rate| *rate > BitRate::bps(0))
+            .or(usage.link);
+        self.counted = seen;
+        true
     }
 }
 
@@ -150,22 +228,33 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let mut ledger = self.ledger.lock();
         if let Some(mut open) = ledger.open.remove(&self.number) {
-            open.look(SystemTime::now());
-            ledger.closed = ledger.closed.plus(&open.session);
-            let past = ledger.devices.entry(open.device).or_default();
-            past.closed = past.closed.plus(&open.session);
-            past.heard = past.heard.max(Some(open.heard));
+            let usage = ledger.devices.entry(open.device).or_default();
+            let changed = open.count(usage, SystemTime::now());
+            ledger.has_changed |= changed;
+            ledger.closed = ledger.closed.plus(&open.session.stats());
         }
     }
 }
 
 impl LinkBytes {
-    /// The sum with the bytes of a session.
-    fn plus(self, session: &Session) -> Self {
-        let stats = session.stats();
+    /// The sum.
+    pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
-            sent: self.sent + stats.bytes_sent,
-            received: self.received + stats.bytes_received,
+            sent: self.sent.saturating_add(other.sent),
+            received: self.received.saturating_add(other.received),
         }
+    }
+
+    /// The difference; zero where `other` is larger.
+    const fn minus(self, other: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(other.sent),
+            received: self.received.saturating_sub(other.received),
+        }
+    }
+
+    /// Bytes of both directions.
+    pub(crate) const fn both(self) -> u64 {
+        self.sent.saturating_add(self.received)
     }
 }

@@ -9,17 +9,28 @@ use tracing::{info, warn};
 
 use super::{
     devices::{Device, Devices, DevicesError, DevicesWatch, PendingInvite},
-    state::StateDir,
+    state::{StateDir, StateError},
+};
+use crate::{
+    admin::{device_usage, session_ledger::SessionLedger},
+    quota::Quotas,
 };
 
 /// The device list of a running gateway.
 pub(crate) struct DeviceRegister {
     state: StateDir,
     admission: Admission,
+    records: DeviceRecords,
     /// Held during a change, so that changes reach file and transport in the same order.
     list: tokio::sync::Mutex<AppliedList>,
     /// Invites without session, for the start of a session. Never held across a wait.
     pending: Mutex<BTreeMap<PublicKey, PendingInvite>>,
+}
+
+/// What a running gateway knows of devices beside the list.
+pub(crate) struct DeviceRecords {
+    pub(crate) ledger: Arc<SessionLedger>,
+    pub(crate) quotas: Arc<Quotas>,
 }
 
 struct AppliedList {
@@ -49,12 +60,18 @@ impl DeviceRegister {
     }
 
     /// Creates the register of a listener that admits the devices of this list already.
-    pub(crate) fn new(state: StateDir, admission: Admission, loaded: (Devices, DevicesWatch)) -> Self {
+    pub(crate) fn new(
+        state: StateDir,
+        admission: Admission,
+        loaded: (Devices, DevicesWatch),
+        records: DeviceRecords,
+    ) -> Self {
         let (devices, watch) = loaded;
         let pending = devices.pending_invites(SystemTime::now());
         Self {
             state,
             admission,
+            records,
             list: tokio::sync::Mutex::new(AppliedList { devices, watch }),
             pending: Mutex::new(pending),
         }
@@ -120,6 +137,7 @@ impl DeviceRegister {
     async fn apply(&self, list: &mut AppliedList, devices: Devices, now: SystemTime) {
         self.admission.set_devices(devices.statuses(now)).await;
         *self.pending() = devices.pending_invites(now);
+        self.records.quotas.set_devices(&devices);
         list.devices = devices;
     }
 
@@ -160,6 +178,26 @@ impl DeviceRegister {
     /// The list as it is in force.
     pub(crate) async fn devices(&self) -> Devices {
         self.list.lock().await.devices.clone()
+    }
+
+    /// Writes what is known of the devices, if it has changed since the last call.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) async fn keep_usage(&self) -> Result<(), StateError> {
+        let Some(usage) = self.records.ledger.take_changed() else {
+            return Ok(());
+        };
+        let devices = self.devices().await;
+        let state = self.state.clone();
+        let listed = devices.iter().map(|device| device.key).collect();
+        let written = tokio::task::spawn_blocking(move || device_usage::store(&state, &usage, &listed)).await;
+        // A panic would be a defect, which the runtime reports.
+        let written = written.unwrap_or(Ok(()));
+        if written.is_err() {
+            self.records.ledger.not_kept();
+        }
+        written
     }
 
     fn pending(&self) -> MutexGuard<'_, BTreeMap<PublicKey, PendingInvite>> {

@@ -3,14 +3,16 @@ use std::time::SystemTime;
 
 use super::CommandError;
 use crate::{
+    admin::device_usage,
     admission::{devices::Devices, state::StateDir},
     config::Config,
     operator::{
         changes::{Change, ChangeContext, ChangeError},
         client::RunningGateway,
         messages::DeviceList,
-        report::device_list,
+        report::{Known, device_list},
     },
+    quota::limits::QuotaDefaults,
 };
 
 /// The device list of a gateway.
@@ -21,6 +23,7 @@ pub(super) enum DeviceAccess<'a> {
     Files {
         state: StateDir,
         public_address: Option<&'a str>,
+        defaults: QuotaDefaults,
     },
 }
 
@@ -34,6 +37,7 @@ impl<'a> DeviceAccess<'a> {
         Ok(Self::Files {
             state: StateDir::open(&config.state_dir)?,
             public_address: config.public_address.as_deref(),
+            defaults: config.quota,
         })
     }
 
@@ -44,6 +48,7 @@ impl<'a> DeviceAccess<'a> {
             Self::Files {
                 state,
                 public_address,
+                ..
             } => {
                 let context = ChangeContext {
                     state,
@@ -60,7 +65,15 @@ impl<'a> DeviceAccess<'a> {
     pub(super) async fn list(&self) -> Result<DeviceList, CommandError> {
         match self {
             Self::Running(gateway) => Ok(gateway.devices().await?),
-            Self::Files { state, .. } => Ok(device_list(&Devices::load(state)?, None, SystemTime::now())),
+            Self::Files { state, defaults, .. } => {
+                let (devices, usage) = (Devices::load(state)?, device_usage::peek(state));
+                Ok(device_list(
+                    &devices,
+                    &Known::Files(&usage),
+                    *defaults,
+                    SystemTime::now(),
+                ))
+            }
         }
     }
 }

@@ -1,13 +1,16 @@
 //! `device`: manages the admitted devices.
 use std::io::Write;
 
-use longhaul_types::ByteCount;
+use longhaul_types::{BitRate, ByteCount};
 
 use super::{CommandError, access::DeviceAccess};
 use crate::{
     cli::DeviceCommand,
     config::Config,
-    operator::messages::{AddRequest, DeviceEntry, DeviceList, RemoveRequest, RenameRequest},
+    operator::messages::{
+        AddRequest, DeviceEntry, DeviceList, QuotaRequest, RemoveRequest, RenameRequest, RestoreRequest,
+    },
+    quota::limits::{month_text, rate_text},
 };
 
 pub(super) async fn execute(
@@ -40,6 +43,24 @@ pub(super) async fn execute(
                 renamed.name, renamed.id
             )?)
         }
+        DeviceCommand::Quota { device, rate, month } => {
+            let changed = access
+                .order(QuotaRequest {
+                    device,
+                    rate: rate.map(|rate| rate.to_string()),
+                    month: month.map(|month| month.to_string()),
+                })
+                .await?;
+            Ok(writeln!(
+                out,
+                "quota of {} ({}): rate {}, month {}",
+                changed.name, changed.id, changed.rate, changed.month
+            )?)
+        }
+        DeviceCommand::Restore { device } => {
+            let restored = access.order(RestoreRequest { device }).await?;
+            Ok(writeln!(out, "restored {} ({})", restored.name, restored.id)?)
+        }
         DeviceCommand::Revoke { device } => {
             let removed = access.order(RemoveRequest { device }).await?;
             Ok(writeln!(out, "revoked {} ({})", removed.name, removed.id)?)
@@ -47,21 +68,26 @@ pub(super) async fn execute(
     }
 }
 
-/// Titles of the columns; the last ones only of a running gateway.
-const TITLES: [&str; 10] = [
+/// Titles of the columns; the last two only of a running gateway.
+const TITLES: [&str; 13] = [
     "NAME",
     "ID",
+    "KEY",
     "ADDED",
-    "STATUS",
+    "STATE",
     "LAST SEEN",
-    "SESSION SINCE",
-    "RTT",
     "DOWN",
     "UP",
+    "MONTH",
+    "QUOTA",
     "AGENT",
+    "LINK",
+    "RTT",
 ];
 /// Number of columns without a running gateway.
-const COLUMNS_OF_FILE: usize = 4;
+const COLUMNS_OF_FILE: usize = 11;
+/// Characters of a key that tell two keys apart for a person.
+const KEY_FORM: usize = 8;
 
 fn write_list(list: &DeviceList, out: &mut impl Write) -> Result<(), CommandError> {
     let columns = if list.running {
@@ -96,23 +122,39 @@ fn row(device: &DeviceEntry) -> [String; TITLES.len()] {
         (Some(when), _) => format!("{} {when}", device.status),
         (None, Some(when)) if device.status == "invited" => format!("invited until {when}"),
         (None, Some(when)) => format!("{} {when}", device.status),
-        (None, None) => device.status.clone(),
+        (None, None) => device.state.clone().unwrap_or_else(|| device.status.clone()),
     };
     let bytes = |bytes: Option<u64>| known(bytes.map(|bytes| ByteCount::new(bytes).to_string()));
+    let month = device.month_bytes_down.zip(device.month_bytes_up);
     let cells = [
         device.name.clone(),
         device.id.clone(),
+        device.key.chars().take(KEY_FORM).collect(),
         device.added.clone(),
         status,
         known(device.last_seen.clone()),
-        known(device.session_since.clone()),
-        known(device.rtt_ms.map(|rtt| format!("{rtt} ms"))),
         bytes(device.bytes_down),
         bytes(device.bytes_up),
+        bytes(month.map(|(down, up)| down.saturating_add(up))),
+        quota(device),
         known(device.software.clone()),
+        known(device.link_bps.map(|rate| BitRate::bps(rate).to_string())),
+        known(device.rtt_ms.map(|rtt| format!("{rtt} ms"))),
     ];
     // A manually edited file may contain anything, including terminal control sequences.
     cells.map(|cell| cell.chars().filter(|c| !c.is_control()).collect())
+}
+
+fn quota(device: &DeviceEntry) -> String {
+    let rate = device.quota_rate_bps.map(|rate| rate_text(BitRate::bps(rate)));
+    let month = device
+        .quota_month_bytes
+        .map(|size| month_text(ByteCount::new(size)));
+    let used = device
+        .quota_reached
+        .then(|| format!("used up until {}", device.month_ends));
+    let parts: Vec<String> = [rate, month, used].into_iter().flatten().collect();
+    known(Some(parts.join(", ")).filter(|text| !text.is_empty()))
 }
 
 fn known(value: Option<String>) -> String {
@@ -129,7 +171,17 @@ mod tests {
             id: "0011223344556677".to_owned(),
             key: String::new(),
             status: "invited".to_owned(),
+            state: Some("invited".to_owned()),
             added: "1970-01-01T00:00:00Z".to_owned(),
+            quota_rate: "2Mbit/s".to_owned(),
+            quota_month: "default".to_owned(),
+            quota_rate_bps: Some(2_000_000),
+            quota_month_bytes: Some(5_000_000_000),
+            quota_reached: true,
+            month_ends: "1970-02-01T00:00:00Z".to_owned(),
+            link_bps: Some(384_000),
+            month_bytes_up: Some(0),
+            month_bytes_down: Some(0),
             revoked: None,
             invite_expires: Some("1970-01-02T00:00:00Z".to_owned()),
             one_time: false,
@@ -156,7 +208,11 @@ mod tests {
         };
         let stopped = text(false);
         assert!(
-            stopped.contains("invited until 1970-01-02T00:00:00Z\n"),
+            stopped.contains("invited until 1970-01-02T00:00:00Z"),
+            "{stopped}"
+        );
+        assert!(
+            stopped.contains("2Mbit/s, 5GB, used up until 1970-02-01T00:00:00Z"),
             "{stopped}"
         );
         assert!(
@@ -165,7 +221,9 @@ mod tests {
         );
         let running = text(true);
         assert!(
-            running.contains("640 ms") && running.contains("longhaul-agent/1"),
+            running.contains("640 ms")
+                && running.contains("longhaul-agent/1")
+                && running.contains("384.0 kbit/s"),
             "{running}"
         );
     }

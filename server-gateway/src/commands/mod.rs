@@ -1,9 +1,11 @@
 //! The subcommands of the program.
 mod access;
+mod backup;
 mod client;
 mod device;
 mod invite;
 mod run;
+mod running;
 
 use std::io::{self, Write};
 
@@ -12,6 +14,7 @@ use longhaul_settings::Report;
 
 use crate::{
     admission::{clients::ClientsError, devices::DevicesError, state::StateError},
+    backup::BackupError,
     cli::{ClientlessCommand, Command},
     clientless::{RulesError, redirect_rules},
     config::Config,
@@ -38,6 +41,14 @@ pub enum CommandError {
     /// The device list cannot be read.
     #[error(transparent)]
     Devices(#[from] DevicesError),
+    /// A backup cannot be written or read.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// No gateway runs.
+    #[error(
+        "no gateway runs with this state directory, or it has no admin socket (`admin-socket = \"off\"`); `systemctl status longhaul-gateway`"
+    )]
+    NotRunning,
     /// The output cannot be made.
     #[error("the output cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -81,6 +92,10 @@ pub async fn execute(
         Command::Clientless {
             action: ClientlessCommand::Rules { iface, from },
         } => out.write_all(redirect_rules(config, &iface, &from)?.as_bytes())?,
+        Command::Drain { limit } => running::drain(config, limit, out).await?,
+        Command::Admin { token } => running::admin(config, token, out).await?,
+        Command::Backup { file } => backup::write(&file, config, report, out).await?,
+        Command::Restore { file } => backup::read(&file, config, out).await?,
         Command::Invite(args) => invite::execute(&args, config, out).await?,
         Command::PictureWorker { memory } => picture_workers::work(memory)?,
     }

@@ -51,6 +51,9 @@ pub(super) async fn run(
     if let Some(address) = server.metrics_addr() {
         tracing::info!(%address, "metrics are served");
     }
+    if let Some(address) = server.admin_addr() {
+        tracing::info!(%address, "the admin page is served; `longhaul-gateway admin` opens it");
+    }
     if let Some(address) = server.quic_addr() {
         tracing::info!(%address, "agents may also connect by QUIC");
     }
@@ -107,6 +110,10 @@ impl Service for Running {
 
     async fn failed(&self) {
         self.server.ended().await;
+    }
+
+    async fn finished(&self) {
+        self.server.drained().await;
     }
 
     async fn stop(self) {

@@ -2,6 +2,7 @@
 //!
 //! [`settings`] describes each setting: names, form, default, meaning, and reason for the default. [`Config`]
 //! holds the resolved and valid values. `longhaul_settings` combines the layers.
+mod admin;
 pub mod clientless;
 mod clientless_tls;
 mod clientless_transparent;
@@ -9,6 +10,7 @@ mod dns;
 mod listen;
 mod parse;
 mod ports;
+mod quota;
 mod resolve;
 pub mod settings;
 mod shared_ports;
@@ -22,7 +24,7 @@ use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_service::{LogFilter, LogFormat};
 use longhaul_types::{ByteCount, Techniques};
 
-use crate::picture_workers::Program;
+use crate::{picture_workers::Program, quota::limits::QuotaDefaults};
 
 pub use self::{
     clientless::{ClientlessConfig, Passwords},
@@ -64,6 +66,8 @@ pub struct Config {
     pub tunnel: TunnelConfig,
     /// `[metrics]`.
     pub metrics: MetricsConfig,
+    /// `[admin]`.
+    pub admin: AdminConfig,
     /// `[carriers]`.
     pub carriers: CarriersConfig,
     /// `[portal]`.
@@ -76,6 +80,8 @@ pub struct Config {
     pub away: AwayConfig,
     /// `[limits]`.
     pub limits: LimitsConfig,
+    /// `[quota]`: quota of devices without one of their own.
+    pub quota: QuotaDefaults,
     /// Techniques that are switched off for measurements; a hidden setting.
     pub without: Techniques,
 }
@@ -154,6 +160,13 @@ pub struct TunnelConfig {
 #[derive(Clone, Debug)]
 pub struct MetricsConfig {
     /// `listen`: loopback address that serves `/metrics`.
+    pub listen: Option<SocketAddr>,
+}
+
+/// `[admin]`: the admin page.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminConfig {
+    /// `listen`: loopback address of the admin page; `None` if it is off.
     pub listen: Option<SocketAddr>,
 }
 

@@ -71,6 +71,14 @@ pub(super) fn ports(value: &Value, _: &Form) -> Result<PortSet, Wrong> {
 }
 
 pub(super) fn metrics_listen(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
+    loopback_or_off(value, "metrics have no access control")
+}
+
+pub(super) fn admin_listen(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
+    loopback_or_off(value, "the admin page is not encrypted")
+}
+
+fn loopback_or_off(value: &Value, why: &str) -> Result<Option<SocketAddr>, Wrong> {
     let text = value.text()?;
     if text == "off" {
         return Ok(None);
@@ -81,10 +89,8 @@ pub(super) fn metrics_listen(value: &Value, _: &Form) -> Result<Option<SocketAdd
     if address.ip().is_loopback() {
         Ok(Some(address))
     } else {
-        Err(Wrong::new(format!(
-            "`{text}` is not a loopback address; metrics have no access control"
-        ))
-        .instead("use 127.0.0.1 or [::1]"))
+        Err(Wrong::new(format!("`{text}` is not a loopback address; {why}"))
+            .instead("use 127.0.0.1 or [::1]"))
     }
 }
 

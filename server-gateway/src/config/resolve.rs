@@ -2,10 +2,11 @@
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report, WITHOUT};
 
 use super::{
-    AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, DnsConfig, FetchConfig,
-    GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse, settings,
+    AdminConfig, AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, DnsConfig,
+    FetchConfig, GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse,
+    settings,
 };
-use crate::{cli::SettingArgs, picture_workers::Program};
+use crate::{cli::SettingArgs, picture_workers::Program, quota::limits::QuotaDefaults};
 
 /// Resolves the settings from the default files or the named file, the environment and the flags.
 ///
@@ -70,6 +71,9 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         metrics: MetricsConfig {
             listen: layers.get(&settings::METRICS_LISTEN),
         },
+        admin: AdminConfig {
+            listen: layers.get(&settings::ADMIN_LISTEN),
+        },
         carriers: CarriersConfig {
             tls: layers.get(&settings::CARRIERS_TLS),
             quic: layers.get(&settings::CARRIERS_QUIC),
@@ -109,6 +113,10 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
             streams_per_device: layers.get(&settings::LIMITS_STREAMS_PER_DEVICE),
             associations_per_device: layers.get(&settings::LIMITS_ASSOCIATIONS_PER_DEVICE),
             queue_timeout: layers.get(&settings::LIMITS_QUEUE_TIMEOUT),
+        },
+        quota: QuotaDefaults {
+            rate: layers.get(&settings::QUOTA_RATE),
+            month: layers.get(&settings::QUOTA_MONTH),
         },
         without: layers.get_hidden(&WITHOUT),
         state_dir,

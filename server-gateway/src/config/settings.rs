@@ -13,6 +13,7 @@ use longhaul_settings::{
 };
 use longhaul_types::ByteCount;
 
+pub use super::admin::ADMIN_LISTEN;
 pub use super::clientless::{
     CLIENTLESS_ALLOW, CLIENTLESS_DAY_SIZE, CLIENTLESS_IDLE_TIMEOUT, CLIENTLESS_LEVEL, CLIENTLESS_LINK,
     CLIENTLESS_LISTEN, CLIENTLESS_PASSWORDS, CLIENTLESS_PORTS,
@@ -20,6 +21,7 @@ pub use super::clientless::{
 pub use super::clientless_tls::{CLIENTLESS_CERTIFICATE, CLIENTLESS_KEY, CLIENTLESS_TLS};
 pub use super::clientless_transparent::CLIENTLESS_TRANSPARENT;
 pub use super::dns::{DNS_ADDRESSES, DNS_LISTEN, DNS_NAMES};
+pub use super::quota::{QUOTA_MONTH, QUOTA_RATE};
 use super::{ListenAddresses, PortSet, parse};
 pub use longhaul_service::settings::{LOG, LOG_FORMAT};
 
@@ -55,6 +57,7 @@ impl Configured for Gateway {
             &TUNNEL_UDP_PORTS,
             &TUNNEL_UDP_IDLE_TIMEOUT,
             &METRICS_LISTEN,
+            &ADMIN_LISTEN,
             &CARRIERS_TLS,
             &CARRIERS_QUIC,
             &CARRIERS_CERT,
@@ -83,6 +86,8 @@ impl Configured for Gateway {
             &LIMITS_STREAMS_PER_DEVICE,
             &LIMITS_ASSOCIATIONS_PER_DEVICE,
             &LIMITS_QUEUE_TIMEOUT,
+            &QUOTA_RATE,
+            &QUOTA_MONTH,
         ],
         hidden_settings: &[&WITHOUT],
         system_file: "/etc/longhaul/gateway.toml",

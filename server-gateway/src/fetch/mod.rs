@@ -8,7 +8,7 @@ mod response_head;
 mod resume;
 mod upload;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use http::{Method, header};
 use longhaul_http::policy::Reload;
@@ -38,6 +38,7 @@ use crate::{
 /// Serves one fetch to its end.
 pub(crate) async fn serve(context: Arc<SessionContext>, fetch: Fetch, incoming: Incoming) {
     let _open = context.gateway.metrics.fetch();
+    let began = Instant::now();
     context.gateway.cpu_pool.touch();
     let mut outcome = Counted {
         metrics: &context.gateway.metrics,
@@ -55,7 +56,12 @@ pub(crate) async fn serve(context: Arc<SessionContext>, fetch: Fetch, incoming: 
         answered = answer(&context, fetch, incoming) => answered,
     };
     outcome.outcome = match answered {
-        Ok(outcome) => outcome,
+        Ok(outcome) => {
+            if outcome == Outcome::Complete {
+                context.gateway.metrics.observed.fetched(began.elapsed());
+            }
+            outcome
+        }
         Err(Unanswered::Gone) => Outcome::Cancelled,
         Err(Unanswered::Failed(failure)) => fail(&context, id, failure).await,
     };
@@ -140,6 +146,7 @@ async fn download(
         purpose: Purpose::Requested,
     };
     let store = &context.gateway.store;
+    let began = Instant::now();
     let response = match &request.login {
         None => context.page_loads.context().fetch(cache_request).await?,
         Some(login) => store
@@ -147,6 +154,7 @@ async fn download(
             .await
             .map_err(Failure::from)?,
     };
+    context.gateway.metrics.observed.first_byte(began.elapsed());
     respond(context, fetch, request, response).await
 }
 
@@ -193,8 +201,12 @@ async fn upload(
     let body = UploadBody::new(context.window_key, &announced, incoming);
     let cause = body.failure();
     let response = context.gateway.store.upload(request, body);
+    let response = tokio::select! {
+        biased;
+        reached = context.quota.until_reached() => return Err(Unanswered::Failed(reached.failure())),
+        response = response => response,
+    };
     response
-        .await
         .map_err(Failure::from)
         .map_err(|failure| match cause.get() {
             // The request was checked before, so a malformed request means that its body was aborted.

@@ -7,7 +7,7 @@ use std::{
 use bytes::Bytes;
 use longhaul_delivery::{BodyPipeline, CodeError, Progress, WindowCoding};
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_session::{Body, FailureReason, Message, class, encode};
+use longhaul_session::{Body, ERROR_QUOTA, FailureReason, Message, class, encode};
 use longhaul_types::{BitRate, ContentHash};
 use longhaul_webcache::BodyFault;
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ use tracing::debug;
 
 use super::held::{Piece, TappedBody};
 use crate::{
-    admin::metrics::Outcome, failure::Failure, origin_reports::ResponseCount,
+    admin::metrics::Outcome, failure::Failure, origin_reports::ResponseCount, quota::reached::Reached,
     session::context::SessionContext,
 };
 
@@ -29,6 +29,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(20);
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 /// The packet that the hop could have carried during a silence.
 const PACKET_BITS: u64 = 1200 * 8;
+/// Most bytes of a stream that wait between its user and the transport, and those of a write in progress.
+const QUEUED: u64 = 2 * 64 * 1024;
 /// Length at which an object of unknown length becomes bulk.
 const LONG: u64 = 1024 * 1024;
 
@@ -172,6 +174,23 @@ impl Responder {
         Ok(())
     }
 
+    /// Ends an open stream within the body: cancels it with this error code if the agent has its beginning, and with it
+    /// `Head`. A write may have been broken off, so nothing more is written.
+    async fn end_early(&mut self, error: u64) -> Relayed {
+        // What is not acknowledged, and what waits before the transport.
+        let on_the_way = self.context.session.stats().send_buffered.bytes() + QUEUED;
+        let has_begun = self.sent > on_the_way;
+        if let Some(stream) = &mut self.stream {
+            if has_begun {
+                stream.cancel(error);
+            } else {
+                // Fails if the session has ended, which is harmless.
+                let _gone = stream.finish().await;
+            }
+        }
+        Relayed::Truncated
+    }
+
     /// Waits until the agent stops the stream; pends forever before the stream is open.
     async fn stopped(&mut self) {
         match &mut self.stream {
@@ -188,6 +207,8 @@ enum Broken {
     Gone(Gone),
     Body(BodyFault),
     Coding(CodeError),
+    /// The device has used up its bytes of the month.
+    Quota(Reached),
 }
 
 impl From<Gone> for Broken {
@@ -238,7 +259,13 @@ pub(super) async fn relay(
     pipeline: BodyPipeline,
 ) -> Result<Relayed, Failure> {
     let mut relay = Relay { responder, pipeline };
-    let broken = match relay.run(&mut body).await {
+    let quota = Arc::clone(&relay.responder.context.quota);
+    let ran = tokio::select! {
+        biased;
+        reached = quota.until_reached() => Err(Broken::Quota(reached)),
+        ran = relay.run(&mut body) => ran,
+    };
+    let broken = match ran {
         Ok(()) => return Ok(body.chk().map_or(Relayed::Truncated, Relayed::Complete)),
         Err(broken) => broken,
     };
@@ -246,6 +273,14 @@ pub(super) async fn relay(
         Broken::Gone(Gone) => return Ok(Relayed::Cancelled),
         Broken::Body(fault @ BodyFault::Damaged(_)) if relay.nothing_came() => {
             return Err(Failure::new(FailureReason::MalformedResponse, fault));
+        }
+        Broken::Quota(reached) => {
+            let failure = reached.failure();
+            if responder.stream.is_none() {
+                return Err(failure);
+            }
+            responder.context.gateway.metrics.failure(failure.reason);
+            return Ok(responder.end_early(ERROR_QUOTA).await);
         }
         Broken::Body(error) => debug!(%error, "a body ended early"),
         Broken::Coding(error) => debug!(%error, "the encoding of a body failed"),

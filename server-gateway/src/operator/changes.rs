@@ -2,11 +2,14 @@
 //! gateway.
 use std::time::{Duration, SystemTime};
 
-use longhaul_types::{DeviceId, ParseKeyError, PublicKey};
+use longhaul_types::{BitRate, ByteCount, DeviceId, ParseKeyError, PublicKey};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    messages::{AddRequest, DeviceReply, InviteReply, InviteRequest, RemoveRequest, RenameRequest},
+    messages::{
+        AddRequest, DeviceReply, InviteReply, InviteRequest, QuotaReply, QuotaRequest, RemoveRequest,
+        RenameRequest, RestoreRequest,
+    },
     report::rfc3339,
 };
 use crate::admission::{
@@ -14,6 +17,7 @@ use crate::admission::{
     invites::{self, DEFAULT_VALIDITY, InviteError, InviteOrder},
     state::StateDir,
 };
+use crate::quota::limits::{Limit, LimitError};
 
 /// Errors of a change.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +29,9 @@ pub enum ChangeError {
     /// The invite cannot be made.
     #[error(transparent)]
     Invite(#[from] InviteError),
+    /// The text is no limit.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// The text is not a key.
     #[error(transparent)]
     Key(#[from] ParseKeyError),
@@ -40,11 +47,15 @@ impl ChangeError {
                 | DevicesError::NameTaken(_)
                 | DevicesError::KeyTaken { .. }
                 | DevicesError::NotFound(_)
+                | DevicesError::NotRemoved(_)
+                | DevicesError::Unknown(_)
+                | DevicesError::Ambiguous { .. }
                 | DevicesError::Full => true,
             },
             Self::Invite(InviteError::State(_)) => false,
             Self::Invite(InviteError::Address(_) | InviteError::NoAddress | InviteError::Validity)
-            | Self::Key(_) => true,
+            | Self::Key(_)
+            | Self::Limit(_) => true,
         }
     }
 }
@@ -125,6 +136,35 @@ impl Change for RenameRequest {
 
     fn apply(self, devices: &mut Devices, _: &ChangeContext<'_>) -> Result<DeviceReply, ChangeError> {
         Ok(reply(devices.rename(&self.device, &self.name)?))
+    }
+}
+
+impl Change for RestoreRequest {
+    const PATH: &'static str = "/v1/device/restore";
+    type Reply = DeviceReply;
+
+    fn apply(self, devices: &mut Devices, _: &ChangeContext<'_>) -> Result<DeviceReply, ChangeError> {
+        Ok(reply(devices.restore(&self.device)?))
+    }
+}
+
+impl Change for QuotaRequest {
+    const PATH: &'static str = "/v1/device/quota";
+    type Reply = QuotaReply;
+
+    fn apply(self, devices: &mut Devices, _: &ChangeContext<'_>) -> Result<QuotaReply, ChangeError> {
+        let rate: Option<Limit<BitRate>> = self.rate.as_deref().map(str::parse).transpose()?;
+        let month: Option<Limit<ByteCount>> = self.month.as_deref().map(str::parse).transpose()?;
+        let device = devices.set_quota(&self.device, |quota| {
+            quota.rate = rate.unwrap_or(quota.rate);
+            quota.month = month.unwrap_or(quota.month);
+        })?;
+        Ok(QuotaReply {
+            id: device.id().to_string(),
+            rate: device.quota.rate.to_string(),
+            month: device.quota.month.to_string(),
+            name: device.name,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::{net::UnixStream, time::timeout};
 use super::{
     changes::Change,
     messages::{DeviceList, ErrorReply},
+    orders::Order,
     service::DEVICES,
 };
 use crate::admission::{gateway_lock::published_socket, state::StateError};
@@ -98,6 +99,15 @@ impl RunningGateway {
     pub(crate) async fn order<C: Change>(&self, change: &C) -> Result<C::Reply, ClientError> {
         let order = serde_json::to_vec(change).map_err(|error| self.transfer(&error))?;
         self.request(Method::POST, C::PATH, order).await
+    }
+
+    /// Gives an order that only a running gateway carries out.
+    ///
+    /// # Errors
+    /// The gateway refuses the order or does not answer.
+    pub(crate) async fn tell<O: Order>(&self, order: &O) -> Result<O::Reply, ClientError> {
+        let order = serde_json::to_vec(order).map_err(|error| self.transfer(&error))?;
+        self.request(Method::POST, O::PATH, order).await
     }
 
     /// The device list.

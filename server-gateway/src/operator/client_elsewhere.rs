@@ -1,7 +1,7 @@
 //! Systems without Unix sockets: the operator's commands change the files.
 use std::path::Path;
 
-use super::{changes::Change, messages::DeviceList};
+use super::{changes::Change, messages::DeviceList, orders::Order};
 
 /// Exists only on Unix.
 #[derive(Debug)]
@@ -19,6 +19,11 @@ impl RunningGateway {
 
     #[expect(clippy::unused_async, reason = "the same signature as on Unix")]
     pub(crate) async fn order<C: Change>(&self, _: &C) -> Result<C::Reply, ClientError> {
+        match *self {}
+    }
+
+    #[expect(clippy::unused_async, reason = "the same signature as on Unix")]
+    pub(crate) async fn tell<O: Order>(&self, _: &O) -> Result<O::Reply, ClientError> {
         match *self {}
     }
 

@@ -66,6 +66,39 @@ pub(crate) struct RenameRequest {
     pub(crate) name: String,
 }
 
+/// Order to admit a removed device again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RestoreRequest {
+    /// Name, id or public key.
+    pub(crate) device: String,
+}
+
+/// Order to change the quota of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QuotaRequest {
+    /// Name, id or public key.
+    pub(crate) device: String,
+    /// A rate such as `2Mbit/s`, `none` or `default`; without it the rate stays as it is.
+    #[serde(default)]
+    pub(crate) rate: Option<String>,
+    /// A size such as `5GB`, `none` or `default`; without it the size stays as it is.
+    #[serde(default)]
+    pub(crate) month: Option<String>,
+}
+
+/// The quota of a device after a change.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct QuotaReply {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    /// A rate, `none` or `default`.
+    pub(crate) rate: String,
+    /// A size, `none` or `default`.
+    pub(crate) month: String,
+}
+
 /// The device that an order changed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct DeviceReply {
@@ -96,16 +129,36 @@ pub(crate) struct DeviceEntry {
     /// End of the validity of an invite that no agent has used.
     pub(crate) invite_expires: Option<String>,
     pub(crate) one_time: bool,
-    /// Last packet from the device since the gateway's start.
+    /// `open` (its packets arrive), `away`, `invited`, `expired` or `revoked`; null without a running gateway.
+    pub(crate) state: Option<String>,
+    /// Own rate of the device, `none`, or `default`.
+    pub(crate) quota_rate: String,
+    /// Own bytes of the device in a month, `none`, or `default`.
+    pub(crate) quota_month: String,
+    /// Rate of the quota in bit/s; null for no limit.
+    pub(crate) quota_rate_bps: Option<u64>,
+    /// Bytes of the quota in a month; null for no limit.
+    pub(crate) quota_month_bytes: Option<u64>,
+    /// True if the bytes of the month are used up.
+    pub(crate) quota_reached: bool,
+    /// End of the month.
+    pub(crate) month_ends: String,
+    /// Last packet from the device.
     pub(crate) last_seen: Option<String>,
     /// Start of the open session.
     pub(crate) session_since: Option<String>,
     /// Program and version of the agent.
     pub(crate) software: Option<String>,
-    /// Bytes from the device since the gateway's start, with IP and UDP headers.
+    /// Rate of the link towards the device in bit/s, as the last session knew it.
+    pub(crate) link_bps: Option<u64>,
+    /// Bytes from the device, with IP and UDP headers, also from before the gateway's start.
     pub(crate) bytes_up: Option<u64>,
-    /// Bytes to the device since the gateway's start, with IP and UDP headers.
+    /// Bytes to the device, with IP and UDP headers, also from before the gateway's start.
     pub(crate) bytes_down: Option<u64>,
+    /// Bytes from the device in this month.
+    pub(crate) month_bytes_up: Option<u64>,
+    /// Bytes to the device in this month.
+    pub(crate) month_bytes_down: Option<u64>,
     /// Round-trip time of the open session in milliseconds.
     pub(crate) rtt_ms: Option<u64>,
 }

@@ -1,54 +1,100 @@
 //! The device list for the operator: the file, and what a running gateway knows of the devices.
 use std::{collections::BTreeMap, time::SystemTime};
 
-use longhaul_types::PublicKey;
+use longhaul_types::{BitRate, ByteCount, PublicKey};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::messages::{DeviceEntry, DeviceList};
 use crate::{
-    admin::session_ledger::DeviceActivity,
-    admission::devices::{Device, Devices},
+    admin::{
+        device_usage::{DeviceUsage, Month},
+        session_ledger::DeviceActivity,
+    },
+    admission::devices::{Device, DeviceState, Devices},
+    quota::limits::QuotaDefaults,
 };
 
 /// Version of the object; a new version may remove fields or change their meaning.
 const VERSION: u32 = 1;
 
-/// The list of devices. `activity` is what a running gateway knows.
+/// What is known of devices beside the list.
+pub(crate) enum Known<'a> {
+    /// What a running gateway knows.
+    Running(&'a BTreeMap<PublicKey, DeviceActivity>),
+    /// What the last gateway has written.
+    Files(&'a BTreeMap<PublicKey, DeviceUsage>),
+}
+
+/// The list of devices.
 pub(crate) fn device_list(
     devices: &Devices,
-    activity: Option<&BTreeMap<PublicKey, DeviceActivity>>,
+    known: &Known<'_>,
+    defaults: QuotaDefaults,
     now: SystemTime,
 ) -> DeviceList {
     let unknown = DeviceActivity::default();
-    let entry = |device: &Device| {
-        let known = activity.map(|devices| devices.get(&device.key).unwrap_or(&unknown));
-        entry(device, known, now)
+    let entry = |device: &Device| match known {
+        Known::Running(devices) => {
+            let known = devices.get(&device.key).unwrap_or(&unknown);
+            entry(device, Some(known), &known.usage, defaults, now)
+        }
+        Known::Files(usage) => {
+            let usage = usage.get(&device.key).unwrap_or(&unknown.usage);
+            entry(device, None, usage, defaults, now)
+        }
     };
     DeviceList {
         version: VERSION,
-        running: activity.is_some(),
+        running: matches!(known, Known::Running(_)),
         devices: devices.iter().map(entry).collect(),
     }
 }
 
-fn entry(device: &Device, activity: Option<&DeviceActivity>, now: SystemTime) -> DeviceEntry {
+fn entry(
+    device: &Device,
+    running: Option<&DeviceActivity>,
+    usage: &DeviceUsage,
+    defaults: QuotaDefaults,
+    now: SystemTime,
+) -> DeviceEntry {
     let invite = device.invite.as_ref();
-    let rtt = activity.and_then(|known| known.rtt);
+    let rtt = running.and_then(|known| known.rtt);
+    let quota = device.quota.within(defaults);
+    let in_month = usage.in_month(now);
     DeviceEntry {
         name: device.name.clone(),
         id: device.id().to_string(),
         key: device.key.to_string(),
         status: device.state(now).word().to_owned(),
+        state: running.map(|known| state(device, known, now).to_owned()),
         added: normalised(&device.added),
         revoked: device.revoked.as_deref().map(normalised),
         invite_expires: invite.map(|invite| rfc3339(invite.expires)),
         one_time: invite.is_some_and(|invite| invite.is_one_time),
-        last_seen: activity.and_then(|known| known.heard).map(rfc3339),
-        session_since: activity.and_then(|known| known.since).map(rfc3339),
-        software: activity.and_then(|known| known.software.clone()),
-        bytes_up: activity.map(|known| known.bytes.received),
-        bytes_down: activity.map(|known| known.bytes.sent),
+        quota_rate: device.quota.rate.to_string(),
+        quota_month: device.quota.month.to_string(),
+        quota_rate_bps: quota.rate.map(BitRate::as_bps),
+        quota_month_bytes: quota.month.map(ByteCount::bytes),
+        quota_reached: quota.month.is_some_and(|month| in_month.both() >= month.bytes()),
+        month_ends: rfc3339(Month::of(now).end()),
+        last_seen: usage.heard.map(rfc3339),
+        session_since: running.and_then(|known| known.since).map(rfc3339),
+        software: usage.software.clone(),
+        link_bps: usage.link.map(BitRate::as_bps),
+        bytes_up: Some(usage.total.received),
+        bytes_down: Some(usage.total.sent),
+        month_bytes_up: Some(in_month.received),
+        month_bytes_down: Some(in_month.sent),
         rtt_ms: rtt.map(|rtt| u64::try_from(rtt.as_millis()).unwrap_or(u64::MAX)),
+    }
+}
+
+/// The state of a device at a running gateway.
+fn state(device: &Device, known: &DeviceActivity, now: SystemTime) -> &'static str {
+    match device.state(now) {
+        DeviceState::Admitted if known.is_open => "open",
+        DeviceState::Admitted => "away",
+        other @ (DeviceState::Invited | DeviceState::Expired | DeviceState::Revoked) => other.word(),
     }
 }
 
@@ -87,17 +133,26 @@ mod tests {
         devices.add("a", key(1), NOW).unwrap();
         let invite = PendingInvite::new(NOW, Duration::from_secs(60), true);
         devices.invite("b", key(2), invite, NOW).unwrap();
-        let stopped = device_list(&devices, None, NOW);
+        let nothing = BTreeMap::new();
+        let defaults = QuotaDefaults {
+            rate: None,
+            month: Some(ByteCount::new(16)),
+        };
+        let stopped = device_list(&devices, &Known::Files(&nothing), defaults, NOW);
         assert!(!stopped.running);
-        assert_eq!(stopped.devices[0].bytes_up, None, "null and not zero");
+        assert_eq!(stopped.devices[0].state, None);
+        let mut usage = DeviceUsage::default();
+        usage.heard = Some(NOW + Duration::from_secs(90));
+        usage.count(LinkBytes { sent: 7, received: 9 }, NOW);
         let known = DeviceActivity {
-            heard: Some(NOW + Duration::from_secs(90)),
+            usage,
             rtt: Some(Duration::from_millis(640)),
-            bytes: LinkBytes { sent: 7, received: 9 },
+            is_open: true,
             ..DeviceActivity::default()
         };
         let later = NOW + Duration::from_secs(61);
-        let running = device_list(&devices, Some(&[(key(1), known)].into()), later);
+        let activity = [(key(1), known)].into();
+        let running = device_list(&devices, &Known::Running(&activity), defaults, later);
         let [a, b] = &running.devices[..] else {
             panic!("two devices")
         };
@@ -107,6 +162,12 @@ mod tests {
         );
         assert_eq!(a.last_seen.as_deref(), Some("1970-01-01T00:01:30Z"));
         assert_eq!((b.bytes_up, b.last_seen.as_deref()), (Some(0), None));
+        assert_eq!((a.quota_reached, b.quota_reached), (true, false));
+        assert_eq!(
+            (a.state.as_deref(), b.state.as_deref()),
+            (Some("open"), Some("expired"))
+        );
+        assert_eq!(a.month_ends, "1970-02-01T00:00:00Z");
         assert_eq!((b.status.as_str(), b.one_time), ("expired", true));
         assert_eq!(b.invite_expires.as_deref(), Some("1970-01-01T00:01:00Z"));
     }

@@ -73,7 +73,7 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     }
     let reports = Arc::clone(&context.page_loads.context().origin_reports);
     // An agent may stop this stream and still send control messages.
-    let mut takes_reports = true;
+    let (mut takes_reports, mut knows_quota) = (true, false);
     loop {
         let message = tokio::select! {
             message = incoming.message() => message,
@@ -83,7 +83,17 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
                 takes_reports = answer.write(wire.into()).await.is_ok();
                 continue;
             }
+            reached = context.quota.until_reached(), if !knows_quota => {
+                knows_quota = true;
+                context.page_loads.clear();
+                let mut wire = Vec::new();
+                // A name has at most 64 characters.
+                let _fits = encode(&Message::Notice(Notice { text: reached.to_string() }), &mut wire);
+                takes_reports = answer.write(wire.into()).await.is_ok();
+                continue;
+            }
             report = reports.next(), if takes_reports => {
+                context.gateway.metrics.observed.reported(&report);
                 let mut wire = Vec::new();
                 // The number of entries is limited.
                 let _fits = encode(&Message::OriginReport(report), &mut wire);

@@ -64,6 +64,11 @@ impl ServerControl {
         self.admission.probe_liveness().await;
     }
 
+    /// Completes when a gateway that drains has nothing more to do.
+    pub async fn drained(&self) {
+        self.gateway.drain.over().await;
+    }
+
     /// Completes when the main loop has ended, which it does without a request only if the task of the UDP
     /// socket has ended.
     pub async fn ended(&self) {

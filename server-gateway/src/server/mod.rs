@@ -2,14 +2,17 @@
 //! commands, serves metrics, shuts down.
 //!
 //! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
-//! data, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices.
+//! data, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices,
+//! `quotas` enforces quotas, `draining` ends a gateway that drains.
 mod carriers;
 mod control;
+mod draining;
 mod forget;
 mod key_replacement;
 mod live;
 mod open_files;
 mod portal;
+mod quotas;
 mod refusals;
 mod start;
 mod streams;
@@ -20,8 +23,8 @@ use longhaul_driver::{Listener, Session};
 use longhaul_service::{LivenessProbe, Probed, liveness_probe};
 use tokio::{
     net::TcpListener,
-    task::JoinSet,
-    time::{MissedTickBehavior, interval},
+    task::{JoinHandle, JoinSet},
+    time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::{info, warn};
 
@@ -35,6 +38,9 @@ use crate::{
     clientless::ClientlessListener,
     gateway::Gateway,
     operator::{
+        access::AdminAccess,
+        page,
+        port::AdminPort,
         service::{self, Operator},
         socket::AdminSocket,
     },
@@ -47,6 +53,10 @@ pub use start::ServerError;
 /// Interval between checks of the device list, which a person may have edited: a device that is revoked in it is
 /// disconnected within a second.
 const LOOK: Duration = Duration::from_millis(500);
+/// Interval of writing what is known of devices: a crash loses no more, and an idle disk may sleep.
+const KEEP: Duration = Duration::from_secs(60);
+/// Interval of observing the round-trip times of sessions.
+const MEASURE: Duration = Duration::from_secs(10);
 
 /// A gateway that accepts sessions.
 pub struct Server {
@@ -61,6 +71,7 @@ pub struct Server {
     devices: Arc<DeviceRegister>,
     metrics: Option<TcpListener>,
     admin: Option<AdminSocket>,
+    admin_port: Option<AdminPort>,
     probe: LivenessProbe,
     probed: Probed,
     /// Released last: another gateway may then use the directory.
@@ -127,6 +138,11 @@ impl Server {
             .and_then(|listener| listener.local_addr().ok())
     }
 
+    /// Address of the admin page, if it is on.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin_port.as_ref().map(AdminPort::address)
+    }
+
     /// A handle for the running server.
     pub fn control(&self) -> ServerControl {
         ServerControl::new(
@@ -147,7 +163,15 @@ impl Server {
         tokio::pin!(shutdown);
         let mut sessions: JoinSet<()> = JoinSet::new();
         let metrics = self.metrics.take().map(|listener| {
-            let router = metrics_server::router(Arc::clone(&self.gateway));
+            let control = self.control();
+            let router = metrics_server::router(metrics_server::Source {
+                gateway: Arc::clone(&self.gateway),
+                register: Arc::clone(&self.devices),
+                answered: Arc::new(move || {
+                    let control = control.clone();
+                    Box::pin(async move { control.answered().await })
+                }),
+            });
             tokio::spawn(async move {
                 if let Err(error) = axum::serve(listener, router).await {
                     warn!(%error, "metrics are no longer served");
@@ -161,13 +185,7 @@ impl Server {
         let clientless = clientless.map(|clientless| tokio::spawn(clientless.run(gateway)));
         let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
         let recoding = tokio::spawn(async move { encoded_cache.recode().await });
-        let admin = self.admin.take().map(|socket| {
-            let router = service::router(Operator {
-                register: Arc::clone(&self.devices),
-                gateway: Arc::clone(&self.gateway),
-            });
-            tokio::spawn(socket.serve(router))
-        });
+        let (admin, admin_port) = self.serve_operator();
         let looking = tokio::spawn(look(Arc::clone(&self.devices), Arc::clone(&self.gateway)));
         let refusals = self.listener.take_refusals();
         let refused = tokio::spawn(refusals::report(Arc::clone(&self.gateway), refusals));
@@ -183,9 +201,16 @@ impl Server {
         }
         info!("the gateway stops and closes all sessions");
         recoding.abort();
-        for task in [Some(looking), Some(refused), admin, portal, clientless]
-            .into_iter()
-            .flatten()
+        for task in [
+            Some(looking),
+            Some(refused),
+            admin,
+            admin_port,
+            portal,
+            clientless,
+        ]
+        .into_iter()
+        .flatten()
         {
             task.abort();
         }
@@ -193,6 +218,9 @@ impl Server {
         self.gateway.cpu_pool.touch();
         self.listener.shutdown().await;
         sessions.shutdown().await;
+        if let Err(error) = self.devices.keep_usage().await {
+            warn!(%error, "what is known of the devices since the last minute is lost");
+        }
         self.gateway.store.close().await;
         // After the sessions, which send their last packets over the carriers.
         carriers.shutdown().await;
@@ -201,12 +229,44 @@ impl Server {
         }
     }
 
+    /// Starts the admin socket and the admin page.
+    fn serve_operator(&mut self) -> (Option<JoinHandle<()>>, Option<JoinHandle<()>>) {
+        let port = self.admin_port.take();
+        let access = port
+            .as_ref()
+            .and_then(|port| match AdminAccess::new(port.address()) {
+                Ok(access) => Some(Arc::new(access)),
+                Err(error) => {
+                    warn!(%error, "the system provides no random numbers: there is no admin page");
+                    None
+                }
+            });
+        let operator = Arc::new(Operator {
+            register: Arc::clone(&self.devices),
+            gateway: Arc::clone(&self.gateway),
+            admission: self.listener.admission(),
+            access: access.clone(),
+        });
+        let socket = self.admin.take().map(|socket| {
+            let router = service::router(Arc::clone(&operator))
+                .merge(service::access_router(Arc::clone(&operator)))
+                .merge(page::readable(Arc::clone(&operator)));
+            tokio::spawn(socket.serve(router))
+        });
+        let port = port
+            .zip(access)
+            .map(|(port, access)| tokio::spawn(port.serve(page::guarded(operator, access))));
+        (socket, port)
+    }
+
     fn start(&self, sessions: &mut JoinSet<()>, incoming: longhaul_driver::Incoming) {
         let gateway = Arc::clone(&self.gateway);
         let devices = Arc::clone(&self.devices);
         let session: Session = incoming.session.clone();
         sessions.spawn(async move {
             let entry = gateway.ledger.enter(session, incoming.device);
+            // Before the first request of a device whose bytes are used up.
+            quotas::enforce(&gateway);
             match devices.opened(incoming.device) {
                 SessionPurpose::Ordinary => streams::serve(gateway, incoming).await,
                 SessionPurpose::KeyReplacement => key_replacement::serve(&devices, incoming).await,
@@ -216,14 +276,31 @@ impl Server {
     }
 }
 
-/// Applies changes of the device list by other processes and the end of invites, and notes which devices are
-/// active.
+/// Applies changes of the device list by other processes and the end of invites, notes which devices are active, and
+/// enforces what depends on that.
 async fn look(devices: Arc<DeviceRegister>, gateway: Arc<Gateway>) {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut kept, mut measured) = (Instant::now(), Instant::now());
     loop {
         looks.tick().await;
         devices.look().await;
         gateway.ledger.look();
+        quotas::enforce(&gateway);
+        draining::step(&gateway);
+        if measured.elapsed() >= MEASURE {
+            measured = Instant::now();
+            for open in gateway.ledger.open_sessions() {
+                if let Some(time) = open.session.stats().measured_srtt {
+                    gateway.metrics.observed.round_trip(time);
+                }
+            }
+        }
+        if kept.elapsed() >= KEEP {
+            kept = Instant::now();
+            if let Err(error) = devices.keep_usage().await {
+                warn!(%error, "what is known of the devices cannot be written");
+            }
+        }
     }
 }

@@ -39,6 +39,9 @@ pub(super) async fn report(gateway: Arc<Gateway>, refusals: Option<mpsc::Receive
     let mut lines = LastLines::default();
     while let Some((device, refusal)) = refusals.recv().await {
         gateway.metrics.refused(refusal);
+        if refusal == Refusal::TooManySessions {
+            gateway.metrics.limit_reached("sessions");
+        }
         let id = DeviceId::of(&device);
         match refusal {
             // Anybody who knows the gateway's key can make keys: no line that a stranger could repeat at will.
@@ -52,6 +55,7 @@ pub(super) async fn report(gateway: Arc<Gateway>, refusals: Option<mpsc::Receive
             Refusal::TooManySessions if lines.is_due(device, Instant::now()) => {
                 warn!(device = %id, "refused: the gateway has as many sessions as limits.sessions permits");
             }
+            Refusal::Draining => debug!(device = %id, "refused: the gateway is draining"),
             Refusal::Revoked | Refusal::Expired | Refusal::TooManySessions => {}
         }
     }

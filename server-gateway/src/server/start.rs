@@ -10,7 +10,9 @@ use std::{
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
-use longhaul_driver::{ListenConfig, ListenError, QuicShare, TransportConfig, listen, listen_sharing};
+use longhaul_driver::{
+    EndpointCounters, ListenConfig, ListenError, QuicShare, TransportConfig, listen, listen_sharing,
+};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_service::liveness_probe;
@@ -31,23 +33,27 @@ use super::{
     portal::{self, PortalListener},
 };
 use crate::{
-    admin::metrics::Metrics,
+    admin::{device_usage, metrics::Metrics, session_ledger::SessionLedger},
     admission::{
         devices::DevicesError,
         gateway_lock::{GatewayLock, LockError},
-        register::DeviceRegister,
+        register::{DeviceRecords, DeviceRegister},
         shared_keys::SharedKeys,
         state::{StateDir, StateError},
     },
     association_slots::AssociationSlots,
     clientless::{ClientlessError, ClientlessListener},
     config::{Config, OverlappingPorts},
+    drain::Drain,
     gateway::{Gateway, Rules},
     images::{
         Images,
         picture_workers::{Settings, TranscodeTimeouts},
     },
-    operator::socket::{AdminSocket, AdminSocketError},
+    operator::{
+        port::{AdminPort, AdminPortError},
+        socket::{AdminSocket, AdminSocketError},
+    },
     pageload::counters::PageLoadCounters,
 };
 
@@ -58,6 +64,9 @@ pub enum ServerError {
     /// The admin socket cannot be opened.
     #[error(transparent)]
     Admin(#[from] AdminSocketError),
+    /// The port of the admin page cannot be opened.
+    #[error(transparent)]
+    AdminPort(#[from] AdminPortError),
     /// The port of a carrier cannot be opened.
     #[error(transparent)]
     Carrier(#[from] carriers::CarrierError),
@@ -162,9 +171,11 @@ impl Server {
             certificate: carriers.certificate(),
             udp_ports: udp_ports(listener.local_addrs()),
         };
+        let admin_port = AdminPort::bind(config.admin.listen).await?;
         let own_ports = metrics
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
+            .chain(admin_port.as_ref().map(AdminPort::address))
             .chain(clientless.as_ref().and_then(ClientlessListener::local_addr))
             .chain(clientless.as_ref().and_then(ClientlessListener::tls_addr))
             .chain(clientless.iter().flat_map(ClientlessListener::transparent_addrs))
@@ -180,14 +191,26 @@ impl Server {
         let gateway = Arc::new(Gateway {
             own_udp_ports,
             quic_drops,
-            ..new_gateway(config, origin, own_ports, credentials, announcement)?
+            ledger: Arc::new(SessionLedger::new(device_usage::load(&state))),
+            ..new_gateway(
+                config,
+                origin,
+                own_ports,
+                credentials,
+                (announcement, listener.counters()),
+            )?
         });
         if let (Some(clientless), Some(public)) = (&clientless, &config.public_address) {
             // Whom the certificate names does not matter here.
             let tls = carriers::any_certificate().map(Arc::new).ok();
             clientless.check(Arc::clone(&gateway), public, tls).await?;
         }
-        let register = DeviceRegister::new(state, listener.admission(), loaded);
+        gateway.quotas.set_devices(&loaded.0);
+        let records = DeviceRecords {
+            ledger: Arc::clone(&gateway.ledger),
+            quotas: Arc::clone(&gateway.quotas),
+        };
+        let register = DeviceRegister::new(state, listener.admission(), loaded, records);
         let admin = open_admin_socket(config.admin_socket.as_deref()).await?;
         if let Err(error) = lock.publish(admin.as_ref().map(AdminSocket::path)) {
             warn!(%error, "the path of the admin socket cannot be published in the state directory");
@@ -202,6 +225,7 @@ impl Server {
             devices: Arc::new(register),
             metrics,
             admin,
+            admin_port,
             probe,
             probed,
             _lock: lock,
@@ -226,7 +250,7 @@ fn new_gateway(
     origin: OriginClient,
     own_ports: Vec<SocketAddr>,
     credentials: CredentialsSecret,
-    announcement: Announcement,
+    (announcement, handshakes): (Announcement, watch::Receiver<EndpointCounters>),
 ) -> Result<Gateway, ServerError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cpu_pool = CpuPool::new(cores);
@@ -258,6 +282,10 @@ fn new_gateway(
         store,
         metrics: Metrics::default(),
         ledger: Arc::default(),
+        started: SystemTime::now(),
+        quotas: Arc::default(),
+        drain: Drain::default(),
+        handshakes,
         bundles: PageLoadCounters::default(),
         clientless: Arc::default(),
         images,

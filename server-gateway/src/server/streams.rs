@@ -116,6 +116,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
     {
         context.gateway.shared_keys.end(&device, number);
     }
+    context.gateway.metrics.observed.closed(&reason);
     info!(%reason, "session closed");
 }
 
@@ -161,10 +162,8 @@ impl StreamSlots {
     }
 }
 
-/// Fails a request because the device's own requests occupy all its slots.
-async fn refuse(context: &SessionContext, message: &Message) {
-    let detail = "this device has reached its limit of concurrent requests, and none of them ended in time";
-    let failure = Failure::new(FailureReason::Overloaded, detail);
+/// Fails a request without serving it.
+async fn refuse(context: &SessionContext, message: &Message, failure: Failure) {
     if let Message::Fetch(refused) = message {
         fetch::refuse(context, refused, failure).await;
     } else if let Message::TunnelOpen(refused) = message {
@@ -186,12 +185,26 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
     };
     let queue_timeout = context.gateway.rules.load().queue_timeout;
     let Some(_slots) = slots.acquire(queue_timeout).await else {
-        return refuse(&context, &message).await;
+        let detail =
+            "this device has reached its limit of concurrent requests, and none of them ended in time";
+        context.gateway.metrics.limit_reached("streams");
+        let failure = Failure::new(FailureReason::Overloaded, detail);
+        return refuse(&context, &message, failure).await;
     };
+    if let Some(reached) = context.quota.reached() {
+        context.gateway.metrics.limit_reached("quota");
+        return refuse(&context, &message, reached.failure()).await;
+    }
     match message {
         Message::Fetch(fetch) => Box::pin(fetch::serve(context, fetch, incoming)).await,
         Message::TunnelOpen(open) => Box::pin(tunnel::serve(context, open, incoming)).await,
-        Message::AssociationOpen(open) => Box::pin(association::serve(context, open, incoming)).await,
+        Message::AssociationOpen(open) => {
+            let quota = Arc::clone(&context.quota);
+            tokio::select! {
+                () = Box::pin(association::serve(context, open, incoming)) => {}
+                _ = quota.until_reached() => debug!("an association ends, because the quota of its device is reached"),
+            }
+        }
         Message::Hello(_)
         | Message::Welcome(_)
         | Message::Head(_)

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     gateway::Gateway,
     pageload::{context::PageLoadContext, registry::PageLoadRegistry},
+    quota::reached::QuotaState,
 };
 
 /// State shared by the tasks of one session.
@@ -30,6 +31,8 @@ pub(crate) struct SessionContext {
     cancellations: Cancellations,
     pub(crate) logins: Logins,
     pub(crate) page_loads: Arc<PageLoadRegistry>,
+    /// The quota of the device.
+    pub(crate) quota: Arc<QuotaState>,
     /// The open UDP associations.
     pub(crate) associations: Associations,
     /// Number of the agent's introduction, once `Hello` has arrived.
@@ -50,6 +53,7 @@ impl SessionContext {
         } else {
             FieldCoding::Shared
         };
+        let quota = gateway.quotas.state(device);
         let page_loads =
             PageLoadContext::new(Arc::clone(&gateway), session.clone(), device, profile, window_key);
         let page_loads = Arc::new(PageLoadRegistry::new(page_loads));
@@ -64,6 +68,7 @@ impl SessionContext {
             cancellations: Cancellations::default(),
             logins: Logins::default(),
             page_loads,
+            quota,
             associations: Associations::default(),
             introduction: OnceLock::new(),
         }

@@ -206,7 +206,7 @@ async fn metrics_count_and_are_served_only_to_this_machine() {
             .unwrap()
     };
     assert_eq!(value("longhaul_fetches_total{outcome=\"complete\"}"), 1);
-    assert_eq!(value("longhaul_failures_total{reason=\"AddressRefused\"}"), 1);
+    assert_eq!(value("longhaul_failures_total{reason=\"address_refused\"}"), 1);
     assert_eq!(value("longhaul_sessions_open"), 1);
     assert!(
         value("longhaul_link_sent_bytes_total") > 100 && value("longhaul_link_received_bytes_total") > 100

@@ -8,6 +8,8 @@
 )]
 
 mod home;
+mod moves;
+mod page;
 mod socket;
 mod users;
 

@@ -126,7 +126,7 @@ impl Connection {
         if halvings == 0 && self.keeps_first_flight(feedback.credit) {
             return;
         }
-        let rate = feedback.rate.rate().min(self.config.max_rate);
+        let rate = self.within_limit(feedback.rate.rate().min(self.config.max_rate));
         self.granted.rate = ByteRate::at_least_one(rate.bytes_per_second() / f64::from(1 << halvings));
         let least = feedback.credit.min(LEAST_CREDIT);
         self.granted.credit = (feedback.credit >> halvings).max(least);

@@ -1,5 +1,5 @@
 //! Complete transfers: busy links, random loss, every byte delivered once.
-use super::*;
+use super::{pair::Link, *};
 
 #[test]
 fn a_60_kb_response_keeps_thin_links_busy_from_first_to_last_byte() {
@@ -157,5 +157,47 @@ fn random_loss_costs_little_more_than_the_lost_packets() {
                 "{name} {loss}: {again} sent again"
             );
         }
+    }
+}
+
+/// A limit paces both directions: nothing is dropped, and no direction is faster than the limit.
+#[test]
+fn a_limited_session_is_paced_to_its_limit_in_both_directions() {
+    const SIZE: usize = 1_000_000;
+    let limit = BitRate::kbps(2000);
+    for uploads in [false, true] {
+        let (up, down) = (
+            Link::new(20_000_000, 20, 200_000),
+            Link::new(20_000_000, 20, 200_000),
+        );
+        let mut pair = Pair::new(None, up, down, 1);
+        pair.run_for(Duration::from_secs(1));
+        pair.gateway.limit_rate(pair.now, Some(limit));
+        let before = pair.now;
+        let mut users = (User::default(), User::default());
+        if uploads {
+            upload(&mut pair, &mut users, SIZE, Duration::from_secs(60));
+        } else {
+            fetch(&mut pair, &mut users, &[SIZE], Duration::from_secs(60));
+        }
+        let took = pair.now.saturating_since(before);
+        let floor = ByteCount::new(SIZE as u64) / limit;
+        println!("uploads {uploads}: {took:?}, at the limit {floor:?}");
+        // The first flight and the bucket of the pacer are not limited; headers take a few per cent.
+        assert!(took >= floor.mul_f64(0.9), "faster than the limit: {took:?}");
+        assert!(took <= floor.mul_f64(1.15), "slower than the limit: {took:?}");
+        assert_eq!(pair.up.dropped + pair.down.dropped, 0);
+        pair.gateway.limit_rate(pair.now, None);
+    }
+}
+
+/// Sends `size` bytes from the agent; returns once all have arrived.
+fn upload(pair: &mut Pair, users: &mut (User, User), size: usize, limit: Duration) {
+    let end = pair.now + limit;
+    let id = users.0.send(pair.now, &mut pair.agent, 1, body(size, 1));
+    while !users.1.finished.contains_key(&id) {
+        assert!(pair.step(end), "{:?}", pair.gateway.stats());
+        users.0.push(pair.now, &mut pair.agent);
+        users.1.pull(pair.now, &mut pair.gateway);
     }
 }

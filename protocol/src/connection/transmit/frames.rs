@@ -51,7 +51,8 @@ impl Connection {
             0
         };
         let room = ByteCount::new(self.room().max(least));
-        let grant = self.controller.grant(now, room);
+        let mut grant = self.controller.grant(now, room);
+        grant.rate = self.within_limit(grant.rate);
         let feedback = Feedback {
             largest: u32::try_from(largest & 0x00ff_ffff).unwrap_or(0),
             echo,

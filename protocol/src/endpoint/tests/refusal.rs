@@ -206,3 +206,22 @@ fn a_closed_session_takes_no_place_at_a_full_gateway() {
     let ends = pair.closed(Side::Gateway);
     assert_eq!(ends.len(), 3, "each end was reported: {ends:?}");
 }
+
+#[test]
+fn a_draining_gateway_refuses_new_sessions_and_keeps_open_ones() {
+    let mut pair = Pair::new();
+    let token = pair.token();
+    pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    pair.gateway.set_draining(true);
+    pair.run_for(Duration::from_secs(60));
+    assert_eq!(pair.gateway.handles().count(), 1);
+    let mut other = Pair::new();
+    other.gateway.set_draining(true);
+    other.open(None, b"GET /");
+    other.run_for(Duration::from_secs(1));
+    assert_eq!(
+        other.closed(Side::Agent),
+        [&CloseReason::Refused(Refusal::Draining)]
+    );
+}

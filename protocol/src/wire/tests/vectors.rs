@@ -205,6 +205,7 @@ fn handshake_payloads_match_the_specification() {
         (Refusal::Revoked, 2),
         (Refusal::TooManySessions, 3),
         (Refusal::Expired, 4),
+        (Refusal::Draining, 5),
     ] {
         let bytes = encoded(|out| RespPayload::Refused(refusal).encode(out));
         assert_eq!((bytes.len(), bytes[0]), (64, status));

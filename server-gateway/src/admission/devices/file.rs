@@ -1,10 +1,13 @@
 //! The form of the device list on disk, and its changes under a lock against other processes.
-use std::{collections::BTreeSet, fs, io, time::SystemTime};
+use std::{collections::BTreeSet, fs, io, str::FromStr, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Devices, DevicesError, MAX_DEVICES, PendingInvite};
-use crate::admission::state::StateDir;
+use crate::{
+    admission::state::StateDir,
+    quota::limits::{DeviceQuota, Limit, LimitError},
+};
 
 /// Name of the file in the state directory.
 pub(super) const FILE: &str = "devices.toml";
@@ -31,6 +34,12 @@ struct Entry {
     /// True if the first agent has to replace the key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     one_time: bool,
+    /// Rate, such as `2Mbit/s`; `none` for no limit. Without it the gateway's default applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quota_rate: Option<String>,
+    /// Bytes of a month, such as `5GB`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quota_month: Option<String>,
 }
 
 impl Devices {
@@ -130,6 +139,8 @@ impl Entry {
                 .invite
                 .map(|invite| httpdate::fmt_http_date(invite.expires)),
             one_time: device.invite.is_some_and(|invite| invite.is_one_time),
+            quota_rate: written(device.quota.rate),
+            quota_month: written(device.quota.month),
         }
     }
 
@@ -148,12 +159,32 @@ impl Entry {
             expires,
             is_one_time: self.one_time,
         });
+        let quota = DeviceQuota {
+            rate: read(self.quota_rate.as_deref()).map_err(|error| wrong(&error))?,
+            month: read(self.quota_month.as_deref()).map_err(|error| wrong(&error))?,
+        };
         Ok(Device {
             name: self.name,
             key,
             added: self.added,
             revoked: self.revoked,
             invite,
+            quota,
         })
     }
+}
+
+/// A limit as the file has it; nothing for the default.
+fn written<T>(limit: Limit<T>) -> Option<String>
+where
+    Limit<T>: ToString + PartialEq,
+{
+    (limit != Limit::Default).then(|| limit.to_string())
+}
+
+fn read<T>(text: Option<&str>) -> Result<Limit<T>, LimitError>
+where
+    Limit<T>: FromStr<Err = LimitError>,
+{
+    text.map_or(Ok(Limit::Default), str::parse)
 }

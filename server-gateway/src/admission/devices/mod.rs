@@ -18,6 +18,7 @@ use longhaul_protocol::endpoint::DeviceStatus;
 use longhaul_types::{DeviceId, PublicKey};
 
 use super::state::StateError;
+use crate::quota::limits::DeviceQuota;
 
 pub use watch::DevicesWatch;
 
@@ -40,6 +41,8 @@ pub struct Device {
     pub revoked: Option<String>,
     /// The invite with this key, if no device has used it yet.
     pub invite: Option<PendingInvite>,
+    /// Limits of the device.
+    pub quota: DeviceQuota,
 }
 
 /// An invite that waits for its first session.
@@ -158,6 +161,20 @@ pub enum DevicesError {
     /// No admitted device has this name, id or key.
     #[error("no admitted device has the name, id or key `{0}`; `longhaul-gateway device list` lists them")]
     NotFound(String),
+    /// No device at all has this name, id or key.
+    #[error("no device has the name, id or key `{0}`; `longhaul-gateway device list` lists them")]
+    Unknown(String),
+    /// The device is not removed.
+    #[error("the device `{0}` is not removed, so there is nothing to restore")]
+    NotRemoved(String),
+    /// Several removed devices have this name.
+    #[error("several removed devices are named `{name}`; restore one of them by its id: {ids}")]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// Their ids.
+        ids: String,
+    },
     /// The list is full.
     #[error("the list of devices is full ({MAX_DEVICES})")]
     Full,
@@ -215,6 +232,7 @@ impl Devices {
             added: httpdate::fmt_http_date(now),
             revoked: None,
             invite,
+            quota: DeviceQuota::default(),
         });
         Ok(())
     }
@@ -235,6 +253,55 @@ impl Devices {
         let device = self.admitted(which)?;
         device.revoked = Some(httpdate::fmt_http_date(now));
         device.invite = None;
+        Ok(device.clone())
+    }
+
+    /// Admits a removed device again, with the key that its agent has.
+    ///
+    /// # Errors
+    /// No removed device matches, several have the name, or another admitted device has its name.
+    pub fn restore(&mut self, which: &str) -> Result<Device, DevicesError> {
+        let removed = self.devices.iter().enumerate();
+        let removed: Vec<(usize, &Device)> = removed
+            .filter(|(_, device)| device.revoked.is_some() && device.is_called(which))
+            .collect();
+        let (place, name) = match removed[..] {
+            [(place, device)] => (place, device.name.clone()),
+            [] if self.devices.iter().any(|device| device.is_called(which)) => {
+                return Err(DevicesError::NotRemoved(which.to_owned()));
+            }
+            [] => return Err(DevicesError::Unknown(which.to_owned())),
+            _ => {
+                let ids: Vec<String> = removed
+                    .iter()
+                    .map(|(_, device)| device.id().to_string())
+                    .collect();
+                return Err(DevicesError::Ambiguous {
+                    name: which.to_owned(),
+                    ids: ids.join(", "),
+                });
+            }
+        };
+        self.check_free(&name)?;
+        let device = self
+            .devices
+            .get_mut(place)
+            .ok_or_else(|| DevicesError::Unknown(which.to_owned()))?;
+        device.revoked = None;
+        Ok(device.clone())
+    }
+
+    /// Changes the limits of the admitted device with this name, id or key.
+    ///
+    /// # Errors
+    /// No admitted device matches.
+    pub fn set_quota(
+        &mut self,
+        which: &str,
+        change: impl FnOnce(&mut DeviceQuota),
+    ) -> Result<Device, DevicesError> {
+        let device = self.admitted(which)?;
+        change(&mut device.quota);
         Ok(device.clone())
     }
 
@@ -282,6 +349,7 @@ impl Devices {
         let mut changed = self.clone();
         changed.revoke(&old.to_string(), now)?;
         changed.add(&device.name, new, now)?;
+        changed.set_quota(&new.to_string(), |quota| *quota = device.quota)?;
         *self = changed;
         Ok(device)
     }

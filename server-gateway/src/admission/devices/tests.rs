@@ -4,10 +4,10 @@ use std::{
 };
 
 use longhaul_protocol::endpoint::DeviceStatus;
-use longhaul_types::{DeviceId, PublicKey, SecretKey};
+use longhaul_types::{ByteCount, DeviceId, PublicKey, SecretKey};
 
 use super::{file::FILE, *};
-use crate::admission::state::StateDir;
+use crate::{admission::state::StateDir, quota::limits::Limit};
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
@@ -246,4 +246,40 @@ fn files_keep_their_owner() {
     Devices::update(&state, |devices| devices.add("a", key(1), NOW)).unwrap();
     assert_eq!((owner(FILE), fs::metadata(&target).unwrap().uid()), (OWNER, 0));
     assert!(fs::symlink_metadata(state.file(FILE)).unwrap().is_file());
+}
+
+#[test]
+fn a_removed_device_is_restored_with_its_key_and_quota() {
+    let home = tempfile::tempdir().unwrap();
+    let state = StateDir::open(home.path()).unwrap();
+    let month = Limit::Of(ByteCount::kb(5_000_000));
+    Devices::update(&state, |devices| {
+        devices.add("laptop", key(1), NOW)?;
+        devices.set_quota("laptop", |quota| quota.month = month)?;
+        devices.revoke("laptop", NOW)
+    })
+    .unwrap();
+    Devices::update(&state, |devices| devices.restore("laptop")).unwrap();
+    let mut devices = Devices::load(&state).unwrap();
+    assert_eq!(devices.statuses(NOW)[&key(1)], DeviceStatus::Admitted);
+    assert_eq!(devices.iter().next().unwrap().quota.month, month);
+    assert!(matches!(
+        devices.restore("laptop"),
+        Err(DevicesError::NotRemoved(_))
+    ));
+    assert!(matches!(devices.restore("x"), Err(DevicesError::Unknown(_))));
+    devices.revoke("laptop", NOW).unwrap();
+    devices.add("laptop", key(2), NOW).unwrap();
+    assert!(matches!(
+        devices.restore("laptop"),
+        Err(DevicesError::NameTaken(_))
+    ));
+    devices.revoke("laptop", NOW).unwrap();
+    let ids = match devices.restore("laptop") {
+        Err(DevicesError::Ambiguous { ids, .. }) => ids,
+        other => panic!("{other:?}"),
+    };
+    assert!(ids.contains(&DeviceId::of(&key(2)).to_string()), "{ids}");
+    devices.restore(&DeviceId::of(&key(2)).to_string()).unwrap();
+    assert_eq!(devices.statuses(NOW)[&key(1)], DeviceStatus::Revoked);
 }

@@ -1,0 +1,92 @@
+//! The port of the admin page, on a loopback address.
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tower_service::Service as _;
+use tracing::{debug, warn};
+
+/// Connections at the same time; further ones wait in the kernel's queue. A browser opens six.
+const MAX_CONNECTIONS: usize = 32;
+/// Longest time of a connection; browsers open another one.
+const CONNECTION_TIME: Duration = Duration::from_secs(60);
+/// Size of the head of a request, and of the buffer of a connection.
+const MAX_HEAD: usize = 16 * 1024;
+/// Pause after a connection could not be accepted, for example because no file handle is free.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The bound port.
+#[derive(Debug)]
+pub(crate) struct AdminPort {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// The port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("[admin] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
+pub struct AdminPortError {
+    /// The configured address.
+    address: SocketAddr,
+    /// Error of the operating system.
+    source: std::io::Error,
+}
+
+impl AdminPort {
+    /// Opens the port; `None` if the operator disabled it.
+    ///
+    /// # Errors
+    /// The port cannot be opened.
+    pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Self>, AdminPortError> {
+        let Some(address) = address else {
+            return Ok(None);
+        };
+        let failed = |source| AdminPortError { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Some(Self { listener, address }))
+    }
+
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers requests until the task is aborted.
+    pub(crate) async fn serve(self, router: Router) {
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+                return;
+            };
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    warn!(%error, "a connection to the admin page cannot be accepted");
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            while connections.try_join_next().is_some() {}
+            let router = router.clone();
+            connections.spawn(async move {
+                let service = service_fn(move |request: Request<Incoming>| router.clone().call(request));
+                let served = http1::Builder::new()
+                    .max_buf_size(MAX_HEAD)
+                    .serve_connection(TokioIo::new(stream), service);
+                if !matches!(timeout(CONNECTION_TIME, served).await, Ok(Ok(()))) {
+                    debug!("a connection to the admin page was broken off");
+                }
+                drop(slot);
+            });
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether a device has used up its bytes of the month.
+use std::{fmt, time::SystemTime};
+
+use longhaul_session::FailureReason;
+use longhaul_types::{BitRate, ByteCount};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::limits::month_text;
+use crate::{failure::Failure, operator::report::rfc3339};
+
+/// A month's bytes that are used up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reached {
+    name: String,
+    month: ByteCount,
+    ends: SystemTime,
+}
+
+impl Reached {
+    pub(crate) const fn new(name: String, month: ByteCount, ends: SystemTime) -> Self {
+        Self { name, month, ends }
+    }
+
+    /// Name of the device.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The failure of a request.
+    pub(crate) fn failure(&self) -> Failure {
+        Failure::new(FailureReason::QuotaReached, self)
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the monthly quota of the device `{}` ({}) is used up until {}",
+            self.name,
+            month_text(self.month),
+            rfc3339(self.ends)
+        )
+    }
+}
+
+/// The state of a device's quota, which its sessions watch.
+#[derive(Debug)]
+pub(crate) struct QuotaState {
+    reached: watch::Sender<Option<Reached>>,
+    /// The session that was paced last, and its rate.
+    paced: Mutex<Option<(u64, Option<BitRate>)>>,
+}
+
+impl Default for QuotaState {
+    fn default() -> Self {
+        Self {
+            reached: watch::Sender::new(None),
+            paced: Mutex::default(),
+        }
+    }
+}
+
+impl QuotaState {
+    /// What is used up.
+    pub(crate) fn reached(&self) -> Option<Reached> {
+        self.reached.borrow().clone()
+    }
+
+    /// Waits until the month's bytes are used up. Cancel safe.
+    pub(crate) async fn until_reached(&self) -> Reached {
+        let mut changes = self.reached.subscribe();
+        let reached = match changes.wait_for(Option::is_some).await {
+            Ok(reached) => reached.clone(),
+            Err(_) => None,
+        };
+        match reached {
+            Some(reached) => reached,
+            // Does not occur: the sender is this state.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns true if the device had used up its bytes and now has not, or the other way round.
+    pub(crate) fn set(&self, reached: Option<Reached>) -> bool {
+        let turns = self.reached.borrow().is_some() != reached.is_some();
+        self.reached.send_if_modified(|now| {
+            let changes = *now != reached;
+            *now = reached;
+            changes
+        });
+        turns
+    }
+
+    /// Returns true if the session of this number has not been paced to this rate yet.
+    pub(crate) fn replace_rate(&self, session: u64, rate: Option<BitRate>) -> bool {
+        let wanted = Some((session, rate));
+        let mut paced = self.paced.lock();
+        let is_new = *paced != wanted;
+        *paced = wanted;
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn watchers_learn_that_the_bytes_are_used_up_and_what_to_tell() {
+        let state = QuotaState::default();
+        let reached = Reached::new("ann".to_owned(), ByteCount::kb(5_000_000), SystemTime::UNIX_EPOCH);
+        assert!(!state.set(None));
+        assert!(state.set(Some(reached.clone())));
+        assert!(!state.set(Some(reached.clone())), "no second line in the log");
+        assert_eq!(state.until_reached().await, reached);
+        let failure = reached.failure();
+        assert_eq!(
+            failure.detail,
+            "the monthly quota of the device `ann` (5GB) is used up until 1970-01-01T00:00:00Z"
+        );
+        assert!(state.set(None));
+        assert_eq!(state.reached(), None);
+    }
+
+    #[test]
+    fn each_session_is_paced_once() {
+        let state = QuotaState::default();
+        let rate = Some(BitRate::kbps(2000));
+        assert!(state.replace_rate(1, rate));
+        assert!(!state.replace_rate(1, rate));
+        assert!(state.replace_rate(1, None));
+        assert!(state.replace_rate(2, None), "another session knows no limit yet");
+    }
+}
