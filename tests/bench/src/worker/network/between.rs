@@ -134,11 +134,14 @@ pub(super) async fn between(
         | System::ClientlessPipelined
         | System::ClientlessTransparent
         | System::ClientlessDns => {
-            let arrival = match job.system {
-                System::ClientlessH2 => Arrival::SecureProxy(secure_files(authority, temporary)?),
-                System::ClientlessTransparent => Arrival::Redirected,
-                System::ClientlessDns => Arrival::Names(hosts.to_vec()),
-                _ => Arrival::Proxy,
+            let arrival = if job.system == System::ClientlessH2 {
+                Arrival::SecureProxy(secure_files(authority, temporary)?)
+            } else if job.system == System::ClientlessTransparent {
+                Arrival::Redirected
+            } else if job.system == System::ClientlessDns {
+                Arrival::Names(hosts.to_vec())
+            } else {
+                Arrival::Proxy
             };
             let plan = ClientlessPlan {
                 bin_dir: job.bin_dir.clone(),
