@@ -284,7 +284,7 @@ async fn unchanged_and_changed_content_have_their_own_causes() -> Result<()> {
 async fn smaller_images_count_as_pictures() -> Result<()> {
     let (origin, picture) = images::gallery().await?;
     let relay = CountingRelay::start(origin.address()).await?;
-    let mut setup = relay.setup().over(Link::Paced(BitRate::kbps(1_000)));
+    let mut setup = relay.setup().counted().over(Link::Paced(BitRate::kbps(1_000)));
     setup
         .agent_arguments
         .extend(["--image-level".to_owned(), "medium".to_owned()]);
