@@ -13,7 +13,7 @@ const PROGRAM: &str = "longhaul";
 
 impl Control {
     /// Loads a page of the journal directly and through this agent, and tells both times. A caller that leaves ends it.
-    pub(super) async fn measure(&self, number: u64, permits_metered: bool) -> Response<ProxyBody> {
+    pub(super) async fn measure(&self, number: u64) -> Response<ProxyBody> {
         let requests = self.handles.journal.requests();
         let Some(page) = requests
             .iter()
@@ -22,7 +22,7 @@ impl Control {
             let words = "the journal has no page with this number".to_owned();
             return text(StatusCode::NOT_FOUND, words);
         };
-        if !permits_metered && self.metered.is_paid().await {
+        if self.metered.is_paid().await {
             let words = "this network is metered: every byte costs. Nothing was loaded; `longhaul speed --metered` measures \
                          nevertheless"
                 .to_owned();

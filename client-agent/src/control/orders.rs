@@ -39,13 +39,8 @@ pub(super) enum Order {
     Bypass(HostName),
     /// Give up a page that waits for the hop.
     CancelWaiting(WaitingPageId),
-    /// Measure the link by a page of the journal; also in a metered network if the user says so.
-    Measure {
-        /// Number of the page.
-        page: u64,
-        /// True if every byte may cost.
-        permits_metered: bool,
-    },
+    /// Measure the link by a page of the journal.
+    Measure(u64),
     /// An argument is invalid.
     Invalid(String),
 }
@@ -75,26 +70,16 @@ impl Order {
                 Ok(Some(id)) => Self::CancelWaiting(WaitingPageId(id)),
                 Ok(None) | Err(_) => Self::Invalid("give the number of a waiting page as id=".to_owned()),
             }),
-            MEASURE => Some(measurement(query)),
+            MEASURE => Some(match argument::<u64>(query, "number=") {
+                Ok(Some(number)) => Self::Measure(number),
+                Ok(None) | Err(_) => {
+                    Self::Invalid("give the number of a page of the journal as number=".to_owned())
+                }
+            }),
             USE_INVITE => Some(Self::UseInvite),
             REMOVE_AUTHORITY => Some(Self::RemoveAuthority),
             _ => None,
         }
-    }
-}
-
-/// The order to measure: `number=N`, with `&metered=yes` if every byte may cost.
-fn measurement(query: &str) -> Order {
-    let (number, permits_metered) = match query.strip_suffix("&metered=yes") {
-        Some(number) => (number, true),
-        None => (query, false),
-    };
-    match argument::<u64>(number, "number=") {
-        Ok(Some(page)) => Order::Measure {
-            page,
-            permits_metered,
-        },
-        Ok(None) | Err(_) => Order::Invalid("give the number of a page of the journal as number=".to_owned()),
     }
 }
 
@@ -123,10 +108,7 @@ impl Control {
                     text(StatusCode::NOT_FOUND, "no page with this number waits".to_owned())
                 }
             }
-            Order::Measure {
-                page,
-                permits_metered,
-            } => self.measure(page, permits_metered).await,
+            Order::Measure(number) => self.measure(number).await,
             Order::UseInvite => self.use_invite().await,
             Order::RemoveAuthority => self.remove_authority().await,
             Order::ForgetBypasses(host) => {
@@ -278,14 +260,7 @@ mod tests {
             order("POST", "/page/forget?number=x"),
             Some(Order::Invalid(_))
         ));
-        let measure = |page, permits_metered| {
-            Some(Order::Measure {
-                page,
-                permits_metered,
-            })
-        };
-        assert_eq!(order("POST", "/measure?number=7"), measure(7, false));
-        assert_eq!(order("POST", "/measure?number=7&metered=yes"), measure(7, true));
+        assert_eq!(order("POST", "/measure?number=7"), Some(Order::Measure(7)));
         assert!(matches!(order("POST", "/measure"), Some(Order::Invalid(_))));
         assert_eq!(order("POST", "/ca/remove"), Some(Order::RemoveAuthority));
         assert_eq!(order("POST", "/invite/use"), Some(Order::UseInvite));
