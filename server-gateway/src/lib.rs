@@ -41,8 +41,12 @@ mod server;
 mod session;
 mod tunnel;
 
-pub use admin::metrics::{LinkBytes, Metrics, Outcome};
+pub use admin::{
+    device_usage::reencode_usage,
+    metrics::{LinkBytes, Metrics, Outcome},
+};
 pub use admission::{clients, devices, state};
+pub use backup::{ArchiveError, reencode_backup};
 pub use clientless::{
     AccessError, BadChunk, CertificateError, ChunkEvent, ChunkedDecoder, ClientlessError, DnsQuestion,
     HeadError, HeadReader, OpenProxy, Reply, RequestHead, RequestTarget, RulesError, check_http2,

@@ -24,6 +24,9 @@ const VERSION: u32 = 1;
 /// Largest file that is read: 100,000 devices with 300 bytes each, and a reserve.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 
+/// Last second of the calendar, the year 9999: the file may have any number, and later times cannot be shown.
+const LAST_TIME: u64 = 253_402_300_799;
+
 /// A month of the calendar, in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Month {
@@ -190,7 +193,7 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<PublicKey, DeviceUsage>, Stri
         let usage = DeviceUsage {
             heard: entry
                 .seen
-                .map(|seen| SystemTime::UNIX_EPOCH + Duration::from_secs(seen)),
+                .map(|seen| SystemTime::UNIX_EPOCH + Duration::from_secs(seen.min(LAST_TIME))),
             software: entry.software,
             link: entry.link_bps.map(BitRate::bps),
             total: LinkBytes {
@@ -218,7 +221,12 @@ pub(crate) fn store(
     listed: &BTreeSet<PublicKey>,
 ) -> Result<(), StateError> {
     let kept = devices.iter().filter(|(key, _)| listed.contains(key));
-    let entries = kept.map(|(key, usage)| {
+    state.replace(FILE, &encode(kept))
+}
+
+/// The text of the file.
+fn encode<'a>(devices: impl Iterator<Item = (&'a PublicKey, &'a DeviceUsage)>) -> Vec<u8> {
+    let entries = devices.map(|(key, usage)| {
         let since = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok();
         let month = if usage.month == Month::default() {
             Month::of(SystemTime::UNIX_EPOCH)
@@ -242,8 +250,15 @@ pub(crate) fn store(
         devices: entries.collect(),
     };
     // Maps of numbers and strings always serialise.
-    let text = serde_json::to_vec(&document).unwrap_or_default();
-    state.replace(FILE, &text)
+    serde_json::to_vec(&document).unwrap_or_default()
+}
+
+/// The text of the file as this program writes the same devices.
+///
+/// # Errors
+/// The text is no such file; the error says why.
+pub fn reencode_usage(text: &str) -> Result<Vec<u8>, String> {
+    Ok(encode(parse(text)?.iter()))
 }
 
 #[cfg(test)]

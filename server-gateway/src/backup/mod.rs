@@ -13,7 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use self::archive::{Archive, ArchiveError};
+use self::archive::Archive;
+pub use self::archive::ArchiveError;
 use crate::{
     admin::device_usage,
     admission::{
@@ -199,15 +200,26 @@ fn open(from: &Path) -> Result<Archive, BackupError> {
     if bytes.len() as u64 > MAX_BACKUP {
         return Err(BackupError::TooLarge(from.to_owned()));
     }
-    let allowed = |name: &str| FILES.contains(&name) || name == CONFIGURATION;
-    let archive = Archive::parse(&bytes, allowed).and_then(|archive| match archive.get(KEY) {
-        Some(_) => Ok(archive),
-        None => Err(ArchiveError::Damaged(format!("it has no {KEY}"))),
-    });
-    archive.map_err(|source| BackupError::Archive {
+    parse(&bytes).map_err(|source| BackupError::Archive {
         path: from.to_owned(),
         source,
     })
+}
+
+fn parse(bytes: &[u8]) -> Result<Archive, ArchiveError> {
+    let archive = Archive::parse(bytes, |name| FILES.contains(&name) || name == CONFIGURATION)?;
+    match archive.get(KEY) {
+        Some(_) => Ok(archive),
+        None => Err(ArchiveError::Damaged(format!("it has no {KEY}"))),
+    }
+}
+
+/// The bytes of a backup as this program writes the same files.
+///
+/// # Errors
+/// The bytes are no usable backup.
+pub fn reencode_backup(bytes: &[u8]) -> Result<Vec<u8>, ArchiveError> {
+    Ok(parse(bytes)?.to_bytes())
 }
 
 #[cfg(test)]

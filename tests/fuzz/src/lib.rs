@@ -13,6 +13,7 @@ mod clientless;
 mod content;
 mod datagrams;
 mod deltas;
+mod gateway_files;
 mod images;
 mod input;
 mod manifest;
@@ -94,6 +95,16 @@ pub const HARNESSES: &[Harness] = &[
         name: "frames",
         run: packets::frames,
         seeds: packets::frame_seeds,
+    },
+    Harness {
+        name: "gateway_backup",
+        run: gateway_files::backup,
+        seeds: gateway_files::backup_seeds,
+    },
+    Harness {
+        name: "gateway_usage",
+        run: gateway_files::usage,
+        seeds: gateway_files::usage_seeds,
     },
     Harness {
         name: "header_set",
