@@ -28,6 +28,8 @@ pub struct PushPolicy {
     pub enabled: bool,
     /// Minimum time without data of the page after which a request no longer waits for an announced object.
     pub stall_timeout: Duration,
+    /// Time after which the browser gets the head of an announced response whose body has not begun to arrive.
+    pub head_after: Duration,
     /// Maximum delay, in addition to half a round-trip time, of an object's entry after the bytes that made
     /// the browser request the object.
     pub reordering: Duration,

@@ -352,6 +352,7 @@ const fn push_policy(settings: PushSettings) -> PushPolicy {
     PushPolicy {
         enabled: settings.enabled,
         stall_timeout: settings.patience,
+        head_after: settings.head_after,
         reordering: settings.reordering,
         leaving: settings.leaving,
     }

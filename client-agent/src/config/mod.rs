@@ -52,6 +52,9 @@ pub const DEFAULT_CACHE_SIZE: ByteCount = ByteCount::mib(256);
 pub const MIN_CACHE_SIZE: ByteCount = ByteCount::mib(1);
 /// Default of [`PushSettings::patience`].
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
+/// Default of [`PushSettings::head_after`]: programs wait for a head for 30 s and longer. Before that, a request whose
+/// announced response fails is repeated without a trace.
+pub const DEFAULT_HEAD_AFTER: Duration = Duration::from_secs(20);
 /// Default of [`PushSettings::linger`]: longer than a script waits before it loads an object that was pushed
 /// for it, short enough that pushed bodies do not stay in memory.
 pub const DEFAULT_LINGER: Duration = Duration::from_secs(10);
@@ -173,6 +176,9 @@ pub struct PushSettings {
     /// `push.patience`: maximum wait for an announced object while no data of its page arrives, or eight
     /// round-trip times if that is longer. Default [`DEFAULT_PATIENCE`].
     pub patience: Duration,
+    /// Time after which the browser gets the head of an announced response whose body has not begun to arrive. Default
+    /// [`DEFAULT_HEAD_AFTER`]; tests set another value.
+    pub head_after: Duration,
     /// Time for which pushed bodies stay in memory after their page is complete. Default [`DEFAULT_LINGER`];
     /// tests set another value.
     pub linger: Duration,
@@ -189,6 +195,7 @@ impl Default for PushSettings {
         Self {
             enabled: true,
             patience: DEFAULT_PATIENCE,
+            head_after: DEFAULT_HEAD_AFTER,
             linger: DEFAULT_LINGER,
             reordering: DEFAULT_REORDERING,
             leaving: DEFAULT_LEAVING,

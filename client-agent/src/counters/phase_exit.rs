@@ -27,6 +27,7 @@ pub enum PhaseExit {
     PromisedSilent,
     ArrivingPushed,
     ArrivingHeld,
+    ArrivingLater,
     ArrivingEmpty,
     ArrivingBroken,
     ArrivingStuck,
@@ -47,7 +48,7 @@ pub enum PhaseExit {
 
 impl PhaseExit {
     /// All values, in the order of their discriminants.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::LookupFresh,
         Self::LookupNotModified,
         Self::LookupAnnounced,
@@ -71,6 +72,7 @@ impl PhaseExit {
         Self::PromisedSilent,
         Self::ArrivingPushed,
         Self::ArrivingHeld,
+        Self::ArrivingLater,
         Self::ArrivingEmpty,
         Self::ArrivingBroken,
         Self::ArrivingStuck,
@@ -115,6 +117,7 @@ impl PhaseExit {
             Self::PromisedSilent => "promised.silent",
             Self::ArrivingPushed => "arriving.pushed",
             Self::ArrivingHeld => "arriving.held",
+            Self::ArrivingLater => "arriving.later",
             Self::ArrivingEmpty => "arriving.empty",
             Self::ArrivingBroken => "arriving.broken",
             Self::ArrivingStuck => "arriving.stuck",

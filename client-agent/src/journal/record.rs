@@ -98,7 +98,7 @@ impl Source {
             Exit::LookupFresh | Exit::LookupNotModified => Self::Cache,
             Exit::LookupImageReplaced => Self::Hidden,
             Exit::PromisedNotModified | Exit::ArrivingHeld | Exit::SentHeld => Self::Unchanged,
-            Exit::ArrivingPushed | Exit::ArrivingEmpty => Self::Push,
+            Exit::ArrivingPushed | Exit::ArrivingEmpty | Exit::ArrivingLater => Self::Push,
             Exit::SentForwarded => Self::Gateway,
             Exit::Direct => Self::Direct,
             Exit::LookupUnreachable | Exit::SentFailed | Exit::SentUnreachable => Self::Failed,

@@ -1,5 +1,5 @@
 //! A request whose response a manifest announces: the wait for its head, then for its body.
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use http::StatusCode;
 use longhaul_http::{
@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::{
+    announced_body::{AnnouncedBody, request_entry},
     outcome::RequestOutcome,
     phase::{Phase, Promise},
     response::{self, ResponseBody},
@@ -20,12 +21,10 @@ use super::{
 };
 use crate::{
     counters::PhaseExit,
-    pageload::{BrowserRequest, EntryBodyState, HeadState, HeldBody, match_response},
+    pageload::{BrowserRequest, HeadState, match_response},
     store::StorageContext,
 };
 
-/// Delay before `Ask` is sent, so that requests made together go in one message.
-const ASK_DELAY: Duration = Duration::from_millis(10);
 impl RequestTask {
     pub(super) async fn wait_for_head(&mut self, promise: Promise) -> Phase {
         self.join(Arc::clone(&promise.load));
@@ -40,7 +39,7 @@ impl RequestTask {
                     return self.send_as_ordinary_fetch(PhaseExit::PromisedWithdrawn);
                 }
                 HeadState::Lost => return self.abandon_page_load(PhaseExit::PromisedLost),
-                HeadState::Pending => request_entry(&promise),
+                HeadState::Pending => request_entry(&promise.load, promise.entry),
             }
             tokio::select! {
                 _ = changes.changed() => {}
@@ -89,63 +88,27 @@ impl RequestTask {
         self.change_phase(PhaseExit::PromisedHead, Phase::Arriving(promise, head))
     }
 
+    /// Waits for the body. After some time the browser gets the head alone: on a slow hop, the body of a large object
+    /// begins to arrive when the smaller ones have, which can take minutes.
     pub(super) async fn wait_for_body(&mut self, promise: Promise, head: Arc<EntryHead>) -> Phase {
-        let mut changes = promise.load.changes();
-        let mut stall_timeout = StallTimeout::new(&promise.load, self.acceleration.push.load().stall_timeout);
-        loop {
-            changes.borrow_and_update();
-            match promise.load.body(promise.entry) {
-                EntryBodyState::None => {
-                    promise
-                        .load
-                        .mark_used(promise.entry, None, self.storage_context(&head));
-                    return self
-                        .respond(PhaseExit::ArrivingEmpty, &head, ResponseBody::Empty)
-                        .await;
-                }
-                EntryBodyState::Arriving(of, body) => {
-                    promise
-                        .load
-                        .mark_used(promise.entry, Some(of), self.storage_context(&head));
-                    return self
-                        .respond(PhaseExit::ArrivingPushed, &head, ResponseBody::Pushed(body))
-                        .await;
-                }
-                EntryBodyState::Held(of, held) => {
-                    if let Some(body) = self.held_body(held).await {
-                        self.counters.held_hits.increment();
-                        let entry = promise.load.key_of(promise.entry);
-                        let session = promise.load.session.serial();
-                        self.counters.savings.used(session, entry, &body.chk());
-                        promise
-                            .load
-                            .mark_used(promise.entry, None, self.storage_context(&head));
-                        let source = ResponseBody::Stored(Box::new(body));
-                        return self.respond(PhaseExit::ArrivingHeld, &head, source).await;
-                    }
-                    if !promise.load.send_want(of) {
-                        return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);
-                    }
-                    continue;
-                }
-                EntryBodyState::Failed => return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken),
-                EntryBodyState::Lost => return self.abandon_page_load(PhaseExit::ArrivingLost),
-                EntryBodyState::Pending => request_entry(&promise),
+        let policy = **self.acceleration.push.load();
+        let mut stall_timeout = StallTimeout::new(&promise.load, policy.stall_timeout);
+        let body = AnnouncedBody {
+            storage_context: self.storage_context(&head),
+            promise,
+        };
+        let arrival = tokio::select! {
+            arrival = body.arrival(&self.storage.store, &self.counters, &mut stall_timeout) => arrival,
+            () = self.fallback.until_due() => return self.change_phase(PhaseExit::ArrivingSilent, Phase::Direct),
+            () = sleep(policy.head_after) => {
+                let source = ResponseBody::Announced(Box::new(body));
+                return self.respond(PhaseExit::ArrivingLater, &head, source).await;
             }
-            tokio::select! {
-                _ = changes.changed() => {}
-                () = stall_timeout.expires(&promise.load) => return self.send_as_ordinary_fetch(PhaseExit::ArrivingStuck),
-                () = self.fallback.until_due() => return self.change_phase(PhaseExit::ArrivingSilent, Phase::Direct),
-            }
-        }
-    }
-
-    async fn held_body(&self, held: HeldBody) -> Option<longhaul_cache::StoredBody> {
-        let store = &self.storage.store;
-        match held {
-            HeldBody::Whole(chk) => store.body(chk).await,
-            HeldBody::Prefix(prefix) => store.body_of_prefix(&prefix).await,
-            HeldBody::Unknown => None,
+        };
+        match arrival {
+            Ok(arrival) => self.respond(arrival.exit(), &head, arrival.into()).await,
+            Err(exit @ PhaseExit::ArrivingLost) => self.abandon_page_load(exit),
+            Err(exit) => self.send_as_ordinary_fetch(exit),
         }
     }
 
@@ -180,16 +143,5 @@ impl RequestTask {
     fn abandon_page_load(&mut self, exit: PhaseExit) -> Phase {
         self.page = None;
         self.change_phase(exit, Phase::Waiting)
-    }
-}
-
-/// Records that the browser waits for the entry; `Ask` is sent after a delay, together with other entries.
-fn request_entry(promise: &Promise) {
-    if promise.load.request_entry(promise.entry) {
-        let load = Arc::clone(&promise.load);
-        tokio::spawn(async move {
-            sleep(ASK_DELAY).await;
-            load.send_ask();
-        });
     }
 }

@@ -169,7 +169,7 @@ impl Relay {
 
     /// Gets the rest of a body whose start the browser has: from the offset if there is a validator, else the
     /// whole body, which must begin with the same bytes.
-    async fn fetch_rest(&mut self, delivered: &[Bytes]) -> Result<(), Interruption> {
+    pub(super) async fn fetch_rest(&mut self, delivered: &[Bytes]) -> Result<(), Interruption> {
         if !self.is_get {
             return Err(Interruption::SessionLost);
         }
@@ -199,7 +199,7 @@ impl Relay {
             .map_err(|_| Interruption::BrowserGone)
     }
 
-    async fn finish(self, end: Result<(), Interruption>) {
+    pub(super) async fn finish(self, end: Result<(), Interruption>) {
         if self.coded > 0 {
             self.handles.recording.carried(self.coded);
         }

@@ -164,6 +164,7 @@ impl RequestTask {
             ResponseBody::Gateway(..) if !bound => store.cache_writer(self.query(), status, &fields),
             ResponseBody::Gateway(..)
             | ResponseBody::Empty
+            | ResponseBody::Announced(_)
             | ResponseBody::Pushed(_)
             | ResponseBody::Stored(_) => None,
         };

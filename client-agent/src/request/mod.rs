@@ -17,6 +17,7 @@
 //!
 //! The agent may repeat a safe request in another session, or send it directly if the gateway is silent.
 //! Every other request reaches the origin at most once, and its failure is reported to the browser.
+mod announced_body;
 mod announced_response;
 mod body_relay;
 mod gateway_answer;

@@ -12,6 +12,7 @@ use longhaul_types::ContentHash;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
+    announced_body::AnnouncedBody,
     body_relay::{Relay, RelayHandles},
     page_membership::PageUse,
     resume_check::{Delivered, ResumeCheck},
@@ -37,6 +38,8 @@ pub(super) enum ResponseBody {
     Empty,
     /// A stream from the gateway in this session.
     Gateway(Arc<GatewaySession>, ResponseStream, Box<BodyStart>),
+    /// A body that a manifest announces and that has not begun to arrive.
+    Announced(Box<AnnouncedBody>),
     /// A pushed body.
     Pushed(Arc<PushedBody>),
     /// The agent's cache.
@@ -88,6 +91,7 @@ impl ResponseBody {
         match self {
             Self::Empty => Some(0),
             Self::Gateway(_, _, start) => start.body.as_ref().and_then(|body| body.length),
+            Self::Announced(_) => None,
             Self::Pushed(body) => body.length(),
             Self::Stored(body) => Some(body.length()),
         }
@@ -157,6 +161,7 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
         ResponseBody::Gateway(session, stream, start) => {
             drop(tokio::spawn(relay.run(session, stream, *start)))
         }
+        ResponseBody::Announced(body) => drop(tokio::spawn(relay.run_announced(*body))),
         ResponseBody::Pushed(body) => drop(tokio::spawn(relay.run_pushed(body.reader()))),
         ResponseBody::Stored(body) => drop(tokio::spawn(relay.run_stored(*body))),
     }

@@ -15,6 +15,9 @@ const MIN_INTERVAL: Duration = Duration::from_millis(250);
 const QUICK_INTERVALS: u32 = 2;
 /// Least interval then: less is within the jitter of a radio.
 const LEAST_QUICK_INTERVAL: Duration = Duration::from_millis(50);
+/// Time for which probes are unanswered although packets arrive, after which the peer does not receive them: a queue that
+/// other traffic fills in a moment delays answers as long.
+const LATEST_ANSWER: Duration = Duration::from_millis(300);
 /// A stall is a silence of 2.5 SRTT plus this time (section 7.3). With the one-way delay of the last packet,
 /// the user learns of the stall within 3 SRTT + 1 s.
 const STALL_SILENCE: Duration = Duration::from_millis(800);
@@ -46,9 +49,15 @@ pub(super) struct Prober {
     /// Number of the packet with the last probe.
     pub(super) last: Option<u64>,
     sent: u32,
+    /// Time of the first probe since the last progress.
+    first: Option<Timestamp>,
+    /// True if probes stay unanswered although packets arrive.
+    is_unheard: bool,
     interval: Duration,
     /// Time of the first probe since the last packet of the peer.
     unanswered: Option<Timestamp>,
+    /// Probes since the last packet of the peer.
+    in_silence: u32,
     /// Time of the last eliciting packet or of the last progress.
     from: Timestamp,
     /// Time since which an answer is expected: the last progress, or the first eliciting packet when nothing
@@ -71,23 +80,34 @@ impl Prober {
 
     /// Records feedback with new information, which shows that the path works.
     pub(super) fn on_progress(&mut self, now: Timestamp) {
-        self.sent = 0;
+        self.forget_probes();
         self.last = None;
-        self.unanswered = None;
+        self.end_silence();
         self.from = now;
         self.expecting = now;
         self.next = None;
+    }
+
+    const fn end_silence(&mut self) {
+        self.unanswered = None;
+        self.in_silence = 0;
+    }
+
+    const fn forget_probes(&mut self) {
+        self.sent = 0;
+        self.first = None;
+        self.is_unheard = false;
     }
 
     /// Records an authenticated packet; returns true if the packet ends a stall. Feedback without new
     /// information does not restart the timer: otherwise a sender whose packets are all lost while the
     /// reverse direction works would never probe (transport.md section 5.3).
     pub(super) fn on_received(&mut self, now: Timestamp) -> bool {
-        self.unanswered = None;
+        self.end_silence();
         if self.stalled_since.take().is_none() {
             return false;
         }
-        self.sent = 0;
+        self.forget_probes();
         self.from = now;
         self.expecting = now;
         self.next = None;
@@ -108,7 +128,9 @@ impl Prober {
             return;
         }
         self.sent = 1;
+        self.first = Some(now);
         self.unanswered = Some(now);
+        self.in_silence = 1;
         self.expecting = last_received;
         let answer = now + timeout;
         self.next = Some(
@@ -159,6 +181,9 @@ impl Prober {
         }
         self.sent += 1;
         self.unanswered.get_or_insert(now);
+        self.in_silence += 1;
+        let first = *self.first.get_or_insert(now);
+        self.is_unheard = self.sent > 2 && now.saturating_since(first) >= LATEST_ANSWER;
         // If packets arrive without progress, probing slows down but never stops.
         let usual = interval.max(MIN_INTERVAL);
         let wait = if self.sent > EAGER_PROBES {
@@ -188,10 +213,10 @@ impl Prober {
         self.stalled_since.is_some() || self.sent > EAGER_PROBES
     }
 
-    /// Returns true if nothing arrived since the last but one probe was sent, or two probes are unanswered although packets
-    /// arrive: then only the other direction works, and the peer probes, too.
+    /// Returns true if nothing arrived since the last but one probe was sent, or probes are unanswered for some time
+    /// although packets arrive: then only the other direction works, and the peer probes, too.
     pub(super) const fn is_unanswered(&self) -> bool {
-        self.stalled_since.is_some() || self.sent > 1 && self.unanswered.is_some() || self.sent > 2
+        self.stalled_since.is_some() || self.in_silence > 1 || self.is_unheard
     }
 
     /// Makes the next probe due at once after a network change.
@@ -289,6 +314,33 @@ mod tests {
             );
             last_received = now + Duration::from_millis(50);
             assert!(!prober.on_received(last_received));
+        }
+    }
+
+    /// A queue that fills in a moment delays the answers, but packets arrive.
+    #[test]
+    fn a_path_on_which_packets_arrive_is_silent_only_after_some_time() {
+        let mut prober = Prober::default();
+        let (srtt, answer) = (Duration::from_micros(300), Duration::from_millis(30));
+        prober.on_sent(Timestamp::ZERO, false);
+        let first = prober.deadline(answer, answer);
+        let mut now = first;
+        while now < first + LATEST_ANSWER {
+            prober.on_deadline(now, now, srtt, srtt, answer);
+            assert!(!prober.is_unanswered(), "{:?} after the first probe", now - first);
+            prober.on_received(now + Duration::from_millis(1));
+            now = prober.deadline(answer, answer);
+        }
+        prober.on_deadline(now, now, srtt, srtt, answer);
+        assert!(prober.is_unanswered());
+        prober.on_progress(now);
+        assert!(!prober.is_unanswered());
+        // Without any packet two probes suffice.
+        prober.on_sent(now, false);
+        for silent in [false, true] {
+            now = prober.deadline(answer, answer);
+            prober.on_deadline(now, first, srtt, srtt, answer);
+            assert_eq!(prober.is_unanswered(), silent);
         }
     }
 }

@@ -53,8 +53,10 @@ pub enum Origin {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct SendStream {
-    /// Priority class.
-    pub priority: Priority,
+    /// Priority class of the bytes after `beginning`.
+    class: Priority,
+    /// End and class of a beginning that is more urgent than the rest.
+    beginning: Option<(u64, Priority)>,
     chunks: VecDeque<(u64, Bytes)>,
     tail: BytesMut,
     /// Offset below which all bytes are acknowledged and freed.
@@ -94,7 +96,8 @@ impl SendStream {
     /// Creates a stream of class `priority` that may send up to offset `limit`.
     pub fn new(priority: Priority, limit: u64) -> Self {
         Self {
-            priority,
+            class: priority,
+            beginning: None,
             chunks: VecDeque::new(),
             tail: BytesMut::new(),
             base: 0,
@@ -110,6 +113,31 @@ impl SendStream {
             limit,
             held: false,
         }
+    }
+
+    /// Priority class of the next segment.
+    pub fn priority(&self) -> Priority {
+        match self.beginning {
+            Some((end, class)) if self.next_offset() < end => class,
+            Some(_) | None => self.class,
+        }
+    }
+    /// Moves the stream to another class. If nothing was sent yet and the class is less urgent, the bytes written
+    /// so far keep theirs (transport.md section 4.2).
+    pub fn set_priority(&mut self, class: Priority) {
+        if self.next == 0 && self.written > 0 && self.beginning.is_none() && self.class < class {
+            self.beginning = Some((self.written, self.class));
+        }
+        if self.beginning.is_some_and(|(_, beginning)| class < beginning) {
+            self.beginning = None;
+        }
+        self.class = class;
+    }
+
+    /// End of the segment that starts at `next`, as far as the class reaches.
+    fn class_end(&self) -> u64 {
+        let beginning = self.beginning.filter(|(end, _)| self.next < *end);
+        beginning.map_or(u64::MAX, |(end, _)| end)
     }
 
     /// Returns true if the user may write.
@@ -232,9 +260,11 @@ impl SendStream {
         }
         self.lost.total() + self.written.min(self.limit).saturating_sub(self.next)
     }
-    /// Bytes left to send, if the length is known: the key of shortest-remaining-first (section 4.2).
+    /// Bytes left to send in the class of the next segment, if their number is known: the key of
+    /// shortest-remaining-first (section 4.2).
     pub fn remaining(&self) -> Option<u64> {
-        self.announced.map(|total| total.saturating_sub(self.next))
+        let end = Some(self.class_end()).filter(|end| *end < u64::MAX);
+        end.or(self.announced).map(|end| end.saturating_sub(self.next))
     }
 
     /// Returns the next segment of at most `max` bytes, lost bytes first, and records it as sent.
@@ -251,7 +281,8 @@ impl SendStream {
             let end = self
                 .written
                 .min(self.limit.max(self.next))
-                .min(self.next.saturating_add(max));
+                .min(self.next.saturating_add(max))
+                .min(self.class_end());
             let range = self.next..end;
             if range.is_empty() && (self.fin != Delivery::Pending || self.next < self.written) {
                 return None;

@@ -31,6 +31,8 @@ const MIN_PAUSE: Duration = Duration::from_millis(2);
 const PACKET_BITS: u64 = 1200 * 8;
 /// Most bytes of a stream that wait between its user and the transport, and those of a write in progress.
 const QUEUED: u64 = 2 * 64 * 1024;
+/// Longest encoded body that is sent with its head: the scheduler sends short streams first.
+const SENT_WITH_HEAD: usize = 2048;
 /// Length at which an object of unknown length becomes bulk.
 const LONG: u64 = 1024 * 1024;
 
@@ -132,8 +134,7 @@ impl Responder {
             count.body(base.as_ref(), self.windows.len(), self.decoded);
         }
         let mut chunk = std::mem::take(&mut self.messages);
-        if self.stream.is_none() && end == End::Open && self.class == class::BULK {
-            // A download's head must not wait behind other downloads.
+        if self.stream.is_none() && self.has_urgent_head(end) {
             self.open(class::PAGE, std::mem::take(&mut chunk), End::Open)
                 .await?;
         }
@@ -158,6 +159,16 @@ impl Responder {
             self.class = class::BULK;
         }
         Ok(())
+    }
+
+    /// True if the head must not wait until the scheduler sends the body: on a slow hop, that of a large image is sent
+    /// minutes after the browser's request, and that of a download after other downloads.
+    fn has_urgent_head(&self, end: End) -> bool {
+        match self.class {
+            class::BULK => end == End::Open || !self.windows.is_empty(),
+            class if class >= class::OBJECT => self.windows.len() > SENT_WITH_HEAD,
+            _ => false,
+        }
     }
 
     async fn open(&mut self, class: Priority, first: Vec<u8>, end: End) -> Result<(), Gone> {

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::{
     harness::{Net, Plug, Programs, Site},
-    moving::{SIZE, assert_one_session, download, fetched_files, origin},
+    moving::{SIZE, assert_one_session, changes_in, download, fetched_files, origin},
 };
 use crate::{content::noise, pair::LIMIT};
 
@@ -38,10 +38,17 @@ async fn download_in_both(carrier: &'static str) -> Result<()> {
     programs.start_agent(&["--carrier", carrier]).await?;
     programs.status_until(open).await?;
     let (proxy, moving) = (programs.proxy(), Arc::clone(&net));
+    let log = programs.agent().log().clone();
     let work = net.computer.run(move || async move {
-        download(proxy, 3, |part| match part {
-            0 => moving.unplug(1).and_then(|()| moving.plug_v6(2)),
-            _ => moving.unplug(2).and_then(|()| moving.plug(Plug::new(1))),
+        // The rest of the file arrives in a moment. If the agent looked after both changes only, it would find the network
+        // that it knows.
+        download(proxy, 3, async |part| {
+            if part == 0 {
+                moving.unplug(1).and_then(|()| moving.plug_v6(2))?;
+            } else {
+                moving.unplug(2).and_then(|()| moving.plug(Plug::new(1)))?;
+            }
+            log.until(|text| changes_in(text) > part).await.map(drop)
         })
         .await
     });
@@ -54,8 +61,6 @@ async fn download_in_both(carrier: &'static str) -> Result<()> {
     assert!(body == noise(SIZE, 30), "{} bytes that differ", body.len());
     assert_one_session(&programs.status_until(open).await?);
     assert_eq!(fetched_files(&programs.origin), 1);
-    let changes = log.matches("the network has changed").count();
-    assert!(changes >= 2, "{log}");
     Ok(())
 }
 

@@ -85,7 +85,7 @@ async fn a_download_goes_on_over_another_port_when_its_own_is_blocked() -> Resul
     programs.status_until(is_over_udp).await?;
     let (proxy, blocking) = (programs.proxy(), Arc::clone(&net));
     let work = net.computer.run(move || async move {
-        download(proxy, 4, |part| match part {
+        download(proxy, 4, async |part| match part {
             0 => place(&blocking, 1, &[Obstacle::UdpOnlyTo443]),
             _ => Ok(()),
         })
@@ -137,7 +137,7 @@ async fn a_session_goes_on_over_the_other_address_of_the_gateways_host() -> Resu
     programs.status_until(is_over_udp).await?;
     let (proxy, swallowing) = (programs.proxy(), Arc::clone(&net));
     let work = net.computer.run(move || async move {
-        download(proxy, 4, |part| match part {
+        download(proxy, 4, async |part| match part {
             0 => place(&swallowing, 1, &[Obstacle::FirstAddressDropped]),
             _ => Ok(()),
         })

@@ -143,7 +143,7 @@ async fn run(seed: u64) -> Result<bool> {
     let changes = course.changes.clone();
     let work = net.computer.run(move || async move {
         page(proxy).await?;
-        let body = download(proxy, PARTS, |part| computer.change(&changes[part])).await?;
+        let body = download(proxy, PARTS, async |part| computer.change(&changes[part])).await?;
         ensure!(body == noise(SIZE, 30), "{} bytes that differ", body.len());
         page(proxy).await
     });

@@ -14,7 +14,7 @@ use crate::support::{
 const OBJECT: &str = "http://site.test/a";
 const TAGGED: [(&str, &str); 2] = [("etag", "\"v1\""), FRESH];
 
-fn wanted(message: Message) -> Option<EntryId> {
+pub(super) fn wanted(message: Message) -> Option<EntryId> {
     if let Message::Want(want) = message {
         Some(want.entry)
     } else {

@@ -1,10 +1,14 @@
 //! Tests of entries and of the requests that they answer.
 
+use std::time::Duration;
+
 use longhaul_http::vary;
+use longhaul_raw_client::RawClient;
 use longhaul_session::{
-    Delivery, EntryBody, EntryId, FetchId, FetchKind, Message, PageId, Record, Scope, Withdrawal,
+    Delivery, EntryBody, EntryId, FetchId, FetchKind, Message, MirrorState, PageId, Record, Scope, Withdrawal,
 };
 
+use super::faults::wanted;
 use crate::support::{
     gateway::answers::noise,
     script::{AS_PAGE, FRESH, OF_OTHER_SITE, OF_PAGE, PAGE, World, entry, pushed, reusable, shaped},
@@ -304,7 +308,7 @@ async fn requests_for_waiting_entries_are_announced_to_the_gateway() {
 async fn without_push_a_page_is_an_object() {
     let dir = tempfile::tempdir().unwrap();
     let change = |config: &mut longhaul_agent::config::Config| config.push.enabled = false;
-    let mut world = World::with(dir, longhaul_session::MirrorState::Agreed, change).await;
+    let mut world = World::with(dir, MirrorState::Agreed, change).await;
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     let page = world.fetch().await;
     assert_eq!((page.fetch.kind, page.fetch.manifest), (FetchKind::Object, None));
@@ -328,4 +332,54 @@ async fn a_page_behind_a_password_is_an_object() {
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     world.fetch().await.answer(401, &[], b"no").await;
     assert_eq!(browser.await.unwrap().status, 401);
+}
+
+/// On a slow hop, the push of a large object begins minutes after its announcement.
+#[tokio::test]
+async fn the_head_does_not_wait_for_the_beginning_of_a_large_body() {
+    let change = |config: &mut longhaul_agent::config::Config| {
+        config.push.head_after = Duration::ZERO;
+    };
+    let mut world = World::with(tempfile::tempdir().unwrap(), MirrorState::Agreed, change).await;
+    let (page, mut manifest) = world.page(&["/pushed", "/broken"]).await;
+    let mut clients = Vec::new();
+    for (entry, path) in (0..).zip(["pushed", "broken"]) {
+        manifest
+            .head(reusable(entry, &[FRESH, ("x-name", path)], pushed()))
+            .await;
+        let mut client = RawClient::connect(world.agent.agent.proxy()).await.unwrap();
+        let request =
+            format!("GET http://site.test/{path} HTTP/1.1\r\nhost: ignored\r\nreferer: {PAGE}\r\n\r\n");
+        client.send(request).await.unwrap();
+        let head = client.head().await.unwrap();
+        assert_eq!((head.status, head.field("x-name")), (200, Some(path)));
+        clients.push(client);
+    }
+    page.push(0, b"pushed").await;
+    for _ in 0..2 {
+        page.begin_push(1, b"").await.damage(b"damaged").await;
+        world.control(wanted).await;
+    }
+    page.begin_push(1, b"").await.damage(b"damaged").await;
+    let asked = world.fetch().await;
+    assert_eq!(asked.fetch.delivery, Delivery::Own);
+    asked.answer(200, &[FRESH], b"fetched").await;
+    for (client, text) in clients.iter_mut().zip(["pushed", "fetched"]) {
+        let mut body = Vec::new();
+        while !body.ends_with(b"\r\n0\r\n\r\n") {
+            let more = client.read().await.unwrap();
+            assert!(!more.is_empty(), "the body is incomplete");
+            body.extend(more);
+        }
+        assert!(String::from_utf8_lossy(&body).contains(text));
+    }
+    let exits = world.agent.status().exits;
+    for (exit, count) in [
+        ("arriving.later", 2),
+        ("arriving.pushed", 1),
+        ("arriving.broken", 1),
+    ] {
+        assert_eq!(exits.get(exit), Some(&count), "{exits:?}");
+    }
+    world.no_fetch();
 }

@@ -197,7 +197,7 @@ impl Connection {
                 let progress = self.write_datagram(class, packet, end);
                 if self.stats.datagrams_sent > before && !charged {
                     charged = true;
-                    self.streams.charge_datagrams(class, now);
+                    self.streams.charge(class, now);
                 }
                 match progress {
                     Progress::More => continue,
@@ -208,6 +208,7 @@ impl Connection {
                 return;
             };
             let (offset, total) = (sender.next_offset(), sender.total_to_send());
+            let class = sender.priority();
             let length = match end {
                 DataEnd::EndOfPacket => 0,
                 DataEnd::Delimited => varint::len(packet.room() as u64),
@@ -224,7 +225,7 @@ impl Connection {
                 self.stats.retransmitted_bytes += len;
             } else if !charged {
                 charged = true;
-                self.streams.charge(id, now);
+                self.streams.charge(class, now);
             }
             packet.contents.push(SentContent::Data {
                 stream: id,

@@ -51,11 +51,6 @@ impl Streams {
         self.refresh_datagrams();
     }
 
-    /// Records a packet with datagrams of a class for the scheduler.
-    pub fn charge_datagrams(&mut self, class: Priority, now: Timestamp) {
-        self.scheduler.charge(class, now);
-    }
-
     /// Datagrams that were dropped before they were sent.
     pub const fn dropped_datagrams(&self) -> u64 {
         self.datagrams.dropped()

@@ -24,13 +24,20 @@ struct Stop {
     delivery: Delivery,
 }
 
+/// What the scheduler knows of a sending stream.
+#[derive(Clone, Copy, Debug)]
+struct Reported {
+    class: Priority,
+    demand: Demand,
+}
+
 /// All streams of one connection.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Streams {
     role: Role,
     limits: StreamLimits,
-    send: BTreeMap<StreamId, (SendStream, Demand)>,
+    send: BTreeMap<StreamId, (SendStream, Reported)>,
     scheduler: Scheduler,
     /// Index of the next stream that this side opens.
     next_index: u64,
@@ -125,7 +132,11 @@ impl Streams {
         let id = StreamId(self.next_index * 2 + self.role.parity());
         self.next_index += 1;
         let stream = SendStream::new(priority, self.peer_window);
-        self.send.insert(id, (stream, Demand::default()));
+        let reported = Reported {
+            class: priority,
+            demand: Demand::default(),
+        };
+        self.send.insert(id, (stream, reported));
         Ok(id)
     }
 
@@ -200,11 +211,8 @@ impl Streams {
 
     /// Moves a stream to another priority class.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
-        if let Some((stream, demand)) = self.send.get_mut(&id) {
-            let before = std::mem::take(demand);
-            self.scheduler
-                .update(id, stream.priority, before, Demand::default());
-            stream.priority = priority;
+        if let Some((stream, _)) = self.send.get_mut(&id) {
+            stream.set_priority(priority);
             self.refresh(id);
         }
     }
@@ -340,7 +348,7 @@ impl Streams {
     pub fn has_request_stream(&self) -> bool {
         self.send
             .values()
-            .any(|(stream, _)| stream.priority != Priority::CONTROL)
+            .any(|(stream, _)| stream.priority() != Priority::CONTROL)
     }
     /// Memory of received and unread data in bytes.
     pub const fn recv_buffered(&self) -> u64 {

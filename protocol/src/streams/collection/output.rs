@@ -4,8 +4,8 @@ use std::ops::Range;
 use longhaul_types::{StreamId, Timestamp};
 
 use super::{
-    super::{Delivery, Demand, Segment, SendStream, SentControl, StreamEvent, StreamRequest},
-    GUARANTEED_SEND_BUFFER, Streams,
+    super::{Delivery, Demand, Priority, Segment, SendStream, SentControl, StreamEvent, StreamRequest},
+    GUARANTEED_SEND_BUFFER, Reported, Streams,
 };
 
 impl Streams {
@@ -154,11 +154,9 @@ impl Streams {
         }
     }
 
-    /// Records a packet with new data of stream `id` for the scheduler.
-    pub fn charge(&mut self, id: StreamId, now: Timestamp) {
-        if let Some((stream, _)) = self.send.get(&id) {
-            self.scheduler.charge(stream.priority, now);
-        }
+    /// Records a packet with new data or datagrams of a class for the scheduler.
+    pub fn charge(&mut self, class: Priority, now: Timestamp) {
+        self.scheduler.charge(class, now);
     }
 
     /// Records the acknowledgement of stream data.
@@ -186,7 +184,7 @@ impl Streams {
 
     /// Removes a sending stream that is complete.
     pub(super) fn settle(&mut self, id: StreamId) {
-        let Some((stream, demand)) = self.send.get(&id) else {
+        let Some((stream, reported)) = self.send.get(&id) else {
             return;
         };
         if !stream.is_done() {
@@ -195,8 +193,8 @@ impl Streams {
         if stream.cancelled().is_none() {
             self.events.push_back(StreamEvent::Finished(id));
         }
-        let (priority, demand) = (stream.priority, *demand);
-        self.scheduler.update(id, priority, demand, Demand::default());
+        let Reported { class, demand } = *reported;
+        self.scheduler.update(id, class, demand, Demand::default());
         self.blocked.remove(&id);
         self.send.remove(&id);
     }
@@ -240,14 +238,22 @@ impl Streams {
 
     /// Reports the current demand of a stream to the scheduler.
     pub(super) fn refresh(&mut self, id: StreamId) {
-        if let Some((stream, demand)) = self.send.get_mut(&id) {
-            let now = Demand {
-                retransmission: stream.has_retransmission(),
-                new: stream.has_new(),
-                remaining: stream.remaining(),
+        if let Some((stream, reported)) = self.send.get_mut(&id) {
+            let now = Reported {
+                class: stream.priority(),
+                demand: Demand {
+                    retransmission: stream.has_retransmission(),
+                    new: stream.has_new(),
+                    remaining: stream.remaining(),
+                },
             };
-            let before = std::mem::replace(demand, now);
-            self.scheduler.update(id, stream.priority, before, now);
+            let mut before = std::mem::replace(reported, now);
+            if before.class != now.class {
+                self.scheduler
+                    .update(id, before.class, before.demand, Demand::default());
+                before.demand = Demand::default();
+            }
+            self.scheduler.update(id, now.class, before.demand, now.demand);
         }
     }
 }

@@ -101,3 +101,29 @@ fn buffers_are_bounded_and_report_free_space() {
     assert_eq!(s.poll_event(), Some(StreamEvent::Writable(id)));
     assert_eq!(s.write(id, Bytes::from(vec![0; 5000])), Ok(1200));
 }
+
+#[test]
+fn the_beginning_of_a_long_stream_precedes_a_short_stream() {
+    let mut s = Streams::new(Role::Gateway, LIMITS);
+    s.set_peer(10_000, 4);
+    let short = s.open(Priority::NORMAL).expect("a stream");
+    s.write(short, Bytes::from(vec![0; 200])).expect("space");
+    s.finish(short).expect("an open stream");
+    let long = s.open(Priority::new(1)).expect("a stream");
+    s.write(long, Bytes::from(vec![1; 50])).expect("space");
+    s.set_priority(long, Priority::NORMAL);
+    s.write(long, Bytes::from(vec![1; 950])).expect("space");
+    s.finish(long).expect("an open stream");
+    let sent = std::iter::from_fn(|| {
+        let id = s.next_sender()?;
+        s.take_segment(id, 10_000).map(|segment| (id, segment.range))
+    });
+    let sent: Vec<_> = sent.collect();
+    assert_eq!(sent, [(long, 0..50), (short, 0..200), (long, 50..1000)]);
+    for (id, range) in sent {
+        let fin = range.end != 50;
+        s.on_data_acked(id, range, fin);
+    }
+    assert!(!s.has_output());
+    assert_eq!(s.open_count(), (0, 0));
+}

@@ -79,3 +79,26 @@ fn the_flow_control_window_blocks_new_bytes() {
     s.limit = 40;
     assert_eq!(s.next_segment(100).map(|s| s.range), Some(10..30));
 }
+
+#[test]
+fn the_beginning_of_a_stream_keeps_its_more_urgent_class() {
+    let mut s = SendStream::new(Priority::new(1), 1 << 20);
+    s.write(Bytes::from(vec![1; 100]));
+    s.set_priority(Priority::new(3));
+    s.write(Bytes::from(vec![2; 900]));
+    s.finish();
+    assert_eq!((s.priority(), s.remaining()), (Priority::new(1), Some(100)));
+    let head = s.next_segment(1000).expect("the beginning");
+    assert_eq!((head.range, head.fin, head.total), (0..100, false, Some(1000)));
+    assert_eq!((s.priority(), s.remaining()), (Priority::new(3), Some(900)));
+    // A lost beginning is as urgent as before.
+    s.on_lost(0..100, false);
+    assert_eq!(s.priority(), Priority::new(1));
+    assert_eq!(s.next_segment(1000).expect("lost bytes").range, 0..100);
+    // What was sent is no beginning, and a more urgent class holds for all bytes.
+    s.set_priority(Priority::new(5));
+    assert_eq!(s.priority(), Priority::new(5));
+    s.set_priority(Priority::CONTROL);
+    s.on_lost(0..100, false);
+    assert_eq!(s.priority(), Priority::CONTROL);
+}
