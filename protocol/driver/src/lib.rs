@@ -24,10 +24,12 @@ mod socket;
 mod sockets;
 mod stream;
 mod udp_addresses;
+mod udp_limit;
 mod udp_return;
 
 pub use carrier_choice::{CarrierPlan, LinkCarriers};
 pub use dial::{Alternatives, DialConfig, DialError, FirstStream, dial, dial_over, dial_with};
+pub use goodput::Arrived;
 pub use incoming::Incoming;
 pub use link::{Carrier, LinkAcceptor, LinkEnd, LinkInput, LinkOutput, LinkUnused};
 pub use listen::{Admission, ListenConfig, ListenError, Listener, listen, listen_sharing, listen_with};
@@ -44,6 +46,7 @@ pub use session::{
 };
 pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
+pub use udp_limit::{LinkTrial, TrialSituation, TrialStep};
 pub use udp_return::ReturnTimes;
 
 /// Error code for a stream whose handle was dropped before the end of the stream.

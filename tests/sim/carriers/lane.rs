@@ -4,26 +4,34 @@ use std::{
     time::Duration,
 };
 
-use longhaul_netem::{Capacity, LinkConfig};
+use longhaul_netem::{Capacity, LinkConfig, Policer};
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
 use crate::random::Random;
 
 /// Headers of IP, UDP or TCP.
 const HEADERS: u64 = 40;
+/// Length of a burst of losses.
+const BURST: Duration = Duration::from_millis(100);
 
 /// One direction of a path.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) rate: BitRate,
     pub(super) delay: Duration,
     /// One of so many packets is lost; 0 for none.
     pub(super) loss: u64,
+    /// Interval at whose start all packets are lost for [`BURST`].
+    pub(super) bursts: Option<Duration>,
     /// One of so many packets is late.
     pub(super) reordering: u64,
     pub(super) works: bool,
     /// Bytes that wait for transmission at most; more are lost.
     pub(super) queue: Option<u64>,
+    /// Packets above its rate are lost before they reach the queue.
+    pub(super) policer: Option<Policer>,
+    /// Time at which the policer's bucket is full again.
+    pub(super) bucket_full_at: Timestamp,
     pub(super) free_at: Timestamp,
     /// Packets that wait for transmission, with the time of its end.
     pub(super) unsent: VecDeque<(Timestamp, usize)>,
@@ -37,9 +45,12 @@ impl Lane {
             rate: BitRate::bps(200_000 + random.below(8_000_000)),
             delay: Duration::from_millis(5) + random.time(Duration::from_millis(200)),
             loss: 0,
+            bursts: None,
             reordering: 0,
             works: true,
             queue: None,
+            policer: None,
+            bucket_full_at: Timestamp::ZERO,
             free_at: Timestamp::ZERO,
             unsent: VecDeque::new(),
             flying: BTreeMap::new(),
@@ -69,7 +80,23 @@ impl Lane {
         }
     }
 
+    /// True if the policer lets `bytes` pass.
+    fn is_within_rate(&mut self, now: Timestamp, bytes: u64) -> bool {
+        let Some(Policer { rate, burst }) = self.policer else {
+            return true;
+        };
+        let full_at = self.bucket_full_at.max(now) + ByteCount::new(bytes) / rate;
+        let passes = full_at <= now + burst / rate;
+        if passes {
+            self.bucket_full_at = full_at;
+        }
+        passes
+    }
+
     pub(super) fn send(&mut self, now: Timestamp, packet: Vec<u8>, random: &mut Random) {
+        if !self.is_within_rate(now, packet.len() as u64 + HEADERS) {
+            return;
+        }
         let waiting = (self.rate * self.free_at.saturating_since(now)).bytes();
         if self
             .queue
@@ -79,7 +106,9 @@ impl Lane {
         }
         self.free_at = self.free_at.max(now) + ByteCount::new(packet.len() as u64 + HEADERS) / self.rate;
         self.carried += 1;
-        let lost = !self.works || self.loss > 0 && random.one_in(self.loss);
+        let since = |interval: Duration| Duration::from_nanos(now.as_nanos() % interval.as_nanos() as u64);
+        let is_in_burst = self.bursts.is_some_and(|interval| since(interval) < BURST);
+        let lost = !self.works || is_in_burst || self.loss > 0 && random.one_in(self.loss);
         if lost || self.free_at.saturating_since(now) > Duration::from_secs(2) && self.loss > 0 {
             return;
         }

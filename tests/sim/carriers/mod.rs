@@ -2,6 +2,7 @@
 //! time: each byte arrives once, in order (docs/protocol/transport.md section 8).
 mod datagrams;
 mod lane;
+mod limited;
 mod probes;
 mod silence;
 mod world;

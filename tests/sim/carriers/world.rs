@@ -83,6 +83,13 @@ impl World {
         world
     }
 
+    /// As [`World::over`], with an agent that knows nothing about the link.
+    pub(super) fn over_unknown(profile: Profile, seed: u64) -> Self {
+        let mut world = Self::knowing(seed, None);
+        (world.up, world.down) = (Lane::of(&profile.up()), Lane::of(&profile.down()));
+        world
+    }
+
     fn knowing(seed: u64, profile: Option<LinkProfile>) -> Self {
         let mut random = Random::new(seed, 40);
         let (secret, device) = (

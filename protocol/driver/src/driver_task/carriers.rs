@@ -195,7 +195,10 @@ impl DriverTask {
             return;
         };
         debug!(was_connected, "the carrier has ended");
-        if choice.udp_return.keeps_link() {
+        if choice.trial.is_opening() || choice.trial.is_trying() {
+            choice.trial.on_link_lost(self.clock.now());
+            choice.end_trial();
+        } else if choice.udp_return.keeps_link() {
             choice.udp_return.on_udp();
             choice.rest();
             // The session uses its second link already.
@@ -235,6 +238,11 @@ impl DriverTask {
         if connection.state() == State::Early || connection.path() == Path::Link(link) {
             return;
         }
+        if choice.trial.is_opening() && !connection.is_path_silent() {
+            self.begin_trial(session, link);
+            return;
+        }
+        choice.trial.cancel();
         if uses_udp && connection.last_received_at() > started && !connection.is_path_silent() {
             // UDP has answered meanwhile.
             self.drop_link();
@@ -290,6 +298,7 @@ impl DriverTask {
         }
         self.run_udp_addresses(now);
         self.run_udp_return(now);
+        self.run_udp_limit(now);
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
             return;
@@ -346,8 +355,10 @@ impl DriverTask {
     pub(super) fn next_carrier_time(&self) -> Option<Instant> {
         let choice = self.choice.as_ref();
         let times = choice.map(|choice| [choice.due, choice.gives_up, choice.udp_return.due()]);
+        let trial = choice.and_then(|choice| choice.trial.due());
+        let trial = trial.map(|due| self.clock.instant(due));
         let address = self.udp_addresses.as_ref().and_then(|(_, all)| all.due());
-        let times = times.into_iter().flatten().flatten().chain(address);
+        let times = times.into_iter().flatten().flatten().chain(address).chain(trial);
         times.chain(self.links.next_sweep()).min()
     }
 }
