@@ -9,6 +9,7 @@ use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 use tokio::time::Instant;
 
 use crate::{
+    doubts::Doubts,
     link::Carrier,
     udp_limit::LinkTrial,
     udp_return::{ReturnTimes, UdpReturn},
@@ -142,6 +143,8 @@ pub(crate) struct CarrierChoice {
     is_new: bool,
     /// Return to UDP.
     pub(crate) udp_return: UdpReturn,
+    /// Links that are opened when one probe is unanswered.
+    pub(crate) doubts: Doubts,
     /// Trials of a link where UDP is limited.
     pub(crate) trial: LinkTrial,
     /// Users of the session see that a trial has no result yet.
@@ -172,6 +175,7 @@ impl CarrierChoice {
             failures: 0,
             is_new: true,
             udp_return: UdpReturn::new(times),
+            doubts: Doubts::default(),
             trial: LinkTrial::new(times.trial_pause, times.permits_trials),
             shows_trial: false,
         }
@@ -188,6 +192,13 @@ impl CarrierChoice {
     pub(crate) const fn end_trial(&mut self) {
         self.attempt = 0;
         self.rest();
+    }
+
+    /// True if a link may be opened before UDP counts as silent. QUIC is not opened so early: its packets need the network that
+    /// UDP needs.
+    pub(crate) fn may_hurry(&self) -> bool {
+        let is_ordered = self.carriers.at(self.attempt).class() == PathClass::Ordered;
+        is_ordered && self.link.is_none() && self.failures == 0 && self.trial.is_permitted()
     }
 
     /// Starts the carrier now, unless it has a link or waits after a failure.

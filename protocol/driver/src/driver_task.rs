@@ -1,5 +1,6 @@
 //! The task that owns socket, links, clock and endpoint.
 mod carriers;
+mod doubts;
 mod events;
 mod transmit;
 mod udp_addresses;
@@ -320,6 +321,7 @@ impl DriverTask {
             if let Some(choice) = &mut self.choice {
                 choice.udp_return.on_network_change(tokio::time::Instant::now());
                 choice.trial.on_network_change();
+                choice.doubts.on_network_change();
             }
         }
         channels.execute(now, connection, what);

@@ -12,6 +12,7 @@ mod command;
 mod connection_channels;
 mod datagrams;
 mod dial;
+mod doubts;
 mod driver_task;
 mod goodput;
 mod incoming;
@@ -29,6 +30,7 @@ mod udp_return;
 
 pub use carrier_choice::{CarrierPlan, LinkCarriers};
 pub use dial::{Alternatives, DialConfig, DialError, FirstStream, dial, dial_over, dial_with};
+pub use doubts::Doubts;
 pub use goodput::Arrived;
 pub use incoming::Incoming;
 pub use link::{Carrier, LinkAcceptor, LinkEnd, LinkInput, LinkOutput, LinkUnused};

@@ -119,6 +119,11 @@ impl LinkTrial {
         self.is_permitted = is_permitted;
     }
 
+    /// True if the session may spend some kilobytes for a better path.
+    pub const fn is_permitted(&self) -> bool {
+        self.is_permitted
+    }
+
     /// True while the link is being opened for a trial.
     pub const fn is_opening(&self) -> bool {
         matches!(self.progress, Progress::Opening)
@@ -176,6 +181,19 @@ impl LinkTrial {
     fn forget(&mut self) {
         self.interval = None;
         self.signs = 0;
+    }
+
+    /// False if [`Self::poll`] would do nothing: the counters that it needs cost some time. `is_busy`: the user waits for data,
+    /// and the path in use answers.
+    pub fn is_due(&self, now: Timestamp, is_busy: bool) -> bool {
+        match self.progress {
+            Progress::Watching if is_busy => {
+                let is_over = |(since, _): (Timestamp, Arrived)| now >= since + INTERVAL;
+                self.is_permitted && now >= self.rests_until && self.interval.is_none_or(is_over)
+            }
+            Progress::Watching => self.interval.is_some(),
+            Progress::Opening | Progress::Trying(_) => true,
+        }
     }
 
     /// The next step, if it is due; to be called whenever something has arrived.
@@ -236,8 +254,7 @@ impl LinkTrial {
             self.cancel();
             return Some(TrialStep::Keep);
         }
-        let is_hopeless =
-            trying.awaited >= HOPELESS_AFTER && trying.bytes * HOPELESS_PART < trying.on_udp;
+        let is_hopeless = trying.awaited >= HOPELESS_AFTER && trying.bytes * HOPELESS_PART < trying.on_udp;
         if situation.is_silent || is_hopeless || trying.awaited >= TRIAL {
             self.rest(now);
             return Some(TrialStep::Return);
@@ -359,7 +376,11 @@ mod tests {
 
     #[test]
     fn the_link_is_kept_if_it_carries_half_as_much_again() {
-        for (rate, step) in [(100_000, TrialStep::Keep), (85_000, TrialStep::Return), (0, TrialStep::Return)] {
+        for (rate, step) in [
+            (100_000, TrialStep::Keep),
+            (85_000, TrialStep::Return),
+            (0, TrialStep::Return),
+        ] {
             let download = tried(rate);
             assert_eq!(download.steps, [TrialStep::Open, step], "{rate}");
         }
@@ -377,7 +398,11 @@ mod tests {
             while download.steps.len() < 2 {
                 download.run(Duration::from_millis(100), 0, 0);
             }
-            let expected = if silent { Duration::from_millis(100) } else { seconds(2) };
+            let expected = if silent {
+                Duration::from_millis(100)
+            } else {
+                seconds(2)
+            };
             assert_eq!(download.now - began, expected);
         }
     }

@@ -36,7 +36,9 @@ fn body(path: &str) -> Vec<u8> {
     if path == "/file" {
         return noise(SIZE, 66);
     }
-    let seed = path.bytes().fold(7, |sum, byte| sum * 31 % 65_521 + u64::from(byte));
+    let seed = path
+        .bytes()
+        .fold(7, |sum, byte| sum * 31 % 65_521 + u64::from(byte));
     noise(OBJECT, seed)
 }
 
@@ -63,7 +65,10 @@ async fn load(net: &Net, proxy: SocketAddr, paths: Vec<String>) -> Result<Durati
         while let Some(joined) = all.join_next().await {
             let (path, response) = joined?;
             let response = response?;
-            ensure!((response.status, response.ending) == (200, Ending::Whole), "{path}");
+            ensure!(
+                (response.status, response.ending) == (200, Ending::Whole),
+                "{path}"
+            );
             ensure!(response.body == body(&path), "{path} differs");
         }
         Ok(began.elapsed())
@@ -72,7 +77,9 @@ async fn load(net: &Net, proxy: SocketAddr, paths: Vec<String>) -> Result<Durati
 }
 
 fn page(number: usize) -> Vec<String> {
-    (0..OBJECTS).map(|object| format!("/page{number}/{object}")).collect()
+    (0..OBJECTS)
+        .map(|object| format!("/page{number}/{object}"))
+        .collect()
 }
 
 fn carrier(status: &Value) -> &str {
@@ -91,7 +98,11 @@ async fn where_udp_is_limited_the_session_goes_over_to_tls() -> Result<()> {
     let second = load(&net, programs.proxy(), page(2)).await?;
     println!("first page {first:?}, 5 MB {file:?}, second page {second:?}");
     let status = programs.status_until(|status| carrier(status) == "tls").await?;
-    assert_eq!((&status["sessions"], &status["failures"]), (&1.into(), &0.into()), "{status:#}");
+    assert_eq!(
+        (&status["sessions"], &status["failures"]),
+        (&1.into(), &0.into()),
+        "{status:#}"
+    );
     programs.agent().log().contains("UDP carries less", EVENT).await?;
     programs.end_agent().await?;
 

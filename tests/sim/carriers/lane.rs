@@ -11,8 +11,6 @@ use crate::random::Random;
 
 /// Headers of IP, UDP or TCP.
 const HEADERS: u64 = 40;
-/// Length of a burst of losses.
-const BURST: Duration = Duration::from_millis(100);
 
 /// One direction of a path.
 #[derive(Clone, Debug)]
@@ -21,8 +19,8 @@ pub(super) struct Lane {
     pub(super) delay: Duration,
     /// One of so many packets is lost; 0 for none.
     pub(super) loss: u64,
-    /// Interval at whose start all packets are lost for [`BURST`].
-    pub(super) bursts: Option<Duration>,
+    /// Interval at whose start all packets are lost, and for how long.
+    pub(super) bursts: Option<(Duration, Duration)>,
     /// One of so many packets is late.
     pub(super) reordering: u64,
     pub(super) works: bool,
@@ -106,8 +104,10 @@ impl Lane {
         }
         self.free_at = self.free_at.max(now) + ByteCount::new(packet.len() as u64 + HEADERS) / self.rate;
         self.carried += 1;
-        let since = |interval: Duration| Duration::from_nanos(now.as_nanos() % interval.as_nanos() as u64);
-        let is_in_burst = self.bursts.is_some_and(|interval| since(interval) < BURST);
+        let is_in_burst = self.bursts.is_some_and(|(interval, burst)| {
+            let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+            Duration::from_nanos(now.as_nanos() % interval) < burst
+        });
         let lost = !self.works || is_in_burst || self.loss > 0 && random.one_in(self.loss);
         if lost || self.free_at.saturating_since(now) > Duration::from_secs(2) && self.loss > 0 {
             return;

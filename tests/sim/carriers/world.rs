@@ -237,10 +237,15 @@ impl World {
 
     /// The agent's user waits for data.
     pub(super) fn expect_data(&mut self) {
+        self.set_expecting(true);
+    }
+
+    /// The agent's user waits for data, or for nothing.
+    pub(super) fn set_expecting(&mut self, expects: bool) {
         let handle = self.handles[AGENT].expect("connected at the start");
         let now = self.now;
         let connection = self.sides[AGENT].connection(handle).expect("open");
-        connection.expect_data(now, true);
+        connection.expect_data(now, expects);
     }
 
     /// The gateway sends a body.

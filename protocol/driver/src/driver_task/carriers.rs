@@ -195,7 +195,10 @@ impl DriverTask {
             return;
         };
         debug!(was_connected, "the carrier has ended");
-        if choice.trial.is_opening() || choice.trial.is_trying() {
+        if choice.doubts.is_opening() {
+            choice.doubts.end(self.clock.now(), false);
+            choice.rest();
+        } else if choice.trial.is_opening() || choice.trial.is_trying() {
             choice.trial.on_link_lost(self.clock.now());
             choice.end_trial();
         } else if choice.udp_return.keeps_link() {
@@ -243,7 +246,10 @@ impl DriverTask {
             return;
         }
         choice.trial.cancel();
-        if uses_udp && connection.last_received_at() > started && !connection.is_path_silent() {
+        let has_answered =
+            uses_udp && connection.last_received_at() > started && !connection.is_path_silent();
+        choice.doubts.end(self.clock.now(), !has_answered);
+        if has_answered {
             // UDP has answered meanwhile.
             self.drop_link();
             return;
@@ -299,6 +305,7 @@ impl DriverTask {
         self.run_udp_addresses(now);
         self.run_udp_return(now);
         self.run_udp_limit(now);
+        self.run_doubts(now);
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
             return;
@@ -307,7 +314,10 @@ impl DriverTask {
         if !is_early && connection.path().udp().is_some() {
             if connection.is_path_silent() {
                 choice.hurry(now);
-            } else if choice.link.is_none() && connection.last_received_at() > choice.started {
+            } else if choice.link.is_none()
+                && !choice.doubts.is_opening()
+                && connection.last_received_at() > choice.started
+            {
                 choice.rest();
             }
         }

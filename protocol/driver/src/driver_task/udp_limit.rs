@@ -24,22 +24,28 @@ impl DriverTask {
         if choice.udp.is_none() || connection.state() == State::Early {
             return;
         }
-        let stats = connection.stats();
-        let situation = TrialSituation {
-            is_on_udp: connection.path().udp().is_some(),
-            is_awaited: connection.expects_data(),
-            is_silent: connection.is_path_silent(),
-            is_loss_limited: stats.is_loss_limited,
-            arrived: Arrived::of(&stats),
-        };
-        let step = choice.trial.poll(self.clock.now(), situation);
         let is_trying = choice.trial.is_trying();
         if std::mem::replace(&mut choice.shows_trial, is_trying) != is_trying
             && let Some(channels) = self.channels.get(&session)
         {
             channels.note_trial(is_trying);
         }
-        match step {
+        let is_on_udp = connection.path().udp().is_some();
+        let (is_awaited, is_silent) = (connection.expects_data(), connection.is_path_silent());
+        let at = self.clock.now();
+        let is_tried = is_trying || choice.trial.is_opening();
+        if !(is_on_udp || is_tried) || !choice.trial.is_due(at, is_awaited && !is_silent) {
+            return;
+        }
+        let stats = connection.stats();
+        let situation = TrialSituation {
+            is_on_udp,
+            is_awaited,
+            is_silent,
+            is_loss_limited: stats.is_loss_limited,
+            arrived: Arrived::of(&stats),
+        };
+        match choice.trial.poll(at, situation) {
             Some(TrialStep::Open) => self.open_link_to_try(now),
             Some(TrialStep::Keep) => {
                 debug!("the link carries more than UDP: the session stays on it");
