@@ -43,13 +43,13 @@ fn links_that_lose_packets_keep_udp() {
                     world.set_expecting(true);
                     while world.finished < page * PAGE.len() {
                         let later = world.now + PAUSE;
-                        world.step(driver.next().map_or(later, |at| at.max(world.now)));
+                        world.step(driver.next(world.now).unwrap_or(later));
                         driver.run(&mut world);
                     }
                     world.set_expecting(false);
                     let next = world.now + PAUSE;
                     while world.now < next {
-                        world.step(driver.next().map_or(next, |at| at.clamp(world.now, next)));
+                        world.step(driver.next(world.now).map_or(next, |at| at.min(next)));
                         driver.run(&mut world);
                     }
                 }

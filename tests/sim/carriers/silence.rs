@@ -87,11 +87,7 @@ impl Driver {
                 self.doubts.end(world.now, false);
                 self.attempt = None;
             }
-            Some((began, open)) if open <= world.now && heard > began && !is_silent => {
-                self.doubts.end(world.now, false);
-                self.attempt = None;
-            }
-            Some((_, open)) if open <= world.now => {
+            Some((_, open)) if open <= world.now && is_silent => {
                 self.doubts.end(world.now, true);
                 self.attempt = None;
                 self.changes += 1;
@@ -103,8 +99,9 @@ impl Driver {
         }
     }
 
-    pub(super) fn next(&self) -> Option<Timestamp> {
-        self.attempt.map(|(_, open)| open)
+    /// The time at which the link opens, if it is not open.
+    pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        self.attempt.map(|(_, open)| open).filter(|open| *open > now)
     }
 }
 
@@ -134,7 +131,7 @@ fn run(profile: Profile, bodies: &[u64], dropped: Dropped, percent: u64, seed: u
     let (mut pause, mut in_flight) = (Duration::ZERO, 0);
     let (mut before, mut at_change) = (0, 0);
     while world.finished < bodies.len() {
-        let until = driver.next().map_or(end, |at| at.max(world.now).min(end));
+        let until = driver.next(world.now).map_or(end, |at| at.min(end));
         world.step(until);
         driver.run(&mut world);
         assert!(world.now < end, "{} of {} bodies", world.finished, bodies.len());

@@ -225,7 +225,7 @@ impl DriverTask {
     }
 
     /// Uses a link that has just connected, if the session needs it.
-    fn use_connected_link(&mut self, link: LinkId) {
+    pub(super) fn use_connected_link(&mut self, link: LinkId) {
         if let Some(choice) = self.choice.as_ref().filter(|choice| choice.second == Some(link)) {
             self.endpoint.probe_path(choice.session, link.into(), CHALLENGES);
             return;
@@ -246,6 +246,10 @@ impl DriverTask {
             return;
         }
         choice.trial.cancel();
+        if choice.doubts.is_opening() && !connection.is_path_silent() {
+            // The link is open before UDP had time to answer: `run_doubts` uses or ends it.
+            return;
+        }
         let has_answered =
             uses_udp && connection.last_received_at() > started && !connection.is_path_silent();
         choice.doubts.end(self.clock.now(), !has_answered);

@@ -5,8 +5,7 @@ use tokio::time::Instant;
 use super::DriverTask;
 
 impl DriverTask {
-    /// Begins to open a link when a probe is unanswered, and ends it if UDP answers before it is open. What happens when it is
-    /// open, [`DriverTask::use_connected_link`] decides.
+    /// Begins to open a link when a probe is unanswered, ends it if UDP answers, and uses it when UDP counts as silent.
     pub(super) fn run_doubts(&mut self, now: Instant) {
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
@@ -24,6 +23,10 @@ impl DriverTask {
             }
         } else if is_silent {
             choice.doubts.end(at, true);
+            let link = choice.link.filter(|link| self.links.is_connected(*link));
+            if let Some(link) = link {
+                self.use_connected_link(link);
+            }
         } else if !is_doubtful && connection.last_received_at() > choice.started {
             choice.doubts.end(at, false);
             self.drop_link();
