@@ -208,6 +208,8 @@ pub(super) struct Known {
     pub(super) has_used_quic: bool,
     /// The uplink is so slow that the acknowledgements of QUIC would take much of it.
     pub(super) is_uplink_slow: bool,
+    /// A link may be tried where UDP seems to be limited: the user does not pay for each byte.
+    pub(super) permits_trials: bool,
 }
 
 impl Known {
@@ -276,7 +278,10 @@ pub(super) fn plan(
     let Some((links, attempts)) = links(settings, carriers, invite, at, known)? else {
         return Ok((CarrierPlan::Udp, watch::channel(LinkAttempt::Pending).1));
     };
-    let times = ReturnTimes::default();
+    let times = ReturnTimes {
+        permits_trials: known.permits_trials,
+        ..ReturnTimes::default()
+    };
     let plan = match (carriers.udp, known.udp) {
         (true, UdpBefore::Good) => CarrierPlan::UdpThen(links, times),
         (true, UdpBefore::Doubtful) => CarrierPlan::UdpAnd(links, times),

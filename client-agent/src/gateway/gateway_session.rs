@@ -344,9 +344,20 @@ impl GatewaySession {
         self.key_wanted.clone()
     }
 
-    /// Number of returns to UDP that were undone because UDP carried less than the carrier before.
+    /// How often UDP has carried less than another carrier: returns to UDP that were undone, and trials after which the
+    /// session stayed on the other carrier.
     pub(super) fn worse_returns(&self) -> u64 {
         self.transport.worse_returns()
+    }
+
+    /// True while the session uses another carrier only to find out whether it carries more than UDP.
+    pub(super) fn is_trying_link(&self) -> bool {
+        self.transport.is_trying_link()
+    }
+
+    /// Permits such trials, or begins no more of them.
+    pub(super) fn permit_trials(&self, is_permitted: bool) {
+        self.transport.permit_trials(is_permitted);
     }
 
     /// Replaces the gateway's addresses for the session.

@@ -50,8 +50,10 @@ pub(super) struct LinkTracker {
     pub(super) addresses: KnownAddresses,
     /// The attempt in progress avoids UDP.
     avoids_udp: bool,
-    /// Returns of the session to UDP that were undone because UDP carried less, at the last look.
+    /// How often UDP had carried less than another carrier in this session at the last look.
     worse_returns: u64,
+    /// It is known whether the user pays for each byte of the network.
+    is_price_known: bool,
 }
 
 /// How a session begins.
@@ -107,6 +109,7 @@ impl LinkTracker {
             addresses: KnownAddresses::default(),
             avoids_udp: false,
             worse_returns: 0,
+            is_price_known: metered != Metered::Auto,
         }
     }
 
@@ -133,6 +136,7 @@ impl LinkTracker {
             profile,
             known: Known {
                 udp: self.udp_before(&recalled),
+                permits_trials: self.metered == Metered::No,
                 ..Self::known(&recalled, profile)
             },
         })
@@ -142,6 +146,7 @@ impl LinkTracker {
     fn known(recalled: &Recalled, profile: Option<LinkProfile>) -> Known {
         Known {
             udp: UdpBefore::Good,
+            permits_trials: false,
             has_used_quic: recalled.is_quic_expected,
             is_uplink_slow: profile.is_some_and(|profile| profile.up < SLOW_UPLINK),
         }
@@ -243,6 +248,7 @@ impl LinkTracker {
         self.network = network;
         self.knowledge = LinkKnowledge::of_profile(self.told, recalled.profile);
         self.is_confirmed = false;
+        self.is_price_known = self.metered != Metered::Auto;
         self.recorded = Recorded::default();
         self.recorded_at = Instant::now();
         recalled
@@ -260,8 +266,12 @@ impl LinkTracker {
         let worse_returns = session.worse_returns();
         if std::mem::replace(&mut self.worse_returns, worse_returns) < worse_returns {
             self.record_worse_udp().await;
+            // It answers, so that this is no failure of UDP.
+            self.uses = self.uses.map(|_| UsedCarrier::of(&stats));
         }
-        self.note_carrier(UsedCarrier::of(&stats)).await;
+        if !session.is_trying_link() {
+            self.note_carrier(UsedCarrier::of(&stats)).await;
+        }
         let Some(remote) = stats.remote.or(self.towards) else {
             return Looked::Unchanged;
         };
@@ -269,6 +279,9 @@ impl LinkTracker {
         let Some((towards, source)) = self.addresses.way(remote).await else {
             return Looked::NoRoute;
         };
+        if !std::mem::replace(&mut self.is_price_known, true) {
+            session.permit_trials(!self.metered.decide(towards.ip()).await);
+        }
         let found = Attachment::find(towards.ip()).await;
         let has_moved = self.source.is_some_and(|before| before != source);
         // Another network can give this computer the same private address.

@@ -9,7 +9,9 @@ use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 use tokio::time::Instant;
 
 use crate::{
+    doubts::Doubts,
     link::Carrier,
+    udp_limit::LinkTrial,
     udp_return::{ReturnTimes, UdpReturn},
 };
 
@@ -141,6 +143,12 @@ pub(crate) struct CarrierChoice {
     is_new: bool,
     /// Return to UDP.
     pub(crate) udp_return: UdpReturn,
+    /// Links that are opened when one probe is unanswered.
+    pub(crate) doubts: Doubts,
+    /// Trials of a link where UDP is limited.
+    pub(crate) trial: LinkTrial,
+    /// Users of the session see that a trial has no result yet.
+    pub(crate) shows_trial: bool,
 }
 
 impl CarrierChoice {
@@ -167,6 +175,9 @@ impl CarrierChoice {
             failures: 0,
             is_new: true,
             udp_return: UdpReturn::new(times),
+            doubts: Doubts::default(),
+            trial: LinkTrial::new(times.trial_pause, times.permits_trials),
+            shows_trial: false,
         }
     }
 
@@ -175,6 +186,19 @@ impl CarrierChoice {
         self.carriers = carriers;
         self.attempt = 0;
         self.failures = 0;
+    }
+
+    /// A trial has ended: the carriers are tried in their order again.
+    pub(crate) const fn end_trial(&mut self) {
+        self.attempt = 0;
+        self.rest();
+    }
+
+    /// True if a link may be opened before UDP counts as silent. QUIC is not opened so early: its packets need the network that
+    /// UDP needs.
+    pub(crate) fn may_hurry(&self) -> bool {
+        let is_ordered = self.carriers.at(self.attempt).class() == PathClass::Ordered;
+        is_ordered && self.link.is_none() && self.failures == 0 && self.trial.is_permitted()
     }
 
     /// Starts the carrier now, unless it has a link or waits after a failure.
@@ -193,6 +217,15 @@ impl CarrierChoice {
     /// The carrier of the next attempt.
     pub(crate) fn next_carrier(&self) -> Arc<dyn Carrier> {
         Arc::clone(self.carriers.at(self.attempt))
+    }
+
+    /// The carrier that is tried where UDP is limited: an ordered one, because a limit of UDP is one of QUIC as well. It is
+    /// the next one from now on.
+    pub(crate) fn carrier_to_try(&mut self) -> Option<Arc<dyn Carrier>> {
+        let mut places = 0..self.carriers.len();
+        let place = places.find(|place| self.carriers.at(*place).class() == PathClass::Ordered)?;
+        self.attempt = place;
+        Some(Arc::clone(self.carriers.at(place)))
     }
 
     /// Records that the link of an attempt is being opened.

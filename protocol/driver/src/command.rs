@@ -38,6 +38,7 @@ pub(crate) enum ConnectionCommand {
     /// Limits the rate of the session in each direction.
     LimitRate(Option<BitRate>),
     /// The gateway's addresses from the computer's present network.
+    PermitTrials(bool),
     UseAddresses(GatewayAddresses),
     /// Datagrams of the user wait.
     Datagrams,

@@ -117,9 +117,14 @@ impl ConnectionChannels {
         self.token.send_replace(Some(token));
     }
 
-    /// Records that a return to UDP was undone because UDP carried less than the link.
+    /// Records that UDP carried less than the link.
     pub(crate) fn note_worse_udp(&self) {
         self.seen.lock().worse_returns += 1;
+    }
+
+    /// Records whether a trial of a link has no result yet.
+    pub(crate) fn note_trial(&self, is_trying_link: bool) {
+        self.seen.lock().is_trying_link = is_trying_link;
     }
 
     pub(crate) fn publish(&self, connection: &Connection) {
@@ -277,7 +282,7 @@ impl ConnectionChannels {
             ConnectionCommand::LimitRate(limit) => connection.limit_rate(now, limit),
             ConnectionCommand::Close(error, reason) => connection.close(now, error, &reason),
             // The driver task handles it.
-            ConnectionCommand::UseAddresses(_) => {}
+            ConnectionCommand::UseAddresses(_) | ConnectionCommand::PermitTrials(_) => {}
             ConnectionCommand::NetworkChanged(NetworkChange::Same) => connection.path_refreshed(now),
             ConnectionCommand::NetworkChanged(NetworkChange::Other(profile)) => {
                 connection.moved_to_network(now, profile);

@@ -1,8 +1,10 @@
 //! The task that owns socket, links, clock and endpoint.
 mod carriers;
+mod doubts;
 mod events;
 mod transmit;
 mod udp_addresses;
+mod udp_limit;
 mod udp_return;
 
 use std::{
@@ -300,6 +302,12 @@ impl DriverTask {
             self.use_addresses(handle, addresses);
             return;
         }
+        if let ConnectionCommand::PermitTrials(is_permitted) = what {
+            if let Some(choice) = &mut self.choice {
+                choice.trial.permit(is_permitted);
+            }
+            return;
+        }
         let (Some(channels), Some(connection)) =
             (self.channels.get_mut(&handle), self.endpoint.connection(handle))
         else {
@@ -312,6 +320,8 @@ impl DriverTask {
             self.sockets.rebind();
             if let Some(choice) = &mut self.choice {
                 choice.udp_return.on_network_change(tokio::time::Instant::now());
+                choice.trial.on_network_change();
+                choice.doubts.on_network_change();
             }
         }
         channels.execute(now, connection, what);

@@ -2,6 +2,7 @@
 //! probes over UDP and drop a part of everything else.
 use std::time::Duration;
 
+use longhaul_protocol::connection::ConnectionStats;
 use tokio::time::Instant;
 
 /// Length of an interval that is measured.
@@ -15,15 +16,26 @@ const MOST_LOST: (u64, u64) = (5, 100);
 
 /// What has arrived since the session was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Arrived {
-    pub(crate) bytes: u64,
-    pub(crate) packets: u64,
+pub struct Arrived {
+    /// Bytes with the headers of IP and UDP.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
     /// Packets that count as lost.
-    pub(crate) lost: u64,
+    pub lost: u64,
 }
 
 impl Arrived {
-    const fn since(self, earlier: Self) -> Self {
+    /// What the counters of a session contain.
+    pub const fn of(stats: &ConnectionStats) -> Self {
+        Self {
+            bytes: stats.bytes_received,
+            packets: stats.packets_received,
+            lost: stats.packets_missing,
+        }
+    }
+
+    pub(crate) const fn since(self, earlier: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             packets: self.packets.saturating_sub(earlier.packets),

@@ -12,6 +12,7 @@ mod command;
 mod connection_channels;
 mod datagrams;
 mod dial;
+mod doubts;
 mod driver_task;
 mod goodput;
 mod incoming;
@@ -24,10 +25,13 @@ mod socket;
 mod sockets;
 mod stream;
 mod udp_addresses;
+mod udp_limit;
 mod udp_return;
 
 pub use carrier_choice::{CarrierPlan, LinkCarriers};
 pub use dial::{Alternatives, DialConfig, DialError, FirstStream, dial, dial_over, dial_with};
+pub use doubts::Doubts;
+pub use goodput::Arrived;
 pub use incoming::Incoming;
 pub use link::{Carrier, LinkAcceptor, LinkEnd, LinkInput, LinkOutput, LinkUnused};
 pub use listen::{Admission, ListenConfig, ListenError, Listener, listen, listen_sharing, listen_with};
@@ -44,6 +48,7 @@ pub use session::{
 };
 pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
+pub use udp_limit::{LinkTrial, TrialSituation, TrialStep};
 pub use udp_return::ReturnTimes;
 
 /// Error code for a stream whose handle was dropped before the end of the stream.

@@ -128,8 +128,10 @@ pub(crate) struct Watches {
 pub(crate) struct Seen {
     pub(crate) stats: ConnectionStats,
     pub(crate) exporter: Option<[u8; 32]>,
-    /// Returns to UDP that were undone because UDP carried less than the link.
+    /// Returns to UDP that were undone, and trials of a link that were kept, because UDP carried less.
     pub(crate) worse_returns: u64,
+    /// A trial of a link has no result yet.
+    pub(crate) is_trying_link: bool,
 }
 
 impl Session {
@@ -253,7 +255,8 @@ impl Session {
         self.seen().exporter
     }
 
-    /// Number of returns from a link to UDP that were undone because UDP carried less (agent).
+    /// How often UDP has carried less than a link (agent): returns to UDP that were undone, and trials after which the session
+    /// stayed on its link.
     pub fn worse_returns(&self) -> u64 {
         self.seen().worse_returns
     }
@@ -277,6 +280,19 @@ impl Session {
         self.inner
             .commands
             .send_at_once(ConnectionCommand::UseAddresses(addresses));
+    }
+
+    /// Permits trials of a link where a network seems to limit UDP, or begins no more of them (agent): each costs some
+    /// kilobytes. [`crate::ReturnTimes`] has the value with which a session begins.
+    pub fn permit_trials(&self, is_permitted: bool) {
+        self.inner
+            .commands
+            .send_at_once(ConnectionCommand::PermitTrials(is_permitted));
+    }
+
+    /// True while the session uses a link to find out whether it carries more than UDP (agent).
+    pub fn is_trying_link(&self) -> bool {
+        self.seen().is_trying_link
     }
 
     /// Limits the rate of the session in each direction by pacing, or removes the limit (gateway).

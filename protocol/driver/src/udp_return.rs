@@ -21,6 +21,11 @@ pub struct ReturnTimes {
     pub avoided: Option<Duration>,
     /// Time before UDP is probed again in this network, after a return that carried less than the link and lost packets.
     pub worse: Duration,
+    /// Pause after a trial of the link that showed UDP as the better path ([`LinkTrial`](crate::LinkTrial)); it doubles each
+    /// time.
+    pub trial_pause: Duration,
+    /// False until trials are permitted ([`Session::permit_trials`](crate::Session::permit_trials)): each costs some kilobytes.
+    pub permits_trials: bool,
 }
 
 impl Default for ReturnTimes {
@@ -32,6 +37,8 @@ impl Default for ReturnTimes {
             patience: Duration::from_secs(10),
             avoided: None,
             worse: Duration::from_secs(24 * 3600),
+            trial_pause: Duration::from_secs(60),
+            permits_trials: true,
         }
     }
 }
@@ -116,6 +123,12 @@ impl UdpReturn {
         let pause = self.avoided.take().unwrap_or_default().max(self.pause);
         self.progress = Progress::Waiting(now + pause);
         self.goodput.on_change(now);
+    }
+
+    /// A trial has shown that UDP carries less than the link, which the session uses already.
+    pub(crate) fn on_better_link(&mut self, now: Instant) {
+        self.is_worse = true;
+        self.progress = Progress::Waiting(now + self.times.worse);
     }
 
     /// The session uses UDP for another reason than a probe.

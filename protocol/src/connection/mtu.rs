@@ -26,6 +26,10 @@ const BLACK_HOLE: u32 = 6;
 const HOLE_PAUSE: Duration = Duration::from_secs(60);
 /// Headers of IPv4 and UDP.
 const UDP_IPV4: usize = 28;
+/// Largest packet of an ordered link, so that one packet with its framing fits one TCP segment: 1,492 bytes (PPPoE) without
+/// the headers of IPv6 and TCP with timestamps (72), those of TLS 1.3 (22) and of a masked WebSocket message (8), and the
+/// length (2). A larger packet is sent in two segments, of which one is nearly empty.
+const ORDERED_PAYLOAD: usize = 1_388;
 /// Additional header bytes of IPv6 (transport.md section 1).
 const IPV6_EXTRA: usize = 20;
 
@@ -172,15 +176,15 @@ impl PathMtu {
     }
 }
 
-/// State of a path to `remote`; both ends accept UDP payloads up to `limit`. A link takes every size, so
-/// there is nothing to search.
+/// State of a path to `remote`; both ends accept UDP payloads up to `limit`. For a link there is nothing to search: an ordered
+/// one takes every size, and the carrier of another one reports it.
 pub(super) fn path_mtu(limit: usize, remote: Path) -> PathMtu {
     let family = match remote {
         Path::Udp(path) if path.remote.is_ipv4() => 0,
         Path::Udp(_) => IPV6_EXTRA,
         Path::Link(link) => {
             let known = match link.class() {
-                PathClass::Ordered => limit,
+                PathClass::Ordered => limit.min(ORDERED_PAYLOAD),
                 PathClass::Datagram => limit.min(LEAST_LINK_PAYLOAD),
             };
             return PathMtu::of_link(known, limit);

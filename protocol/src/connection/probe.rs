@@ -219,6 +219,11 @@ impl Prober {
         self.stalled_since.is_some() || self.in_silence > 1 || self.is_unheard
     }
 
+    /// Returns true if nothing arrived since the first probe was sent.
+    pub(super) const fn is_doubtful(&self) -> bool {
+        self.sent > 0 && self.unanswered.is_some()
+    }
+
     /// Makes the next probe due at once after a network change.
     pub(super) fn hurry(&mut self, now: Timestamp) {
         self.next = Some(now);

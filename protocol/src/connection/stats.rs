@@ -49,6 +49,8 @@ pub struct ConnectionStats {
     pub window: ByteCount,
     /// Estimated queueing delay of incoming data.
     pub queue_delay: Duration,
+    /// True if losses without a queue bound the rate of the incoming data (congestion.md section 7.1).
+    pub is_loss_limited: bool,
     /// Bytes sent, including all datagrams of the handshake.
     pub bytes_sent: u64,
     /// Bytes received and authenticated.
@@ -118,6 +120,7 @@ impl Connection {
             measured_receive_rate: self.controller.measured_rate(),
             window: self.controller.window(),
             queue_delay: self.controller.queue(),
+            is_loss_limited: self.controller.is_loss_limited(),
             packets_missing: self.gaps.lost(),
             spurious: self.gaps.spurious(),
             datagrams_dropped: self.streams.dropped_datagrams() + self.received_datagrams.dropped(),
@@ -156,6 +159,12 @@ impl Connection {
     /// (transport.md section 8.3).
     pub const fn is_path_silent(&self) -> bool {
         self.prober.is_unanswered() || self.unheard >= UNHEARD
+    }
+
+    /// Returns true if nothing has arrived since a probe was sent, or the path is silent: another path may soon be needed
+    /// (transport.md section 8.3).
+    pub const fn is_path_doubtful(&self) -> bool {
+        self.prober.is_doubtful() || self.is_path_silent()
     }
 
     /// Counts an INIT or a RESP that the endpoint sends in a datagram of its own.

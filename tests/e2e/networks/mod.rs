@@ -5,6 +5,7 @@ mod blocked;
 mod families;
 mod family_change;
 mod harness;
+mod limited;
 mod middlebox;
 mod moving;
 mod port_443;

@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_netem::{Capacity, LinkConfig};
+use longhaul_netem::{Capacity, LinkConfig, Policer};
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
 use crate::random::Random;
@@ -13,17 +13,23 @@ use crate::random::Random;
 const HEADERS: u64 = 40;
 
 /// One direction of a path.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) rate: BitRate,
     pub(super) delay: Duration,
     /// One of so many packets is lost; 0 for none.
     pub(super) loss: u64,
+    /// Interval at whose start all packets are lost, and for how long.
+    pub(super) bursts: Option<(Duration, Duration)>,
     /// One of so many packets is late.
     pub(super) reordering: u64,
     pub(super) works: bool,
     /// Bytes that wait for transmission at most; more are lost.
     pub(super) queue: Option<u64>,
+    /// Packets above its rate are lost before they reach the queue.
+    pub(super) policer: Option<Policer>,
+    /// Time at which the policer's bucket is full again.
+    pub(super) bucket_full_at: Timestamp,
     pub(super) free_at: Timestamp,
     /// Packets that wait for transmission, with the time of its end.
     pub(super) unsent: VecDeque<(Timestamp, usize)>,
@@ -37,9 +43,12 @@ impl Lane {
             rate: BitRate::bps(200_000 + random.below(8_000_000)),
             delay: Duration::from_millis(5) + random.time(Duration::from_millis(200)),
             loss: 0,
+            bursts: None,
             reordering: 0,
             works: true,
             queue: None,
+            policer: None,
+            bucket_full_at: Timestamp::ZERO,
             free_at: Timestamp::ZERO,
             unsent: VecDeque::new(),
             flying: BTreeMap::new(),
@@ -69,7 +78,23 @@ impl Lane {
         }
     }
 
+    /// True if the policer lets `bytes` pass.
+    fn is_within_rate(&mut self, now: Timestamp, bytes: u64) -> bool {
+        let Some(Policer { rate, burst }) = self.policer else {
+            return true;
+        };
+        let full_at = self.bucket_full_at.max(now) + ByteCount::new(bytes) / rate;
+        let passes = full_at <= now + burst / rate;
+        if passes {
+            self.bucket_full_at = full_at;
+        }
+        passes
+    }
+
     pub(super) fn send(&mut self, now: Timestamp, packet: Vec<u8>, random: &mut Random) {
+        if !self.is_within_rate(now, packet.len() as u64 + HEADERS) {
+            return;
+        }
         let waiting = (self.rate * self.free_at.saturating_since(now)).bytes();
         if self
             .queue
@@ -79,7 +104,11 @@ impl Lane {
         }
         self.free_at = self.free_at.max(now) + ByteCount::new(packet.len() as u64 + HEADERS) / self.rate;
         self.carried += 1;
-        let lost = !self.works || self.loss > 0 && random.one_in(self.loss);
+        let is_in_burst = self.bursts.is_some_and(|(interval, burst)| {
+            let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+            Duration::from_nanos(now.as_nanos() % interval) < burst
+        });
+        let lost = !self.works || is_in_burst || self.loss > 0 && random.one_in(self.loss);
         if lost || self.free_at.saturating_since(now) > Duration::from_secs(2) && self.loss > 0 {
             return;
         }

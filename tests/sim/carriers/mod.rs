@@ -1,7 +1,9 @@
 //! Two paths between agent and gateway, UDP and a link, ordered or of datagrams, with changes from one to the other at any
 //! time: each byte arrives once, in order (docs/protocol/transport.md section 8).
 mod datagrams;
+mod doubts;
 mod lane;
+mod limited;
 mod probes;
 mod silence;
 mod world;

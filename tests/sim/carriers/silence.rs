@@ -2,6 +2,7 @@
 //! twice. The agent changes to its link by the rules of its driver (docs/protocol/transport.md section 8.3).
 use std::time::Duration;
 
+use longhaul_driver::Doubts;
 use longhaul_netem::Profile;
 use longhaul_types::{ByteCount, Timestamp};
 
@@ -13,7 +14,7 @@ use crate::{
 
 const DOWNLOAD: &[u64] = &[20_000_000];
 /// A page of 30 objects, 420 kB.
-const PAGE: &[u64] = &[
+pub(super) const PAGE: &[u64] = &[
     60_000, 30_000, 25_000, 40_000, 15_000, 12_000, 9_000, 8_000, 22_000, 18_000, 7_000, 6_000, 5_000, 4_000,
     3_000, 14_000, 16_000, 11_000, 10_000, 9_500, 8_500, 7_500, 6_500, 5_500, 4_500, 3_500, 2_500, 20_000,
     24_000, 12_500,
@@ -40,15 +41,29 @@ enum Dropped {
     Down,
 }
 
-/// The agent's driver: it opens a link when UDP is silent, and uses it if UDP stays silent.
-struct Driver {
+/// The agent's driver: it opens a link when UDP is doubtful or silent, and uses it if UDP stays so.
+pub(super) struct Driver {
     profile: Profile,
+    doubts: Doubts,
     /// Start of the attempt to open a link, and its end.
     attempt: Option<(Timestamp, Timestamp)>,
+    /// Attempts, and those after which the session changed to the link.
+    pub(super) attempts: usize,
+    pub(super) changes: usize,
 }
 
 impl Driver {
-    fn run(&mut self, world: &mut World) {
+    pub(super) fn new(profile: Profile) -> Self {
+        Self {
+            profile,
+            doubts: Doubts::default(),
+            attempt: None,
+            attempts: 0,
+            changes: 0,
+        }
+    }
+
+    pub(super) fn run(&mut self, world: &mut World) {
         let Some(connection) = world.handles[AGENT].and_then(|handle| world.sides[AGENT].peek(handle)) else {
             return;
         };
@@ -57,14 +72,25 @@ impl Driver {
             return;
         }
         let is_silent = connection.is_path_silent();
+        let is_doubtful = connection.is_path_doubtful();
         match self.attempt {
-            None if is_silent => {
+            None if is_silent
+                || self
+                    .doubts
+                    .begins(world.now, is_doubtful && connection.expects_data()) =>
+            {
+                self.attempts += 1;
                 let sending = ByteCount::new(HANDSHAKE) / self.profile.rate_up();
                 self.attempt = Some((world.now, world.now + self.profile.rtt() * ROUNDS + sending));
             }
-            Some((began, _)) if heard > began && !is_silent => self.attempt = None,
-            Some((_, open)) if open <= world.now => {
+            Some((began, _)) if heard > began && !is_doubtful => {
+                self.doubts.end(world.now, false);
                 self.attempt = None;
+            }
+            Some((_, open)) if open <= world.now && is_silent => {
+                self.doubts.end(world.now, true);
+                self.attempt = None;
+                self.changes += 1;
                 let (up, down) = (world.up.ordered(), world.down.ordered());
                 let id = world.open_link_over(up, down);
                 world.change_path(id.into());
@@ -73,8 +99,9 @@ impl Driver {
         }
     }
 
-    fn next(&self) -> Option<Timestamp> {
-        self.attempt.map(|(_, open)| open)
+    /// The time at which the link opens, if it is not open.
+    pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        self.attempt.map(|(_, open)| open).filter(|open| *open > now)
     }
 }
 
@@ -92,10 +119,7 @@ struct Outcome {
 
 fn run(profile: Profile, bodies: &[u64], dropped: Dropped, percent: u64, seed: u64) -> Outcome {
     let mut world = World::over(profile, seed);
-    let mut driver = Driver {
-        profile,
-        attempt: None,
-    };
+    let mut driver = Driver::new(profile);
     world.run_until(world.now + profile.rtt() * 4 + Duration::from_millis(500));
     for length in bodies {
         world.send_body(*length);
@@ -107,7 +131,7 @@ fn run(profile: Profile, bodies: &[u64], dropped: Dropped, percent: u64, seed: u
     let (mut pause, mut in_flight) = (Duration::ZERO, 0);
     let (mut before, mut at_change) = (0, 0);
     while world.finished < bodies.len() {
-        let until = driver.next().map_or(end, |at| at.max(world.now).min(end));
+        let until = driver.next(world.now).map_or(end, |at| at.min(end));
         world.step(until);
         driver.run(&mut world);
         assert!(world.now < end, "{} of {} bodies", world.finished, bodies.len());

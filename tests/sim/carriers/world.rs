@@ -83,6 +83,13 @@ impl World {
         world
     }
 
+    /// As [`World::over`], with an agent that knows nothing about the link.
+    pub(super) fn over_unknown(profile: Profile, seed: u64) -> Self {
+        let mut world = Self::knowing(seed, None);
+        (world.up, world.down) = (Lane::of(&profile.up()), Lane::of(&profile.down()));
+        world
+    }
+
     fn knowing(seed: u64, profile: Option<LinkProfile>) -> Self {
         let mut random = Random::new(seed, 40);
         let (secret, device) = (
@@ -230,10 +237,15 @@ impl World {
 
     /// The agent's user waits for data.
     pub(super) fn expect_data(&mut self) {
+        self.set_expecting(true);
+    }
+
+    /// The agent's user waits for data, or for nothing.
+    pub(super) fn set_expecting(&mut self, expects: bool) {
         let handle = self.handles[AGENT].expect("connected at the start");
         let now = self.now;
         let connection = self.sides[AGENT].connection(handle).expect("open");
-        connection.expect_data(now, true);
+        connection.expect_data(now, expects);
     }
 
     /// The gateway sends a body.

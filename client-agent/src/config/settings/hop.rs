@@ -64,7 +64,7 @@ pub const LINK_METERED: Setting<Metered> = Setting::new(
 .reason(
     "On a link that it does not know, the agent lets the gateway send one full packet and then a train of at most \
          41 kB, which finds the rate. `yes`: only the packet, so that the first page of a fast link takes some round trips \
-         longer. `auto`: as NetworkManager says about the interface on the way to the gateway (`nmcli`, within 0.5 s), which \
+         longer; and TLS is not tried where UDP works but seems to be limited, which costs some kilobytes. `auto`: as NetworkManager says about the interface on the way to the gateway (`nmcli`, within 0.5 s), which \
          guesses it for modems and phones; `no` where it does not know or is not there. Not the default, because each \
          session on an unknown link then waits for the answer",
 );

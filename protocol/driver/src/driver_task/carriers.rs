@@ -195,7 +195,13 @@ impl DriverTask {
             return;
         };
         debug!(was_connected, "the carrier has ended");
-        if choice.udp_return.keeps_link() {
+        if choice.doubts.is_opening() {
+            choice.doubts.end(self.clock.now(), false);
+            choice.rest();
+        } else if choice.trial.is_opening() || choice.trial.is_trying() {
+            choice.trial.on_link_lost(self.clock.now());
+            choice.end_trial();
+        } else if choice.udp_return.keeps_link() {
             choice.udp_return.on_udp();
             choice.rest();
             // The session uses its second link already.
@@ -219,7 +225,7 @@ impl DriverTask {
     }
 
     /// Uses a link that has just connected, if the session needs it.
-    fn use_connected_link(&mut self, link: LinkId) {
+    pub(super) fn use_connected_link(&mut self, link: LinkId) {
         if let Some(choice) = self.choice.as_ref().filter(|choice| choice.second == Some(link)) {
             self.endpoint.probe_path(choice.session, link.into(), CHALLENGES);
             return;
@@ -235,7 +241,19 @@ impl DriverTask {
         if connection.state() == State::Early || connection.path() == Path::Link(link) {
             return;
         }
-        if uses_udp && connection.last_received_at() > started && !connection.is_path_silent() {
+        if choice.trial.is_opening() && !connection.is_path_silent() {
+            self.begin_trial(session, link);
+            return;
+        }
+        choice.trial.cancel();
+        if choice.doubts.is_opening() && !connection.is_path_silent() {
+            // The link is open before UDP had time to answer: `run_doubts` uses or ends it.
+            return;
+        }
+        let has_answered =
+            uses_udp && connection.last_received_at() > started && !connection.is_path_silent();
+        choice.doubts.end(self.clock.now(), !has_answered);
+        if has_answered {
             // UDP has answered meanwhile.
             self.drop_link();
             return;
@@ -290,6 +308,8 @@ impl DriverTask {
         }
         self.run_udp_addresses(now);
         self.run_udp_return(now);
+        self.run_udp_limit(now);
+        self.run_doubts(now);
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
             return;
@@ -298,7 +318,10 @@ impl DriverTask {
         if !is_early && connection.path().udp().is_some() {
             if connection.is_path_silent() {
                 choice.hurry(now);
-            } else if choice.link.is_none() && connection.last_received_at() > choice.started {
+            } else if choice.link.is_none()
+                && !choice.doubts.is_opening()
+                && connection.last_received_at() > choice.started
+            {
                 choice.rest();
             }
         }
@@ -346,8 +369,10 @@ impl DriverTask {
     pub(super) fn next_carrier_time(&self) -> Option<Instant> {
         let choice = self.choice.as_ref();
         let times = choice.map(|choice| [choice.due, choice.gives_up, choice.udp_return.due()]);
+        let trial = choice.and_then(|choice| choice.trial.due());
+        let trial = trial.map(|due| self.clock.instant(due));
         let address = self.udp_addresses.as_ref().and_then(|(_, all)| all.due());
-        let times = times.into_iter().flatten().flatten().chain(address);
+        let times = times.into_iter().flatten().flatten().chain(address).chain(trial);
         times.chain(self.links.next_sweep()).min()
     }
 }

@@ -35,11 +35,7 @@ impl DriverTask {
             has_link: link.is_some(),
             is_silent: connection.is_path_silent(),
             is_awaited: connection.expects_data(),
-            arrived: Arrived {
-                bytes: stats.bytes_received,
-                packets: stats.packets_received,
-                lost: stats.packets_missing,
-            },
+            arrived: Arrived::of(&stats),
         };
         let way = choice.way;
         match choice.udp_return.poll(now, situation) {

@@ -300,6 +300,12 @@ impl Controller {
         self.sender.is_backlogged()
     }
 
+    /// Returns true if losses bound W although no queue grows: a trial has shown that the sender causes them, or they were
+    /// too heavy (section 7.1). A policer has this effect.
+    pub const fn is_loss_limited(&self) -> bool {
+        self.bounds.has_window()
+    }
+
     /// W.
     pub const fn window(&self) -> ByteCount {
         as_count(self.window.bytes)

@@ -117,6 +117,8 @@ impl LonghaulClient {
         let (sender, begun) = oneshot::channel();
         self.waiting.lock().insert(request.tag, sender);
         let (session, _sending) = self.ask(request).await?;
+        // As an agent does for each request.
+        let _awaited = session.expect_data();
         let begun = tokio::select! {
             begun = begun => begun,
             () = progress.stopped() => return Ok(()),

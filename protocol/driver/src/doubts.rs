@@ -1,0 +1,92 @@
+//! Links that are opened as soon as one probe of UDP is unanswered (docs/protocol/transport.md section 8.3): when UDP counts
+//! as silent, only the change of the path is left.
+use std::time::Duration;
+
+use longhaul_types::Timestamp;
+
+/// Pause after a link that was not needed, before the next one is opened so early. It doubles each time: on a link that
+/// loses packets, single probes are lost all the time.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+
+/// Bounds of the early links of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Doubts {
+    rests_until: Timestamp,
+    pause: Duration,
+    /// A link is being opened early.
+    is_opening: bool,
+}
+
+impl Default for Doubts {
+    fn default() -> Self {
+        Self {
+            rests_until: Timestamp::ZERO,
+            pause: FIRST_PAUSE,
+            is_opening: false,
+        }
+    }
+}
+
+impl Doubts {
+    /// Returns true if a link is to be opened although UDP does not count as silent, and records that it is.
+    /// `is_doubtful`: a probe is unanswered, and the user waits for data.
+    pub fn begins(&mut self, now: Timestamp, is_doubtful: bool) -> bool {
+        let begins = is_doubtful && now >= self.rests_until;
+        self.is_opening |= begins;
+        begins
+    }
+
+    /// True while a link is being opened early.
+    pub const fn is_opening(&self) -> bool {
+        self.is_opening
+    }
+
+    /// UDP has answered, or counts as silent by now: the usual rules decide about the link.
+    pub fn end(&mut self, now: Timestamp, is_needed: bool) {
+        if !std::mem::take(&mut self.is_opening) {
+            return;
+        }
+        if is_needed {
+            self.pause = FIRST_PAUSE;
+        } else {
+            self.rests_until = now + self.pause;
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Nothing is known about another network.
+    pub fn on_network_change(&mut self) {
+        *self = Self {
+            is_opening: self.is_opening,
+            ..Self::default()
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unused_links_become_rare() {
+        let mut doubts = Doubts::default();
+        let mut opened = Vec::new();
+        for second in 0..3600 {
+            let now = Timestamp::ZERO + Duration::from_secs(second);
+            assert!(!doubts.begins(now, false));
+            if doubts.begins(now, true) {
+                assert!(doubts.is_opening());
+                doubts.end(now, false);
+                opened.push(second);
+            }
+        }
+        assert_eq!(opened[..6], [0, 10, 30, 70, 150, 310]);
+        assert_eq!(opened[6..9], [610, 910, 1210]);
+        let now = Timestamp::ZERO + Duration::from_secs(3601);
+        doubts.on_network_change();
+        assert!(doubts.begins(now, true));
+        doubts.end(now, true);
+        assert!(doubts.begins(now, true), "it was needed");
+    }
+}
