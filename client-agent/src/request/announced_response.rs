@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     counters::PhaseExit,
+    images::suits,
     pageload::{BrowserRequest, EntryBodyState, HeadState, HeldBody, match_response},
     store::StorageContext,
 };
@@ -58,6 +59,10 @@ impl RequestTask {
         let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
             return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);
         };
+        if !suits(self.images, &fields) {
+            // The user's rule changed after the gateway had chosen the image.
+            return self.send_as_ordinary_fetch(PhaseExit::PromisedMismatch);
+        }
         let browser_request = BrowserRequest {
             headers: &self.request.request_headers,
             context: &self.request.context,
