@@ -50,7 +50,7 @@ async fn the_image_level_follows_the_page_and_its_rule() -> Result<()> {
     // What was stored at the old level does not answer; the gateway has the original already.
     let large = visitor.object(PAGE, &another(0), &[]).await?;
     assert!(body(&large) == original.as_slice(), "{}", level(&large));
-    assert_eq!(request_count(&origin, "/another.jpg"), 1);
+    assert_eq!(request_count(&origin, "/another.jpg?0"), 1);
     // The same image on a page of another site keeps that page's level, and an image of another site on a page of this
     // one gets the original.
     let foreign = visitor.object(OTHER_PAGE, &another(0), &[]).await?;
