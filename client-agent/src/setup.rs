@@ -46,9 +46,8 @@ pub async fn wait_for_invite(
     environment: &Environment,
     out: &mut impl Write,
 ) -> Result<(), SetupError> {
-    let mistakes = match config::load(flags, environment) {
-        Ok(_) => return Ok(()),
-        Err(mistakes) => mistakes,
+    let Err(mistakes) = config::load(flags, environment) else {
+        return Ok(());
     };
     // An invite that is there but wrong is a mistake like others.
     let is_missing = |mistake: &longhaul_settings::Mistake| {
