@@ -32,6 +32,7 @@ use crate::{
     listener::{self, AccessRules},
     networks::NetworkMemory,
     pageload::PageLoads,
+    rules::{RulesError, SiteRules},
     state_dir::{AgentFile, StateDir, StateError},
     state_lock::{LockError, StateLock},
     store::{FramedSites, Storage, Store, credentials_secret},
@@ -48,6 +49,9 @@ pub enum StartError {
     /// The state directory cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The rules for sites cannot be used.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// Another agent uses the state directory.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -124,7 +128,8 @@ impl Agent {
         let direct = direct::client(&config.direct_allow, &own, carrier.proxy.clone())?;
         let at_portal = direct::config_at_portal(&config.direct_allow, &own, carrier.proxy.clone());
         let at_portal = OriginClient::new(at_portal)?;
-        let https = Https::open(config.https, &state_dir)?;
+        let rules = SiteRules::open(&state_dir)?;
+        let https = Https::open(config.https, rules.clone(), &state_dir)?;
         let credentials_secret = credentials_secret::load(&state_dir, &config.cache.dir, &config.invite)
             .map_err(StartError::Randomness)?;
         let store = Store::open(config.cache.dir, config.cache.size).await;
@@ -156,6 +161,7 @@ impl Agent {
             networks: networks.clone(),
             portal: config.portal,
             preferences: preferences.subscribe(),
+            rules: rules.clone(),
             https: https.clone(),
             state_dir: state_dir.clone(),
             store: store.clone(),
@@ -183,6 +189,7 @@ impl Agent {
                 tls_port: carrier.tls_port,
                 http_proxy: carrier.proxy,
                 rules: ArcSwap::from_pointee(upstream_rules),
+                site_rules: rules.clone(),
                 working_hosts: WorkingHosts::default(),
                 waiting_pages,
             }),
@@ -196,7 +203,7 @@ impl Agent {
                 page_loads,
                 push: ArcSwap::from_pointee(push_policy(config.push)),
                 https,
-                images: ImageSettings::new(preferences),
+                images: ImageSettings::new(preferences, rules.clone()),
             }),
             counters,
             journal,
@@ -225,6 +232,8 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })?;
         let mut tasks = JoinSet::new();
+        tasks.spawn(rules.clone().run());
+        tasks.spawn(control.handles.acceleration.https.clone().follow(rules));
         tasks.spawn(history.run());
         tasks.spawn(control.handles.journal.clone().run());
         tasks.spawn(control::sample(Arc::clone(&control)));

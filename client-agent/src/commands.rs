@@ -1,4 +1,6 @@
 //! The commands `ca`, `https` and `use-invite`: by the running agent, else on the files of the state directory.
+mod rules;
+
 use std::{
     fmt::Write as _,
     io::Write as _,
@@ -16,6 +18,8 @@ use longhaul_agent::{
     state_dir::StateDir,
 };
 use longhaul_types::UnixTime;
+
+pub(crate) use rules::rules;
 
 use super::say;
 

@@ -10,9 +10,13 @@ use longhaul_types::{BitRate, ByteCount};
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
-    dashboard::{AUTHORITY, FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, Status, USE_INVITE},
+    dashboard::{
+        AUTHORITY, FORGET, HTTPS_FORGET, REMOVE_AUTHORITY, RULES, RULES_ORIGINALS, RULES_PAUSE, RULES_REMOVE,
+        RULES_RESUME, RULES_SET, Status, USE_INVITE,
+    },
     forget::Site,
-    https::HostName,
+    host_name::HostName,
+    rules::RuleChange,
     state_dir::StateDir,
     state_lock::StateLock,
 };
@@ -25,8 +29,8 @@ const FORGET_TIME: Duration = Duration::from_secs(120);
 const INVITE_TIME: Duration = Duration::from_secs(30);
 /// Maximum number of characters of a refusal that are shown.
 const MAX_REFUSAL: usize = 500;
-/// Maximum size of a response; a status has less than 4 KiB.
-const MAX_STATUS: usize = 64 * 1024;
+/// Maximum size of a response; a status has less than 4 KiB, the rules for 256 names of maximum length 300 KiB.
+const MAX_STATUS: usize = 512 * 1024;
 
 /// Errors of querying an agent.
 #[derive(Debug, thiserror::Error)]
@@ -156,6 +160,46 @@ pub async fn forget_bypasses(
     let path = match host {
         Some(host) => format!("{HTTPS_FORGET}?host={host}"),
         None => HTTPS_FORGET.to_owned(),
+    };
+    order(address, token, &path, ANSWER_TIME).await
+}
+
+/// Requests the user's rules for sites as JSON text.
+///
+/// # Errors
+/// No agent answers at `address`, or it refuses.
+pub async fn rules(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
+    get(address, token, RULES).await.and_then(accepted)
+}
+
+/// Lets the agent change the user's rules for sites; returns the agent's answer.
+///
+/// # Errors
+/// No agent answers at `address`, or it refuses.
+pub async fn change_rules(
+    address: SocketAddr,
+    token: Option<&str>,
+    change: &RuleChange,
+) -> Result<String, StatusError> {
+    // Names need no encoding in a query.
+    let named = |path: &str, name: &Option<HostName>| match name {
+        Some(name) => format!("{path}?name={name}"),
+        None => path.to_owned(),
+    };
+    let path = match change {
+        RuleChange::Https(name, rule) => {
+            let rule = rule.map_or("default", |rule| rule.name());
+            format!("{RULES_SET}?name={name}&https={rule}")
+        }
+        RuleChange::Images(name, level) => {
+            let level = level.map_or("default", |level| level.name());
+            format!("{RULES_SET}?name={name}&images={level}")
+        }
+        RuleChange::Originals(name) => format!("{RULES_ORIGINALS}?name={name}"),
+        RuleChange::Pause(name) => named(RULES_PAUSE, name),
+        RuleChange::Resume(name) => named(RULES_RESUME, name),
+        RuleChange::Remove(name) => format!("{RULES_REMOVE}?name={name}"),
+        RuleChange::RemoveAll => format!("{RULES_REMOVE}?all=yes"),
     };
     order(address, token, &path, ANSWER_TIME).await
 }

@@ -1,4 +1,4 @@
-//! The user's image settings: the image level, and the responses that replace images at level text.
+//! The user's image settings: the image levels of pages, and the responses that replace images at level text.
 //!
 //! A reload that bypasses caches (Ctrl+Shift+R in most browsers) shows the original images of a page at every
 //! level: the gateway detects the kind of reload.
@@ -16,7 +16,7 @@ use longhaul_session::{ImageLevel, Preferences};
 use longhaul_types::ContentHash;
 use tokio::{sync::watch, time::Instant};
 
-use crate::proxy_body::ProxyBody;
+use crate::{proxy_body::ProxyBody, rules::SiteRules};
 
 /// Number of requests for one image within [`LOOP_TIME`] after which the page counts as retrying forever: it
 /// then gets an empty image.
@@ -31,22 +31,30 @@ const EMPTY_IMAGE: &str = r#"<svg xmlns="http://www.w3.org/2000/svg" width="1" h
 #[derive(Debug)]
 pub struct ImageSettings {
     preferences: watch::Sender<Preferences>,
+    rules: SiteRules,
     /// Hashes of the URLs of hidden images, newest last.
     hidden: Mutex<VecDeque<(ContentHash, Instant)>>,
 }
 
 impl ImageSettings {
     /// Creates the settings with the preferences that the gateway receives.
-    pub fn new(preferences: watch::Sender<Preferences>) -> Self {
+    pub fn new(preferences: watch::Sender<Preferences>, rules: SiteRules) -> Self {
         Self {
             preferences,
+            rules,
             hidden: Mutex::default(),
         }
     }
 
-    /// The image level.
+    /// The image level of pages for which there is no rule.
     pub fn level(&self) -> ImageLevel {
         self.preferences.borrow().images
+    }
+
+    /// The image level of the pages of a host.
+    pub(crate) fn level_for(&self, page_host: Option<&str>) -> ImageLevel {
+        let by_rule = page_host.and_then(|host| self.rules.images(host));
+        by_rule.unwrap_or_else(|| self.level())
     }
 
     /// Sets the image level until the agent ends; the gateway receives the change.
@@ -60,12 +68,22 @@ impl ImageSettings {
 
     /// Returns the response to a GET for an image that is not to be loaded. Browsers then show the
     /// alternative text of the page.
-    pub(crate) fn replacement(&self, url: &str, request: &HeaderMap) -> Option<Response<ProxyBody>> {
-        self.replacement_at(url, request, Instant::now())
+    pub(crate) fn replacement(
+        &self,
+        level: ImageLevel,
+        url: &str,
+        request: &HeaderMap,
+    ) -> Option<Response<ProxyBody>> {
+        self.replacement_at(level, (url, request), Instant::now())
     }
 
-    fn replacement_at(&self, url: &str, request: &HeaderMap, now: Instant) -> Option<Response<ProxyBody>> {
-        let hides = self.level() == ImageLevel::Text
+    fn replacement_at(
+        &self,
+        level: ImageLevel,
+        (url, request): (&str, &HeaderMap),
+        now: Instant,
+    ) -> Option<Response<ProxyBody>> {
+        let hides = level == ImageLevel::Text
             && transcoded_image::is_for_display(request)
             && policy::reload(request) != Reload::Bypass;
         hides.then(|| {
@@ -90,6 +108,16 @@ impl ImageSettings {
     }
 }
 
+/// True if a response may answer a request at an image level: it is no transcoded image, or one of this level or a better
+/// one.
+pub(crate) fn suits(level: ImageLevel, response: &HeaderMap) -> bool {
+    let Some(name) = transcoded_image::level(response) else {
+        return true;
+    };
+    let mut levels = ImageLevel::ALL.into_iter();
+    levels.any(|made| made.name() == name && made <= level)
+}
+
 fn placeholder(status: StatusCode, body: &'static str) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(Bytes::from_static(body.as_bytes())));
     *response.status_mut() = status;
@@ -106,6 +134,7 @@ fn placeholder(status: StatusCode, body: &'static str) -> Response<ProxyBody> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{rules::RuleChange, state_dir::StateDir};
 
     fn request(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         fields
@@ -116,13 +145,19 @@ mod tests {
 
     const ACCEPT: (&str, &str) = ("accept", "image/avif,image/webp,*/*;q=0.8");
 
+    fn settings() -> ImageSettings {
+        let none = StateDir::new("/nonexistent/longhaul".into());
+        let rules = SiteRules::open(&none).unwrap();
+        ImageSettings::new(watch::Sender::new(Preferences::default()), rules)
+    }
+
     #[test]
     fn at_level_text_images_are_replaced_until_requested() {
-        let pictures = ImageSettings::new(watch::Sender::new(Preferences::default()));
+        let pictures = settings();
         let shown = request(&[ACCEPT]);
         let status = |url: &str, request: &HeaderMap| {
             pictures
-                .replacement(url, request)
+                .replacement(pictures.level_for(None), url, request)
                 .map(|response| response.status().as_u16())
         };
         assert_eq!(status("http://a.test/1.png", &shown), None);
@@ -146,13 +181,13 @@ mod tests {
 
     #[test]
     fn a_page_that_retries_an_image_for_long_gets_an_empty_image() {
-        let pictures = ImageSettings::new(watch::Sender::new(Preferences::default()));
+        let pictures = settings();
         pictures.set_level(ImageLevel::Text);
         let shown = request(&[ACCEPT]);
         let start = Instant::now();
         let ask = |url: &str, at| {
             pictures
-                .replacement_at(url, &shown, at)
+                .replacement_at(ImageLevel::Text, (url, &shown), at)
                 .unwrap()
                 .status()
                 .as_u16()
@@ -163,5 +198,29 @@ mod tests {
         assert_eq!(ask("http://a.test/1.png", start), 200);
         assert_eq!(ask("http://a.test/2.png", start), 204);
         assert_eq!(ask("http://a.test/1.png", start + LOOP_TIME), 204);
+    }
+
+    #[tokio::test]
+    async fn the_rule_of_the_pages_site_comes_before_the_level() {
+        let home = tempfile::tempdir().unwrap();
+        let rules = SiteRules::open(&StateDir::new(home.path().to_owned())).unwrap();
+        let pictures = ImageSettings::new(watch::Sender::new(Preferences::default()), rules.clone());
+        pictures.set_level(ImageLevel::Low);
+        let rule = RuleChange::Images("a.test".parse().unwrap(), Some(ImageLevel::Text));
+        rules.change(&[rule]).await.unwrap();
+        assert_eq!(pictures.level_for(Some("www.a.test")), ImageLevel::Text);
+        assert_eq!(pictures.level_for(Some("b.test")), ImageLevel::Low);
+        assert_eq!(pictures.level_for(None), ImageLevel::Low);
+    }
+
+    #[test]
+    fn an_image_of_a_lower_level_does_not_answer() {
+        let made = |level: &'static str| request(&[("x-longhaul", level)]);
+        assert!(suits(ImageLevel::Original, &request(&[])));
+        assert!(!suits(ImageLevel::Original, &made("image=high")));
+        assert!(suits(ImageLevel::Medium, &made("image=high")));
+        assert!(suits(ImageLevel::Medium, &made("image=medium")));
+        assert!(!suits(ImageLevel::Medium, &made("image=low")));
+        assert!(!suits(ImageLevel::Text, &made("image=unknown")));
     }
 }

@@ -12,7 +12,7 @@ use longhaul_agent::{
     dashboard::TroubleStatus,
     forget::Site,
     gateway::{self, UsedCarrier},
-    service,
+    service, setup,
     state_dir::StateDir,
 };
 use longhaul_service::{Exit, LogFilter, LogFormat, Logs};
@@ -52,12 +52,18 @@ fn start(command: Command) -> Result<Exit> {
 }
 
 async fn execute(command: Command, environment: Environment) -> Result<Exit> {
-    if !matches!(command, Command::Run(_)) {
+    if !matches!(command, Command::Run(_) | Command::Setup(_)) {
         Logs::start(&LogFilter::default(), LogFormat::Auto)?;
     }
     match command {
         Command::Run(flags) => {
             let ended = service::run(flags, environment, &mut std::io::stdout()).await;
+            return Ok(ended?.into());
+        }
+        Command::Setup(flags) => {
+            let out = &mut std::io::stdout();
+            setup::wait_for_invite(&flags, &environment, out).await?;
+            let ended = service::run(flags, environment, out).await;
             return Ok(ended?.into());
         }
         Command::CheckConfig(flags) => check_config(&flags, &environment)?,
@@ -66,6 +72,7 @@ async fn execute(command: Command, environment: Environment) -> Result<Exit> {
         Command::Forget(flags) => forget(&flags, &environment).await?,
         Command::Ca(command) => commands::authority(&command, &environment).await?,
         Command::Https(command) => commands::bypasses(&command, &environment).await?,
+        Command::Rules(command) => commands::rules(&command, &environment).await?,
         Command::UseInvite(args) => commands::use_invite(&args, &environment).await?,
     }
     Ok(Exit::Success)

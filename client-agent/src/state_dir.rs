@@ -118,6 +118,19 @@ impl StateDir {
         }
     }
 
+    /// True if there is an invite, or something in its place.
+    pub fn has_invite(&self) -> bool {
+        !matches!(self.invite(), Err(InviteError::Missing { .. }))
+    }
+
+    /// Stores the invite of a device that has none.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn keep_invite(&self, invite: &Invite) -> Result<(), StateError> {
+        self.replace("invite", format!("{}\n", invite.to_line()).as_bytes())
+    }
+
     /// Returns the newest token of an earlier run with the gateway and device of `invite`, else the token of
     /// the invite.
     pub fn token(&self, invite: &Invite) -> [u8; 32] {

@@ -153,12 +153,42 @@ try {
   await show('open', dashboard);
   const link = await first.evaluate(() => document.querySelector('#pages tr a').href);
   await show('page', link);
+  // Rules, by the forms themselves, and the keyboard reaches every control.
+  const rules = await browser.newPage();
+  await rules.goto(dashboard, { waitUntil: 'domcontentloaded', timeout: LIMIT });
+  const set = (query) => rules.evaluate((target) => fetch(target, { method: 'POST' }).then((answer) => answer.status), query);
+  for (const query of ['/rules/set?name=site.test&images=original', '/rules/pause?name=a-long-name-of-a-host.of-an-organisation.example.test', '/rules/originals?name=b.test']) {
+    const status = await set(query);
+    if (status !== 200) problems.push(`${query}: ${status}`);
+  }
+  await rules.goto(dashboard, { waitUntil: 'domcontentloaded', timeout: LIMIT });
+  const controls = await rules.evaluate(() => [...document.querySelectorAll('a[href], button:not(:disabled), input, select, summary')].filter((control) => control.checkVisibility()).length);
+  const reached = new Set();
+  for (let press = 0; press < controls + 20; press += 1) {
+    await rules.keyboard.press('Tab');
+    reached.add(await rules.evaluate(() => {
+      const all = [...document.querySelectorAll('a[href], button:not(:disabled), input, select, summary')];
+      return all.indexOf(document.activeElement);
+    }));
+  }
+  reached.delete(-1);
+  if (reached.size < controls) problems.push(`the keyboard reaches ${reached.size} of ${controls} controls`);
+  await show('rules', dashboard);
+  await rules.close();
   for (let number = 0; number < 54; number += 1) await loadPage(`http://site.test/articles/${number}?from=a-list-of-articles`);
   await show('fifty', dashboard);
   gateway.kill('SIGSTOP');
   load('http://site.test/waiting', { accept: 'text/html', 'upgrade-insecure-requests': '1' }).catch(() => {});
   await state('stalled');
   await show('stalled', dashboard);
+  // The list of waiting pages renews itself, and a button that has the focus keeps it.
+  await first.bringToFront();
+  await first.waitForSelector('#waiting-list button', { timeout: LIMIT });
+  await first.focus('#waiting-list button');
+  const time = () => first.evaluate(() => document.querySelector('#waiting-list td').textContent);
+  const before = await time();
+  await until('a longer waiting time', async () => (await time()) !== before);
+  if (!await first.evaluate(() => document.activeElement?.matches('#waiting-list button'))) problems.push('the focus was lost');
   await first.close();
   // An agent that starts without a gateway.
   gateway.kill('SIGKILL');

@@ -39,7 +39,8 @@ fn is_below(host: &str, name: &str) -> bool {
     above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
 }
 
-fn is_excluded(host: &str) -> bool {
+/// True if `host` is below a built-in exclusion.
+pub fn is_excluded(host: &str) -> bool {
     let lines = EXCLUSIONS.lines().map(str::trim);
     lines
         .filter(|line| !line.is_empty() && !line.starts_with('#'))

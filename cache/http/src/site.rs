@@ -79,6 +79,27 @@ pub fn registrable_domain(host: &str) -> &str {
     before.map_or(host, |before| &host[before.len()..])
 }
 
+/// Returns a host name and the names above it, the longest first: `a.b.c`, `b.c`, `c`.
+pub fn names_above(host: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(host), |name| name.split_once('.').map(|(_, above)| above))
+}
+
+/// Returns the host of a URL or of a serialised origin, as it is written there: an IPv6 address without its brackets.
+/// `None` without a host.
+pub fn host_of_url(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.trim_ascii().split_once("://")?;
+    if !is_scheme(scheme) {
+        return None;
+    }
+    let authority = rest.split(['/', '\\', '?', '#']).next()?;
+    let place = authority.rsplit('@').next()?;
+    let host = match place.strip_prefix('[') {
+        Some(address) => address.split_once(']')?.0,
+        None => place.split(':').next()?,
+    };
+    (!host.is_empty()).then_some(host)
+}
+
 /// Returns true if anybody may register names below this name (in lower case), so that no cookie may cover
 /// it. An unknown name of one label is a suffix.
 pub fn is_public_suffix(name: &str) -> bool {

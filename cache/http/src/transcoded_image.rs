@@ -22,7 +22,10 @@ pub fn is_for_display(request: &HeaderMap) -> bool {
 
 /// Returns true if a response contains a transcoded image.
 pub fn is_variant(response: &HeaderMap) -> bool {
-    response
-        .get(FIELD)
-        .is_some_and(|value| value.as_bytes().starts_with(b"image="))
+    level(response).is_some()
+}
+
+/// Returns the name of the image level of a transcoded image.
+pub fn level(response: &HeaderMap) -> Option<&str> {
+    response.get(FIELD)?.to_str().ok()?.strip_prefix("image=")
 }

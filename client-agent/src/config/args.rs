@@ -4,7 +4,11 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use longhaul_settings::Flags;
 
+mod rules;
+
 use super::settings::Agent;
+
+pub use rules::{NewHttpsRule, RulesCommand, RulesListArgs, RulesNameArgs, RulesRemoveArgs, RulesSetArgs};
 
 /// The Longhaul agent: an HTTP proxy for the browser on this machine that loads pages through a Longhaul
 /// gateway.
@@ -32,6 +36,8 @@ impl CliArgs {
 pub enum Command {
     /// Run the agent until it is interrupted. Prints `ready ADDRESS` on stdout when browsers can connect.
     Run(ConfigFlags),
+    /// Show a page that takes the invite if this device has none, and run the agent as soon as it has one.
+    Setup(ConfigFlags),
     /// Check all settings and the invite, and print the effective settings. Starts nothing.
     CheckConfig(ConfigFlags),
     /// Show the state of the agent that runs on this machine.
@@ -39,7 +45,8 @@ pub enum Command {
     /// Ask the gateway for a session without opening it, to find out whether it answers. Ends no session of an
     /// agent, here or elsewhere.
     CheckGateway(CheckGatewayArgs),
-    /// Delete what was loaded from a site or for it, or everything, on this machine and at the gateway.
+    /// Delete what was loaded from a site or for it, or everything, on this machine and at the gateway. Rules for sites
+    /// stay: see `rules remove`.
     Forget(ForgetArgs),
     /// Manage this device's certificate authority, which browsers must trust where HTTPS is accelerated.
     #[command(subcommand)]
@@ -47,6 +54,9 @@ pub enum Command {
     /// Show and forget the hosts that are not accelerated at present although the settings select them.
     #[command(subcommand)]
     Https(HttpsCommand),
+    /// Show and change your rules for sites: whether their HTTPS is accelerated, their pictures, and pauses.
+    #[command(subcommand)]
+    Rules(RulesCommand),
     /// Let the running agent use the invite of its state directory now. `longhaul enroll` does this itself.
     UseInvite(UseInviteArgs),
 }

@@ -29,11 +29,12 @@ use crate::{
 pub use access::PasswordFile;
 pub use args::{
     CaArgs, CaCommand, CheckGatewayArgs, CliArgs, Command, ConfigFlags, ForgetArgs, HttpsCommand,
-    HttpsForgetArgs, StatusArgs, UseInviteArgs,
+    HttpsForgetArgs, NewHttpsRule, RulesCommand, RulesListArgs, RulesNameArgs, RulesRemoveArgs, RulesSetArgs,
+    StatusArgs, UseInviteArgs,
 };
 pub use longhaul_settings::Environment;
 pub use proxy::{CredentialsFile, ProxySetting};
-pub use resolve::{default_state_dir, load, load_carrier, load_state_dir, resolve};
+pub use resolve::{default_state_dir, load, load_carrier, load_control, load_state_dir, resolve};
 pub use settings::Agent;
 
 /// Default of [`Config::listen`].

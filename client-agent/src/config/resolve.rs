@@ -1,5 +1,8 @@
 //! Resolution of the layers to the effective settings.
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use longhaul_session::ImageLevel;
 use longhaul_settings::{DefaultFiles, Environment, Layers, Mistake, Mistakes, Report, WITHOUT, Wrong};
@@ -54,6 +57,28 @@ pub fn load_state_dir(flag: Option<&Path>, environment: &Environment) -> Result<
     let concerns = |mistake: &Mistake| mistake.key().is_none_or(|key| key == "state-dir");
     match state_dir {
         Some(path) if !layers.mistakes().iter().any(concerns) => Ok(path),
+        _ => Err(layers.into_mistakes(concerns)),
+    }
+}
+
+/// Resolves only the address of the control port and the state directory, for an agent without an invite.
+///
+/// # Errors
+/// These settings are wrong, or a file cannot be read.
+pub fn load_control(
+    flags: &ConfigFlags,
+    environment: &Environment,
+) -> Result<(SocketAddr, PathBuf), Mistakes> {
+    let mut layers = Layers::read(flags, environment, DefaultFiles::Read);
+    let control = layers.get(&settings::CONTROL);
+    let state_dir = state_dir(&mut layers);
+    let concerns = |mistake: &Mistake| {
+        mistake
+            .key()
+            .is_none_or(|key| ["control", "state-dir"].contains(&key))
+    };
+    match state_dir {
+        Some(path) if !layers.mistakes().iter().any(concerns) => Ok((control, path)),
         _ => Err(layers.into_mistakes(concerns)),
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
 use super::{CHANGES, PRIVATE, token::ControlToken};
-use crate::access::UserId;
+use crate::access::{Denial, UserId};
 
 /// Reason why a request to the control port is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +42,20 @@ pub(super) struct Caller {
     pub(super) user: Option<UserId>,
     /// True if the agent serves the peer.
     pub(super) is_served: bool,
+}
+
+impl Caller {
+    /// The peer of a connection that was checked.
+    pub(super) fn of(checked: &Result<Option<UserId>, Denial>) -> Self {
+        Self {
+            user: match checked {
+                Ok(user) => *user,
+                Err(Denial::User(user)) => Some(*user),
+                Err(_) => None,
+            },
+            is_served: checked.is_ok(),
+        }
+    }
 }
 
 /// Rights of an admitted request.

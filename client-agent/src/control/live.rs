@@ -12,7 +12,7 @@ use tokio::{
 
 use super::Control;
 use crate::{
-    dashboard::{self, Counted, LiveFigures, Sample, Samples},
+    dashboard::{self, Counted, LiveFigures, Parts, Sample, Samples, WaitingStatus},
     gateway::GatewayState,
     proxy_body::ProxyBody,
     wall_clock,
@@ -31,6 +31,7 @@ pub struct Live {
     samples: Mutex<Samples>,
     figures: watch::Sender<Bytes>,
     pages: watch::Sender<Bytes>,
+    parts: watch::Sender<Bytes>,
 }
 
 /// Takes a sample each second, and renders it for the open dashboards, until the agent ends.
@@ -38,7 +39,7 @@ pub async fn sample(control: Arc<Control>) {
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut requests = control.handles.journal.watch();
-    let mut aged = 0;
+    let (mut aged, mut had_waiting_pages) = (0, false);
     loop {
         ticks.tick().await;
         control.take_sample();
@@ -51,7 +52,12 @@ pub async fn sample(control: Arc<Control>) {
             requests.mark_unchanged();
             aged = 0;
             control.render_pages();
+            control.render_parts();
+        } else if control.has_waiting_pages() || had_waiting_pages {
+            // Their waiting times grow.
+            control.render_parts();
         }
+        had_waiting_pages = control.has_waiting_pages();
     }
 }
 
@@ -96,12 +102,28 @@ impl Control {
         let rows = dashboard::rows(&loads, now_ms());
         let rows: Vec<String> = rows.into_iter().map(maud::Markup::into_string).collect();
         if let Ok(json) = serde_json::to_string(&rows) {
-            let event = Bytes::from(format!("event: pages\ndata: {json}\n\n"));
-            self.live.pages.send_if_modified(|before| {
-                let is_new = *before != event;
-                *before = event;
-                is_new
-            });
+            renew(
+                &self.live.pages,
+                Bytes::from(format!("event: pages\ndata: {json}\n\n")),
+            );
+        }
+    }
+
+    fn has_waiting_pages(&self) -> bool {
+        !self.handles.upstream.waiting_pages.list().is_empty()
+    }
+
+    fn render_parts(&self) {
+        let waiting = self.handles.upstream.waiting_pages.list();
+        let waiting: Vec<WaitingStatus> = waiting.into_iter().map(WaitingStatus::from).collect();
+        let requests = self.handles.journal.requests();
+        let (failed, kept) = (dashboard::failures(&requests), self.history.summary());
+        let parts = Parts::of(&waiting, &failed, &kept.days, now_ms());
+        if let Ok(json) = serde_json::to_string(&parts) {
+            renew(
+                &self.live.parts,
+                Bytes::from(format!("event: parts\ndata: {json}\n\n")),
+            );
         }
     }
 
@@ -111,16 +133,25 @@ impl Control {
             // What was rendered for the last dashboard is old.
             self.render_figures().await;
             self.render_pages();
+            self.render_parts();
         }
         let (sender, events) = mpsc::channel(EVENTS_AHEAD);
-        let (mut figures, mut pages) = (self.live.figures.subscribe(), self.live.pages.subscribe());
+        let Live {
+            figures,
+            pages,
+            parts,
+            ..
+        } = &self.live;
+        let (mut figures, mut pages, mut parts) = (figures.subscribe(), pages.subscribe(), parts.subscribe());
         figures.mark_changed();
         pages.mark_changed();
+        parts.mark_changed();
         tokio::spawn(async move {
             loop {
                 let event = tokio::select! {
                     Ok(()) = figures.changed() => figures.borrow_and_update().clone(),
                     Ok(()) = pages.changed() => pages.borrow_and_update().clone(),
+                    Ok(()) = parts.changed() => parts.borrow_and_update().clone(),
                     () = sender.closed() => return,
                     else => return,
                 };
@@ -136,6 +167,15 @@ impl Control {
         );
         response
     }
+}
+
+/// Sends an event to the open dashboards, unless it is the one that they have.
+fn renew(event: &watch::Sender<Bytes>, new: Bytes) {
+    event.send_if_modified(|before| {
+        let is_new = *before != new;
+        *before = new;
+        is_new
+    });
 }
 
 /// Time in ms since 1970.

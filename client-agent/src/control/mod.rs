@@ -10,9 +10,12 @@
 //! The port can change the image level, delete stored data, and carry out the orders of `orders`. What was loaded (the
 //! journal) is shown only with the token.
 mod admission;
+mod enrolment;
+mod form;
 mod live;
 mod measuring;
 mod orders;
+mod rules;
 mod token;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
@@ -23,6 +26,9 @@ use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{net::TcpListener, sync::Mutex, time::Instant};
 
+use longhaul_http::site::host_of_url;
+
+pub use enrolment::take_invite;
 pub use live::{Live, sample};
 use longhaul_session::ImageLevel;
 pub use token::{ControlToken, NoRandomness};
@@ -31,11 +37,12 @@ use admission::{AccessCheck, Caller, Rights};
 use orders::Order;
 
 use crate::{
-    access::{AccessRules, Denial},
+    access::AccessRules,
     connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
     dashboard::{
-        self, AUTHORITY, CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, JOURNAL, LIVE,
-        MEASURE, METERED, PAGE, PICTURES, REMOVE_AUTHORITY, SavingsDays, Status, USE_INVITE, View,
+        self, AUTHORITY, CANCEL_WAITING, ENROL, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, JOURNAL,
+        LIVE, MEASURE, METERED, PAGE, PICTURES, REMOVE_AUTHORITY, RULES, RULES_ORIGINALS, RULES_PAUSE,
+        RULES_REMOVE, RULES_RESUME, RULES_SET, RulesStatus, SavingsDays, Status, USE_INVITE, View,
     },
     forget::DeletionQueue,
     handles::Handles,
@@ -44,12 +51,14 @@ use crate::{
     networks::Metered,
     proxy_body::ProxyBody,
     state_dir::StateDir,
+    wall_clock,
 };
 
 const HTML: &str = "text/html; charset=utf-8";
 
 /// Paths that change something, by POST and with the token.
-const CHANGES: [&str; 9] = [
+const CHANGES: [&str; 15] = [
+    ENROL,
     PICTURES,
     CANCEL_WAITING,
     FORGET,
@@ -59,10 +68,15 @@ const CHANGES: [&str; 9] = [
     MEASURE,
     REMOVE_AUTHORITY,
     USE_INVITE,
+    RULES_SET,
+    RULES_ORIGINALS,
+    RULES_PAUSE,
+    RULES_RESUME,
+    RULES_REMOVE,
 ];
 
-/// Paths that show what was loaded, with the token.
-const PRIVATE: [&str; 3] = [LIVE, PAGE, JOURNAL];
+/// Paths that show which sites the user visits, with the token.
+const PRIVATE: [&str; 4] = [LIVE, PAGE, JOURNAL, RULES];
 
 /// Limits of connections: people and scripts of a few users.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -118,14 +132,7 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
         permit,
     } = accepted;
     let checked = control.access.current().check_peer(local, peer).await;
-    let caller = Caller {
-        user: match checked {
-            Ok(user) => user,
-            Err(Denial::User(user)) => Some(user),
-            Err(_) => None,
-        },
-        is_served: checked.is_ok(),
-    };
+    let caller = Caller::of(&checked);
     if !permit.set_owner(caller.user.map_or(Owner::Refused, Owner::User)) {
         return;
     }
@@ -133,6 +140,7 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
         let (control, in_use) = (Arc::clone(&control), Some(permit.begin()));
         async move {
             control.handles.storage.store.refresh_usage().await;
+            let request = form::with_fields(request).await;
             let response = match control.requested_order(caller, &request) {
                 Some(order) => told(&request, control.carry_out(order).await).await,
                 None => control.answer(caller, &request).await,
@@ -152,7 +160,7 @@ impl Control {
     }
 
     async fn answer<B>(&self, caller: Caller, request: &Request<B>) -> Response<ProxyBody> {
-        let mut response = match self.access_check().admit(caller, request) {
+        let response = match self.access_check().admit(caller, request) {
             Ok(_) if request.uri().path() == LIVE => self.live_stream().await,
             Ok(_) if request.uri().path() == METERED => {
                 json(&serde_json::json!({ "metered": self.metered.is_paid().await }))
@@ -160,20 +168,7 @@ impl Control {
             Ok(rights) => self.page(caller, rights, request),
             Err(refusal) => text(refusal.status(), refusal.to_string()),
         };
-        let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(
-            header::X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        );
-        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-        headers.insert(
-            "cross-origin-resource-policy",
-            HeaderValue::from_static("same-origin"),
-        );
-        // The address may contain the token.
-        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        response
+        with_safety_fields(response)
     }
 
     fn page<B>(&self, caller: Caller, rights: Rights, request: &Request<B>) -> Response<ProxyBody> {
@@ -195,6 +190,7 @@ impl Control {
             "/dashboard.js" => ("text/javascript; charset=utf-8", dashboard::SCRIPT.to_owned()),
             "/status.json" => return json(&self.status()),
             "/savings.json" => return json(&SavingsDays::of(self.history.summary())),
+            RULES => return json(&self.rules_status()),
             JOURNAL => return json(&self.handles.journal.requests()),
             "/proxy.pac" => return script(self.proxy),
             AUTHORITY => match self.handles.acceleration.https.authority_pem() {
@@ -229,6 +225,7 @@ impl Control {
             kept: &self.history.summary(),
             loads: loads.as_deref(),
             failures: &dashboard::failures(&requests),
+            rules: &self.rules_status(),
             now_ms: live::now_ms(),
         };
         dashboard::dashboard_page(&view).into_string()
@@ -238,7 +235,19 @@ impl Control {
     fn load_page<B>(&self, request: &Request<B>) -> Option<String> {
         let number = request.uri().query()?.strip_prefix("number=")?.parse().ok()?;
         let load = dashboard::find(&self.handles.journal.requests(), number)?;
-        Some(dashboard::load_page(&load).into_string())
+        let host = host_of_url(&load.page.url).unwrap_or_default();
+        let decision = self.handles.acceleration.https.decide(host).to_string();
+        let page = dashboard::load_page(&load, &self.rules_status(), &decision, live::now_ms() / 1000);
+        Some(page.into_string())
+    }
+
+    /// Returns the user's rules for sites.
+    fn rules_status(&self) -> RulesStatus {
+        let https = &self.handles.acceleration.https;
+        let rules = self.handles.upstream.site_rules.current();
+        RulesStatus::of(&rules, wall_clock::now(), |name| {
+            Some(https.decide(name).to_string())
+        })
     }
 
     /// Redirects to the status page with a cookie that replaces the token.
@@ -290,6 +299,24 @@ impl Control {
             self.started.elapsed(),
         )
     }
+}
+
+/// Adds the fields that keep a response from caches, frames and pages of other origins.
+fn with_safety_fields(mut response: Response<ProxyBody>) -> Response<ProxyBody> {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(
+        "cross-origin-resource-policy",
+        HeaderValue::from_static("same-origin"),
+    );
+    // The address may contain the token.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
 }
 
 /// Says in a page what an order did, if a browser's form gave it.

@@ -5,7 +5,7 @@ use http::{Method, Request, Response, StatusCode};
 use longhaul_types::ClientId;
 use tokio::time::timeout;
 
-use super::{Control, text};
+use super::{Control, rules, text};
 use crate::{
     dashboard::{
         CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, MEASURE, REMOVE_AUTHORITY,
@@ -13,8 +13,10 @@ use crate::{
     },
     forget::Site,
     gateway::GatewayState,
-    https::{BypassReason, HostName},
+    host_name::HostName,
+    https::BypassReason,
     proxy_body::ProxyBody,
+    rules::RuleChange,
     state_dir::InviteError,
     upstream::WaitingPageId,
 };
@@ -39,6 +41,8 @@ pub(super) enum Order {
     Bypass(HostName),
     /// Give up a page that waits for the hop.
     CancelWaiting(WaitingPageId),
+    /// Change the user's rules for sites.
+    ChangeRules(Vec<RuleChange>),
     /// Measure the link by a page of the journal.
     Measure(u64),
     /// An argument is invalid.
@@ -78,7 +82,8 @@ impl Order {
             }),
             USE_INVITE => Some(Self::UseInvite),
             REMOVE_AUTHORITY => Some(Self::RemoveAuthority),
-            _ => None,
+            path => rules::changes(path, query)
+                .map(|changes| changes.map_or_else(Self::Invalid, Self::ChangeRules)),
         }
     }
 }
@@ -97,7 +102,13 @@ impl Control {
             Order::Forget(site) => {
                 let done = self.deletions.forget(None, site.as_ref()).await;
                 let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
-                text(StatusCode::OK, format!("{what}: {done}"))
+                let rules = self.handles.upstream.site_rules.current();
+                let stays = if rules.is_empty() {
+                    ""
+                } else {
+                    "; your rules for sites stay (`longhaul-agent rules`)"
+                };
+                text(StatusCode::OK, format!("{what}: {done}{stays}"))
             }
             Order::ForgetPage(number) => self.forget_page(number).await,
             Order::Bypass(host) => self.bypass(&host),
@@ -108,6 +119,7 @@ impl Control {
                     text(StatusCode::NOT_FOUND, "no page with this number waits".to_owned())
                 }
             }
+            Order::ChangeRules(changes) => self.change_rules(&changes).await,
             Order::Measure(number) => self.measure(number).await,
             Order::UseInvite => self.use_invite().await,
             Order::RemoveAuthority => self.remove_authority().await,

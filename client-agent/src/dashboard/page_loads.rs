@@ -1,4 +1,5 @@
 //! The pages of the journal: their requests, times and sources. Pure.
+use super::background_calls::is_background;
 use crate::journal::{RequestRecord, ResponseEnd, Source};
 
 /// Number of pages that the dashboard lists.
@@ -123,10 +124,25 @@ pub(crate) fn newest(requests: &[RequestRecord]) -> Vec<PageLoad> {
     pages.take(MAX_PAGES).map(load).collect()
 }
 
-/// Returns the newest failures, newest first.
-pub(crate) fn failures(requests: &[RequestRecord]) -> Vec<&RequestRecord> {
+/// The newest failures, newest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Failures<'a> {
+    /// Those of pages and programs.
+    pub(crate) of_pages: Vec<&'a RequestRecord>,
+    /// Those of calls that browsers and systems make by themselves.
+    pub(crate) in_background: Vec<&'a RequestRecord>,
+}
+
+/// Returns the newest failures.
+pub(crate) fn failures(requests: &[RequestRecord]) -> Failures<'_> {
     let failed = requests.iter().rev().filter(|request| is_failed(request));
-    failed.take(MAX_FAILURES).collect()
+    let (in_background, of_pages): (Vec<_>, Vec<_>) =
+        failed.partition(|request| is_background(request.host()));
+    let newest = |failed: Vec<_>| failed.into_iter().take(MAX_FAILURES).collect();
+    Failures {
+        of_pages: newest(of_pages),
+        in_background: newest(in_background),
+    }
 }
 
 /// Returns the page with this number.

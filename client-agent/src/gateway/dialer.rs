@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul_carriers::LinkAttempt;
 use longhaul_driver::{CloseReason, LinkState};
-use longhaul_session::{Message, Preferences};
+use longhaul_session::{Message, Preferences, SiteImages};
 use longhaul_types::{Invite, LinkProfile, Techniques, UnixTime};
 use tokio::{
     sync::{Notify, watch},
@@ -35,6 +35,7 @@ use super::{
 use crate::{
     https::Https,
     networks::{Metered, NetworkMemory},
+    rules::SiteRules,
     state_dir::StateDir,
     store::Store,
     trouble::{Diagnosis, Trouble},
@@ -57,6 +58,8 @@ pub struct GatewayConfig {
     pub portal: PortalSettings,
     /// The user's preferences, with changes.
     pub preferences: watch::Receiver<Preferences>,
+    /// The user's rules for sites, of which the gateway learns the image levels.
+    pub rules: SiteRules,
     /// State of accelerated HTTPS.
     pub https: Https,
     /// Directory in which the newest token is stored.
@@ -93,6 +96,8 @@ pub(super) struct Dialer {
     pub(super) failures: u32,
     takeovers: Takeovers,
     link: LinkTracker,
+    /// The image levels of sites that the gateway of the current session knows.
+    site_images: SiteImages,
     /// Carriers of the current attempt.
     pub(super) over: Carriers,
     /// What becomes of the attempts to open a link.
@@ -142,6 +147,7 @@ impl Dialer {
             failures: 0,
             takeovers: Takeovers::default(),
             link,
+            site_images: SiteImages::default(),
             over: Carriers::default(),
             attempts: watch::channel(LinkAttempt::Pending).1,
             link_trouble: None,
@@ -260,6 +266,9 @@ impl Dialer {
         // The values with which the session began count as seen.
         let mut preferences = self.config.preferences.clone();
         let mut accelerated = self.config.https.changes();
+        let mut rules = self.config.rules.changes();
+        // They may have changed during the handshake.
+        self.tell_site_images(session);
         // A difference of the clocks is published together with the open session: it is no reason for which there
         // is none.
         let token = *tokens.borrow_and_update();
@@ -317,6 +326,9 @@ impl Dialer {
                 Ok(()) = accelerated.changed() => {
                     session.send_control(Message::AcceleratedHosts(self.config.https.accelerated_hosts()));
                 }
+                Ok(()) = rules.changed() => {
+                    self.tell_site_images(session);
+                }
                 Ok(()) = tokens.changed() => {
                     let token = *tokens.borrow_and_update();
                     self.store_token(token).await;
@@ -331,6 +343,15 @@ impl Dialer {
                     }
                 }
             }
+        }
+    }
+
+    /// Tells the gateway the image levels of sites, if they have changed.
+    fn tell_site_images(&mut self, session: &GatewaySession) {
+        let levels = self.config.rules.image_levels();
+        if levels != self.site_images.levels {
+            self.site_images = SiteImages { levels };
+            session.send_control(Message::SiteImages(self.site_images.clone()));
         }
     }
 

@@ -14,7 +14,7 @@ use longhaul_driver::{
 use longhaul_protocol::connection::RateProbing;
 use longhaul_session::{
     AcceleratedHosts, Announcement, CacheStateId, Dictionaries, ForgetId, Hello, LinkHint, Message,
-    MirrorState, Preferences, Resume, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
+    MirrorState, Preferences, Resume, SiteImages, TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, Technique, Techniques, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -65,6 +65,7 @@ pub(super) struct SessionStart {
     pub(super) cache_state: Option<CacheStateId>,
     pub(super) preferences: Preferences,
     pub(super) accelerated: AcceleratedHosts,
+    pub(super) site_images: SiteImages,
     /// How an unknown link is measured.
     pub(super) probing: RateProbing,
     /// The link profile is remembered, and the link may have changed since.
@@ -444,6 +445,9 @@ fn hello(link: Option<LinkProfile>, start: &SessionStart) -> Bytes {
     // If the message is absent, no host is accelerated.
     if start.accelerated != AcceleratedHosts::Nothing {
         messages.push(Message::AcceleratedHosts(start.accelerated.clone()));
+    }
+    if start.site_images != SiteImages::default() {
+        messages.push(Message::SiteImages(start.site_images.clone()));
     }
     for message in messages {
         let encoded = encode(&message, &mut wire);

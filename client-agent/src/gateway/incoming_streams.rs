@@ -176,6 +176,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         | Message::Preferences(_)
         | Message::Dictionaries(_)
         | Message::AcceleratedHosts(_)
+        | Message::SiteImages(_)
         | Message::Forget(_)
         | Message::Forgotten(_)
         | Message::KeyWanted(_)

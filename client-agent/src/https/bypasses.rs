@@ -178,7 +178,13 @@ impl Bypasses {
 
     /// True if a host is bypassed for all programs.
     pub(super) fn contains_for_all(&self, host: &str, now: UnixTime) -> bool {
-        self.is_active(&(host.to_owned(), None), now)
+        self.reason_for_all(host, now).is_some()
+    }
+
+    /// The reason why a host is bypassed for all programs.
+    pub(super) fn reason_for_all(&self, host: &str, now: UnixTime) -> Option<BypassReason> {
+        let bypass = self.entries.get(&(host.to_owned(), None))?;
+        (bypass.until > now).then_some(bypass.why)
     }
 
     /// True if a host is bypassed for a program.

@@ -1,17 +1,23 @@
-//! The hosts that are accelerated: the user's settings, the built-in exclusions, and the bypassed hosts.
+//! The hosts that are accelerated: the user's settings and rules, the built-in exclusions, and the bypassed hosts.
+//! [`Hosts::decide`] is the only place that decides.
 use std::{fmt, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
-use longhaul_http::acceleration::{Accelerated, is_listed};
+use longhaul_http::acceleration::{Accelerated, is_excluded, is_listed};
 use longhaul_types::UnixTime;
 use tokio::sync::watch;
 
 use super::{
     bypass_reason::BypassReason,
     bypasses::{BypassedHost, Bypasses},
+    decision::HttpsDecision,
     program::ProgramId,
+};
+use crate::{
+    host_name::HostName,
+    rules::{HttpsRule, SiteRules},
 };
 
 /// The hosts that the user wants accelerated.
@@ -36,50 +42,13 @@ pub struct HttpsSettings {
     pub except: Vec<String>,
 }
 
-/// Maximum length of a host name (RFC 1035 section 2.3.4).
-const MAX_NAME: usize = 253;
-
-/// A host name in lower case, or an IP address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostName(String);
-
-/// Error: the text is not a host name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the name of a host: give a name such as example.org, without scheme and path")]
-pub struct InvalidHost(pub String);
-
-impl std::str::FromStr for HostName {
-    type Err = InvalidHost;
-
-    fn from_str(text: &str) -> Result<Self, InvalidHost> {
-        let name = text.trim().trim_end_matches('.').to_ascii_lowercase();
-        let name = name.trim_start_matches('[').trim_end_matches(']');
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
-            return Err(InvalidHost(text.to_owned()));
-        }
-        Ok(Self(name.to_owned()))
-    }
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl HostName {
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// Decision for each host.
 #[derive(Debug)]
 pub(super) struct Hosts {
     /// The settings may change while the agent runs.
     settings: ArcSwap<HttpsSettings>,
+    /// The user's rules for sites, which may change, too.
+    rules: SiteRules,
     bypasses: Mutex<Bypasses>,
     changes: watch::Sender<()>,
 }
@@ -88,9 +57,10 @@ pub(super) struct Hosts {
 const MAX_NAMES: usize = 256;
 
 impl Hosts {
-    pub(super) fn new(settings: HttpsSettings) -> Self {
+    pub(super) fn new(settings: HttpsSettings, rules: SiteRules) -> Self {
         Self {
             settings: ArcSwap::from_pointee(settings),
+            rules,
             bypasses: Mutex::default(),
             changes: watch::Sender::new(()),
         }
@@ -112,30 +82,70 @@ impl Hosts {
 
     /// True if a host is to be accelerated for programs for which it is not bypassed.
     pub(super) fn accelerates(&self, host: &str, now: UnixTime) -> bool {
+        self.decide(host, now).accelerates()
+    }
+
+    /// Decides whether a host is accelerated for programs for which it is not bypassed, and by what. What the user
+    /// said in the settings about hosts that are never accelerated comes first; then the user's newer words.
+    pub(super) fn decide(&self, host: &str, now: UnixTime) -> HttpsDecision {
         let settings = self.settings.load();
-        !is_listed(host, &settings.except)
-            && wanted(&settings).contains(host)
-            && !self.lock().contains_for_all(host, now)
+        if settings.accelerate == Accelerate::Off {
+            return HttpsDecision::Off;
+        }
+        if is_listed(host, &settings.except) {
+            return HttpsDecision::Excepted;
+        }
+        let rules = self.rules.current();
+        if let Some(pause) = rules.pause(host, now) {
+            return HttpsDecision::Paused(pause.name.map(ToString::to_string));
+        }
+        let rule = rules.https(host);
+        if let Some((name, HttpsRule::Tunnel)) = rule {
+            return HttpsDecision::Rule(name.to_string(), HttpsRule::Tunnel);
+        }
+        if let Some(why) = self.lock().reason_for_all(host, now) {
+            return HttpsDecision::Bypassed(why);
+        }
+        match (rule, &settings.accelerate) {
+            (Some((name, rule)), _) => HttpsDecision::Rule(name.to_string(), rule),
+            (None, Accelerate::Only(names)) if is_listed(host, names) => HttpsDecision::Listed,
+            (None, Accelerate::All) if !is_excluded(host) => HttpsDecision::All,
+            (None, Accelerate::All) => HttpsDecision::Excluded,
+            (None, Accelerate::Only(_) | Accelerate::Off) => HttpsDecision::NotListed,
+        }
     }
 
     /// Returns the value for the gateway, which need not push objects that browsers fetch through tunnels.
     /// For listed hosts the value may be inexact, which costs an unused push.
     pub(super) fn accelerated_hosts(&self, now: UnixTime) -> Accelerated {
         let settings = self.settings.load();
-        let bypasses = self.lock();
-        match wanted(&settings) {
-            Accelerated::AllBut(_) => {
-                let except = settings.except.iter().cloned().chain(bypasses.unseen(now));
+        let rules = self.rules.current();
+        if rules.paused_until(now).is_some() {
+            return Accelerated::Nothing;
+        }
+        match &settings.accelerate {
+            Accelerate::Off => Accelerated::Nothing,
+            Accelerate::All => {
+                let tunnelled = rules.tunnelled(now).map(ToString::to_string);
+                let except = settings.except.iter().cloned().chain(tunnelled);
+                let except = except.chain(self.lock().unseen(now));
                 Accelerated::AllBut(except.take(MAX_NAMES).collect())
             }
-            Accelerated::Only(names) => {
+            Accelerate::Only(names) => {
+                let by_rule = rules.accelerated().map(ToString::to_string);
                 let kept = names
-                    .into_iter()
-                    .filter(|name| !bypasses.is_unseen(name, now) && !is_listed(name, &settings.except));
+                    .iter()
+                    .cloned()
+                    .chain(by_rule)
+                    .filter(|name| self.is_seen(name, now));
                 Accelerated::Only(kept.take(MAX_NAMES).collect())
             }
-            Accelerated::Nothing => Accelerated::Nothing,
         }
+    }
+
+    /// True if it is likely that a browser's requests to a host reach the agent.
+    fn is_seen(&self, host: &str, now: UnixTime) -> bool {
+        self.accelerates(host, now) && !self.lock().is_unseen(host, now)
     }
 
     /// Returns a receiver for changes of [`Self::accelerated_hosts`].
@@ -228,14 +238,6 @@ impl Hosts {
     }
 }
 
-fn wanted(settings: &HttpsSettings) -> Accelerated {
-    match &settings.accelerate {
-        Accelerate::Off => Accelerated::Nothing,
-        Accelerate::Only(names) => Accelerated::Only(names.clone()),
-        Accelerate::All => Accelerated::AllBut(Vec::new()),
-    }
-}
-
 impl fmt::Display for HttpsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.accelerate {
@@ -257,15 +259,21 @@ mod tests {
     use longhaul_types::ClientId;
 
     use super::*;
-    use crate::https::program::Program;
+    use crate::{https::program::Program, rules::RuleChange, state_dir::StateDir, wall_clock::now};
 
     const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
 
     fn hosts(accelerate: Accelerate, except: &[&str]) -> Hosts {
-        Hosts::new(HttpsSettings {
+        let settings = HttpsSettings {
             accelerate,
             except: except.iter().map(|name| (*name).to_owned()).collect(),
-        })
+        };
+        Hosts::new(settings, no_rules())
+    }
+
+    /// Rules of a directory that does not exist.
+    fn no_rules() -> SiteRules {
+        SiteRules::open(&StateDir::new("/nonexistent/longhaul".into())).unwrap()
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -361,13 +369,60 @@ mod tests {
         assert!(!all.is_bypassed_for("a.test", curl, NOW));
     }
 
-    #[test]
-    fn host_names_are_checked() {
-        let name = |text: &str| text.parse().map(|host: HostName| host.to_string());
-        assert_eq!(name(" Example.ORG. ").as_deref(), Ok("example.org"));
-        assert_eq!(name("[::1]").as_deref(), Ok("::1"));
-        for wrong in ["", "https://a.test/", "a b", &"x".repeat(300)] {
-            assert!(name(wrong).is_err(), "{wrong}");
+    #[tokio::test]
+    async fn one_decision_names_what_decided() {
+        let home = tempfile::tempdir().unwrap();
+        let rules = SiteRules::open(&StateDir::new(home.path().to_owned())).unwrap();
+        let https = |name: &str, rule| RuleChange::Https(name.parse().unwrap(), Some(rule));
+        let wanted = [
+            https("a.test", HttpsRule::Tunnel),
+            https("www.a.test", HttpsRule::Accelerate),
+            https("never.test", HttpsRule::Accelerate),
+            https("irs.gov", HttpsRule::Accelerate),
+            https("asks.test", HttpsRule::Accelerate),
+            RuleChange::Pause(Some("paused.test".parse().unwrap())),
+        ];
+        rules.change(&wanted).await.unwrap();
+        let settings = |accelerate| HttpsSettings {
+            accelerate,
+            except: names(&["never.test"]),
+        };
+        let now = now();
+        let all = Hosts::new(settings(Accelerate::All), rules.clone());
+        all.bypass("asks.test", BypassReason::RequestsClientCertificate, now);
+        let rule = |name: &str, rule| HttpsDecision::Rule(name.to_owned(), rule);
+        for (host, decision) in [
+            ("never.test", HttpsDecision::Excepted),
+            ("mail.a.test", rule("a.test", HttpsRule::Tunnel)),
+            ("www.a.test", rule("www.a.test", HttpsRule::Accelerate)),
+            ("irs.gov", rule("irs.gov", HttpsRule::Accelerate)),
+            ("www.paypal.com", HttpsDecision::Excluded),
+            (
+                "asks.test",
+                HttpsDecision::Bypassed(BypassReason::RequestsClientCertificate),
+            ),
+            (
+                "paused.test",
+                HttpsDecision::Paused(Some("paused.test".to_owned())),
+            ),
+            ("b.test", HttpsDecision::All),
+        ] {
+            assert_eq!(all.decide(host, now), decision, "{host}");
         }
+        let except = names(&["never.test", "a.test", "paused.test", "asks.test"]);
+        assert_eq!(all.accelerated_hosts(now), Accelerated::AllBut(except));
+        let only = Hosts::new(
+            settings(Accelerate::Only(names(&["b.test", "a.test"]))),
+            rules.clone(),
+        );
+        assert_eq!(only.decide("b.test", now), HttpsDecision::Listed);
+        assert_eq!(only.decide("c.test", now), HttpsDecision::NotListed);
+        let listed = names(&["b.test", "asks.test", "irs.gov", "www.a.test"]);
+        assert_eq!(only.accelerated_hosts(now), Accelerated::Only(listed));
+        let off = Hosts::new(settings(Accelerate::Off), rules.clone());
+        assert_eq!(off.decide("www.a.test", now), HttpsDecision::Off);
+        rules.change(&[RuleChange::Pause(None)]).await.unwrap();
+        assert_eq!(all.decide("b.test", now), HttpsDecision::Paused(None));
+        assert_eq!(all.accelerated_hosts(now), Accelerated::Nothing);
     }
 }

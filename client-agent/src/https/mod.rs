@@ -9,6 +9,7 @@ mod authority;
 mod bypass_file;
 mod bypass_reason;
 mod bypasses;
+mod decision;
 mod host_certificates;
 mod hosts;
 mod program;
@@ -27,7 +28,8 @@ use tracing::{debug, info};
 pub use authority::{Authority, AuthorityError};
 pub use bypass_reason::BypassReason;
 pub use bypasses::BypassedHost;
-pub use hosts::{Accelerate, HostName, HttpsSettings, InvalidHost};
+pub use decision::HttpsDecision;
+pub use hosts::{Accelerate, HttpsSettings};
 pub use program::ProgramId;
 pub(crate) use program::{HelloShape, Program};
 pub(crate) use rejection_detection::Handshake;
@@ -37,6 +39,8 @@ use self::{
     rejection_detection::Handshakes,
 };
 use crate::{
+    host_name::HostName,
+    rules::SiteRules,
     state_dir::{StateDir, StateError},
     wall_clock::now,
 };
@@ -64,11 +68,11 @@ impl Https {
     ///
     /// # Errors
     /// The certificate authority cannot be opened or created.
-    pub fn open(settings: HttpsSettings, state: &StateDir) -> Result<Self, AuthorityError> {
+    pub fn open(settings: HttpsSettings, rules: SiteRules, state: &StateDir) -> Result<Self, AuthorityError> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|_| AuthorityError::Randomness)?;
         let https = Self(Arc::new(Inner {
-            hosts: Hosts::new(settings),
+            hosts: Hosts::new(settings, rules),
             bypass_file: BypassFile::new(state.clone()),
             handshakes: Handshakes::new(),
             state: state.clone(),
@@ -130,7 +134,23 @@ impl Https {
 
     /// True if a host is to be accelerated for programs for which it is not bypassed.
     pub(crate) fn accelerates(&self, host: &str) -> bool {
-        self.0.hosts.accelerates(host, now()) && self.certificates().is_some()
+        self.decide(host).accelerates()
+    }
+
+    /// Decides whether a host is accelerated for programs for which it is not bypassed.
+    pub fn decide(&self, host: &str) -> HttpsDecision {
+        match self.0.hosts.decide(host, now()) {
+            decision if decision.accelerates() && self.certificates().is_none() => HttpsDecision::NoAuthority,
+            decision => decision,
+        }
+    }
+
+    /// Applies changes of the rules to open connections and tells the gateway, until the agent ends.
+    pub(crate) async fn follow(self, rules: SiteRules) {
+        let mut changes = rules.changes();
+        while changes.changed().await.is_ok() {
+            self.0.hosts.announce();
+        }
     }
 
     /// True if a host is bypassed for a program.

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     counters::PhaseExit,
+    images::suits,
     pageload::{BrowserRequest, HeadState, match_response},
     store::StorageContext,
 };
@@ -57,6 +58,10 @@ impl RequestTask {
         let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
             return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);
         };
+        if !suits(self.images, &fields) {
+            // The user's rule changed after the gateway had chosen the image.
+            return self.send_as_ordinary_fetch(PhaseExit::PromisedMismatch);
+        }
         let browser_request = BrowserRequest {
             headers: &self.request.request_headers,
             context: &self.request.context,

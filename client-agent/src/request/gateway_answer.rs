@@ -20,6 +20,7 @@ use crate::{
     gateway::{
         BasePolicy, Exchange, GatewayAnswer, GatewaySession, RequiredSessionState, ResponseStream, SendPhase,
     },
+    images::suits,
     pageload::{PageLoad, PageResponse},
     pages::{Failure, Lost},
 };
@@ -101,6 +102,9 @@ impl RequestTask {
             .ok()
             .filter(|status| (200..600).contains(&status.as_u16()))?;
         let fields = field_list::to_map(&fields).ok()?;
+        if !suits(self.images, &fields) && self.repeats < MAX_REPEATS && self.is_repeatable_now() {
+            return Some(self.repeat_for_original());
+        }
         if let Some(PageUse {
             load,
             role: Role::Page,
@@ -226,7 +230,7 @@ impl RequestTask {
             .find_page_load(session.serial(), page)
         {
             // The gateway may only name the page load that the request itself named.
-            Some(load) if self.request.may_be_answered_locally() && self.uses(&load) => {
+            Some(load) if self.may_be_answered_locally() && self.uses(&load) => {
                 let by_style_sheet = !load.is_document_of(self.request.context.requester());
                 let promise = Promise {
                     load,
@@ -249,6 +253,16 @@ impl RequestTask {
     fn uses(&self, load: &Arc<PageLoad>) -> bool {
         let page = self.page.as_ref();
         page.is_some_and(|page| Arc::ptr_eq(&page.load, load))
+    }
+
+    /// The gateway has chosen an image of a lower level than the user's rule says: the request has overtaken the change of
+    /// the rule, or the gateway does not know rules.
+    fn repeat_for_original(&mut self) -> Phase {
+        self.request.refuse_transformation();
+        self.request.fetch.context.delivery = Delivery::Own;
+        self.repeats += 1;
+        self.counters.repeated.increment();
+        self.change_phase(PhaseExit::SentRepeated, Phase::Waiting)
     }
 
     fn repeat_outside_early_data(&mut self) -> Phase {

@@ -33,11 +33,12 @@ struct OwningLoad {
 
 impl RequestTask {
     pub(super) async fn look_up_locally(&mut self) -> Phase {
-        if !self.request.may_be_answered_locally() {
+        if !self.may_be_answered_locally() {
             return self.change_phase(PhaseExit::LookupIneligible, Phase::Waiting);
         }
         let (pictures, upstream) = (&self.acceleration.images, &self.request);
-        if let Some(replacement) = pictures.replacement(&upstream.fetch.url, &upstream.headers) {
+        let replacement = pictures.replacement(self.images, &upstream.fetch.url, &upstream.headers);
+        if let Some(replacement) = replacement {
             return self.change_phase(
                 PhaseExit::LookupImageReplaced,
                 Phase::Over(RequestOutcome::Cached(replacement)),

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use longhaul_driver::CloseReason;
 use longhaul_http::{captive_portal, method::Repeatability};
 use longhaul_origin::{ConnectionOwner, FetchError, OriginBody};
-use longhaul_session::{FetchKind, ShortHash};
+use longhaul_session::{FetchKind, ImageLevel, ShortHash};
 use longhaul_types::{BitRate, ContentHash, Pii};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::debug;
@@ -50,6 +50,10 @@ pub(super) struct RequestTask {
     /// Turn of a request whose browser has the page that says that the hop is away.
     turn: Option<OwnedSemaphorePermit>,
     pub(super) request: UpstreamRequest,
+    /// Image level of the page that displays the response.
+    pub(super) images: ImageLevel,
+    /// True if the user has paused that page's site: the response is the origin's own.
+    is_paused: bool,
     pub(super) upload: Option<SharedUpload>,
     pub(super) policy: BasePolicy,
     pub(super) repeats: u8,
@@ -99,7 +103,13 @@ impl RequestTask {
         if let Some(connection) = scope.bound_number() {
             request.bind(connection);
         }
-        if !acceleration.push.load().enabled || !request.may_be_answered_locally() {
+        let page_host = request.context.page_host(&request.fetch.url);
+        let images = acceleration.images.level_for(page_host);
+        let is_paused = page_host.is_some_and(|host| upstream.site_rules.is_paused(host));
+        if is_paused {
+            request.refuse_transformation();
+        }
+        if is_paused || !acceleration.push.load().enabled || !request.may_be_answered_locally() {
             // The gateway plans nothing for a fetch of kind object.
             request.fetch.kind = FetchKind::Object;
         }
@@ -128,6 +138,8 @@ impl RequestTask {
             scope: Arc::clone(scope),
             turn: None,
             request,
+            images,
+            is_paused,
             upload,
             policy: BasePolicy::Best,
             repeats: 0,
@@ -145,7 +157,7 @@ impl RequestTask {
         let gateway = self.upstream.gateway.clone();
         let _waiting = gateway.demand();
         // What detects a captive portal has to see the network: the gateway and the cache see none.
-        let mut phase = if self.is_portal_detection() {
+        let mut phase = if self.is_portal_detection() || self.is_paused && self.fallback.permits_direct() {
             Phase::Direct
         } else {
             Phase::Lookup
@@ -214,7 +226,13 @@ impl RequestTask {
             url: &self.request.fetch.url,
             method: &self.request.method,
             request: &self.request.request_headers,
+            images: self.images,
         }
+    }
+
+    /// True if the agent's cache or a push may answer the request.
+    pub(super) fn may_be_answered_locally(&self) -> bool {
+        !self.is_paused && self.request.may_be_answered_locally()
     }
 
     /// Builds the response for the browser, with the body from `source`.

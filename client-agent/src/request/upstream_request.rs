@@ -135,6 +135,16 @@ impl UpstreamRequest {
         context.delivery = Delivery::Own;
     }
 
+    /// Asks the gateway, and whoever is behind it, for the origin's own response (RFC 9111 section 5.2.1.6). A direct
+    /// request stays as it is.
+    pub(super) fn refuse_transformation(&mut self) {
+        let field = (
+            header::CACHE_CONTROL.as_str().to_owned(),
+            b"no-transform".to_vec(),
+        );
+        self.fetch.fields.push(field);
+    }
+
     /// True if the request's connection is bound by a login or a login attempt; the response is then only for
     /// this connection.
     pub(super) const fn is_bound(&self) -> bool {

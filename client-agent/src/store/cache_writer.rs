@@ -164,6 +164,7 @@ mod tests {
             url: "http://site.test/page",
             method: &http::Method::GET,
             request: &fields,
+            images: longhaul_session::ImageLevel::Original,
         };
         let mut cache_writer = store.cache_writer(query, StatusCode::OK, &fields).unwrap();
         cache_writer.write(body.clone()).await;

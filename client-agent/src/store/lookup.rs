@@ -8,10 +8,11 @@ use longhaul_http::{
     request_context::RequestContext,
     vary,
 };
+use longhaul_session::ImageLevel;
 use longhaul_types::ContentHash;
 
 use super::{Store, storage_context::pairs};
-use crate::wall_clock::now;
+use crate::{images::suits, wall_clock::now};
 
 /// A query of the cache.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Query<'a> {
     pub(crate) method: &'a http::Method,
     /// The browser's fields, including `Host`.
     pub(crate) request: &'a HeaderMap,
+    /// Image level of the page: transcoded images of lower levels do not answer.
+    pub(crate) images: ImageLevel,
 }
 
 /// Result of a lookup.
@@ -44,7 +47,9 @@ impl Query<'_> {
         let mut stored = cache.find(&partition, self.url).await;
         stored.retain(|response| {
             let fields = field_list::to_map(&response.fields);
-            fields.is_ok_and(|fields| self.context.may_reuse(response.credentials, &fields))
+            fields.is_ok_and(|fields| {
+                self.context.may_reuse(response.credentials, &fields) && suits(self.images, &fields)
+            })
         });
         stored
     }

@@ -37,6 +37,13 @@ pub(super) async fn open(
 ) -> Result<OpenTunnel, Failure> {
     let _waiting = upstream.gateway.demand();
     let mut clock = upstream.fallback_clock();
+    if upstream.goes_direct(host) {
+        match open_direct(upstream, counters, host, port, security).await {
+            Ok(opened) => return Ok(opened),
+            Err(error) if direct::is_offline(&error) => clock.failed(error),
+            Err(error) => return Err(clock.direct_failure(error)),
+        }
+    }
     loop {
         tokio::select! {
             biased;
@@ -62,7 +69,7 @@ async fn open_direct(
     port: u16,
     security: TunnelSecurity,
 ) -> Result<OpenTunnel, longhaul_origin::FetchError> {
-    debug!(host = ?Pii(host), "no gateway answers; opening the tunnel directly");
+    debug!(host = ?Pii(host), "opening a tunnel directly");
     let owner = longhaul_origin::ConnectionOwner::Local;
     let stream: Box<dyn HostStream> = match security {
         TunnelSecurity::Untouched => Box::new(upstream.direct.connect_tcp(host, port, owner).await?.stream),

@@ -51,7 +51,9 @@ pub(crate) async fn prepare(
 ) -> Result<PreparedTunnel, Failure> {
     let session = upstream.gateway.usable_session(RequiredSessionState::Open);
     let state = match session {
-        Some((session, SendPhase::Open)) if upstream.working_hosts.contains(&host, port) => {
+        Some((session, SendPhase::Open))
+            if upstream.working_hosts.contains(&host, port) && !upstream.goes_direct(&host) =>
+        {
             State::WorkingHost(session)
         }
         _ => {

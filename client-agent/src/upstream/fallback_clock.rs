@@ -60,6 +60,11 @@ impl FallbackClock {
         host.is_some() && (self.after.is_some() || page.host() == host)
     }
 
+    /// True if the settings permit direct fetches.
+    pub(crate) const fn permits_direct(&self) -> bool {
+        self.after.is_some()
+    }
+
     /// Records that the direct fetch failed.
     pub(crate) fn failed(&mut self, error: FetchError) {
         self.failed = Some(error);

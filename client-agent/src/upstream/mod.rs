@@ -15,7 +15,10 @@ pub(crate) use waiting_pages::{PageKey, WaitingPage, WaitingPageId, WaitingPageS
 pub use waiting_pages::{Queue, WaitingPages};
 pub use working_hosts::WorkingHosts;
 
-use crate::gateway::{Certificates, Gateway};
+use crate::{
+    gateway::{Certificates, Gateway},
+    rules::SiteRules,
+};
 
 /// Settings of the ways to origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,8 @@ pub struct Upstream {
     pub http_proxy: Option<HttpProxy>,
     /// Settings that may change while the agent runs; a request keeps those with which it began.
     pub rules: ArcSwap<UpstreamRules>,
+    /// The user's rules for sites.
+    pub site_rules: SiteRules,
     /// Hosts to which tunnels were opened recently.
     pub working_hosts: WorkingHosts,
     /// Pages that wait for the hop.
@@ -61,6 +66,11 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// True if connections to a host go direct because the user has paused it.
+    pub(crate) fn goes_direct(&self, host: &str) -> bool {
+        self.rules.load().fallback_after.is_some() && self.site_rules.is_paused(host)
+    }
+
     /// Starts the fallback clock of a request or tunnel.
     pub(crate) fn fallback_clock(&self) -> FallbackClock {
         FallbackClock::start(self.gateway.clone(), self.rules.load().fallback_after)

@@ -24,6 +24,7 @@ const FILES: &[&str] = &[
     "savings.sqlite-shm",
     "savings.sqlite-wal",
     "savings.sqlite.damaged",
+    "rules",
     "unaccelerated.json",
     "ca.key",
     "ca.pem",

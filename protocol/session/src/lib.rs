@@ -51,7 +51,7 @@ pub use manifest::{
 };
 pub use message::{Message, Notice};
 pub use origin_report::{Flow, OriginReport, UnchangedEntry};
-pub use preferences::{ImageLevel, Mixing, Preferences};
+pub use preferences::{ImageLevel, Mixing, Preferences, SiteImages};
 pub use reader::{MessageReader, ReadEvent};
 pub use response::{Body, BodyCoding, BodyPlace, Head};
 pub use tunnel::{TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity};

@@ -14,7 +14,7 @@ use crate::{
     hello::{Hello, Welcome},
     key_replacement::{KeyWanted, NewKey},
     origin_report::OriginReport,
-    preferences::Preferences,
+    preferences::{Preferences, SiteImages},
     response::{Body, Head},
     tunnel::{TunnelAccept, TunnelFailed, TunnelOpen},
 };
@@ -60,4 +60,5 @@ pub enum Message {
     Announcement(Announcement),
     AssociationOpen(AssociationOpen),
     AssociationAccept(AssociationAccept),
+    SiteImages(SiteImages),
 }

@@ -29,6 +29,14 @@ impl Default for Preferences {
     }
 }
 
+/// Image levels of the pages of some hosts, which the gateway uses instead of [`Preferences::images`] for later requests
+/// of the session. A message replaces the previous one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct SiteImages {
+    /// Names in lower case, each with its subdomains, and the level of their pages. The longest name applies.
+    pub levels: Vec<(String, ImageLevel)>,
+}
+
 /// Acceptance of context-mixed bodies, which cost the agent memory and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub enum Mixing {
@@ -39,8 +47,8 @@ pub enum Mixing {
     Accepted,
 }
 
-/// Quality of the images that a page displays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+/// Quality of the images that a page displays, in the order from original images to none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum ImageLevel {
     /// Images as the origin sends them.
     #[default]

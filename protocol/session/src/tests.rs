@@ -344,6 +344,7 @@ proptest! {
                 unchanged_entries: vec![UnchangedEntry { page: PageId::of(FetchId::new(number)), entry: EntryId::new(9) }],
             }),
             Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec![url.clone(), "a.test".to_owned()])),
+            Message::SiteImages(SiteImages { levels: vec![(url.clone(), ImageLevel::Low), ("a.test".to_owned(), ImageLevel::Original)] }),
             Message::Body(Body { coding: BodyCoding::Brotli, length: Some(number), offset: 0, base: None }),
             Message::Failed(Failed { fetch, reason: FailureReason::TlsExpired, detail: url.clone() }),
             Message::TunnelOpen(TunnelOpen { id: fetch, host: url.clone(), port: status, security: TunnelSecurity::Tls }),

@@ -1,5 +1,6 @@
 //! State shared by the page loads of one session.
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -11,9 +12,9 @@ use longhaul_cache::{Cache, Partition};
 use longhaul_codec::{EffortPolicy, MixMemory};
 use longhaul_delivery::{DeltaBases, DeltaCandidates, DeltaKey, Mirror};
 use longhaul_driver::Session;
-use longhaul_http::acceleration::Accelerated;
+use longhaul_http::{acceleration::Accelerated, site::names_above};
 use longhaul_page::{Destination, Viewport, jar::CookiePathObservations, predict::Templates};
-use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
+use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences, SiteImages};
 use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, Technique, UnixTime};
 use longhaul_webcache::{CacheRequest, GatewayResponse};
 use url::Url;
@@ -30,6 +31,9 @@ use crate::{
 /// Maximum number of names in `AcceleratedHosts` that are searched for each object; agents list 256. With more, no host
 /// counts as accelerated: their objects are not pushed.
 const MAX_HOSTS: usize = 4_096;
+
+/// Maximum number of names in `SiteImages`; agents list 256. With more, the level of `Preferences` applies everywhere.
+const MAX_SITE_LEVELS: usize = 1_024;
 
 /// A session as the page bundles use it.
 pub(crate) struct PageLoadContext {
@@ -63,6 +67,8 @@ pub(crate) struct ObservedRequests {
 #[derive(Default)]
 struct AgentSettings {
     preferences: Preferences,
+    /// Image levels of the pages of some names.
+    site_images: BTreeMap<String, ImageLevel>,
     /// Number of the agent's dictionary set; 0 for none.
     dictionaries: u32,
     /// Hosts whose HTTPS the agent accelerates.
@@ -191,9 +197,27 @@ impl PageLoadContext {
         }
     }
 
-    /// Returns true unless the image level is text.
-    pub(crate) fn shows_pictures(&self) -> bool {
-        self.settings.lock().preferences.images != ImageLevel::Text
+    /// Sets the image levels of the pages of some names.
+    pub(crate) fn prefer_for_sites(&self, images: SiteImages) {
+        let levels = Some(images.levels).filter(|levels| levels.len() <= MAX_SITE_LEVELS);
+        self.settings.lock().site_images = levels.into_iter().flatten().collect();
+    }
+
+    /// The user's preferences for a page of this host.
+    fn preferences_for(&self, page_host: Option<&str>) -> Preferences {
+        let settings = self.settings.lock();
+        let is_known = !settings.site_images.is_empty();
+        let mut names = page_host.filter(|_| is_known).into_iter().flat_map(names_above);
+        let level = names.find_map(|name| settings.site_images.get(name).copied());
+        Preferences {
+            images: level.unwrap_or(settings.preferences.images),
+            ..settings.preferences
+        }
+    }
+
+    /// Returns true unless the image level of pages of this host is text.
+    pub(crate) fn shows_pictures(&self, page_host: Option<&str>) -> bool {
+        self.preferences_for(page_host).images != ImageLevel::Text
     }
 
     /// Answers a request without a body from the cache or the origin, with images at the user's level.
@@ -201,8 +225,11 @@ impl PageLoadContext {
     /// # Errors
     /// Returns the failure if there is no response.
     pub(crate) async fn fetch(&self, lookup: CacheRequest) -> Result<GatewayResponse, Failure> {
+        let url = lookup.parts.uri.to_string();
+        let page_host = lookup.identity.context().page_host(&url);
         let client = Displaying {
             context: self,
+            preferences: self.preferences_for(page_host),
             partition: lookup.identity.partition(),
         };
         self.gateway.fetch(&client, lookup).await
@@ -219,9 +246,10 @@ impl PageLoadContext {
     }
 }
 
-/// The session of a request, with the partition of the page that displays it.
+/// The session of a request, with the preferences and the partition of the page that displays it.
 struct Displaying<'a> {
     context: &'a PageLoadContext,
+    preferences: Preferences,
     partition: Option<Partition>,
 }
 
@@ -252,7 +280,7 @@ impl Client for Displaying<'_> {
     }
 
     fn preferences(&self) -> Preferences {
-        self.context.settings.lock().preferences
+        self.preferences
     }
 }
 

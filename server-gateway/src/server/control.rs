@@ -111,6 +111,7 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
             Ok(Some(Message::Preferences(preferences))) => context.page_loads.context().prefer(preferences),
             Ok(Some(Message::Dictionaries(dictionaries))) => context.page_loads.dictionaries(dictionaries),
             Ok(Some(Message::AcceleratedHosts(hosts))) => context.page_loads.context().accelerates(hosts),
+            Ok(Some(Message::SiteImages(images))) => context.page_loads.context().prefer_for_sites(images),
             Ok(Some(Message::Forget(wanted))) => {
                 forget::forget(&context, &wanted).await;
                 let mut wire = Vec::new();

@@ -225,6 +225,7 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         | Message::Preferences(_)
         | Message::Dictionaries(_)
         | Message::AcceleratedHosts(_)
+        | Message::SiteImages(_)
         | Message::Forget(_)
         | Message::Forgotten(_)
         | Message::KeyWanted(_)

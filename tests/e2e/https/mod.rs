@@ -7,6 +7,7 @@ mod large_bodies;
 mod outage;
 mod requests;
 mod revisits;
+mod rules;
 mod streaming;
 mod users;
 mod video;

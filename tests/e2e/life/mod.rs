@@ -3,6 +3,7 @@
 mod enrolment;
 mod one_agent;
 mod one_key;
+mod setup;
 
 use std::{ffi::OsString, path::Path};
 

@@ -64,7 +64,7 @@ pub(super) async fn gallery() -> Result<(Origin, Arc<Vec<u8>>)> {
     Ok((origin, file))
 }
 
-fn with_image_level(setup: Setup, level: &str) -> Setup {
+pub(super) fn with_image_level(setup: Setup, level: &str) -> Setup {
     let mut arguments = setup.agent_arguments.clone();
     arguments.extend(["--image-level".to_owned(), level.to_owned()]);
     Setup {

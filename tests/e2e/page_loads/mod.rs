@@ -14,6 +14,7 @@ mod large_pages;
 mod methods;
 mod response_fields;
 mod revisits;
+pub(crate) mod rules;
 mod savings;
 mod slow_responses;
 mod validators;

@@ -1,6 +1,8 @@
-//! Input from users and files: invites, remembered networks, request targets, link traces.
-use longhaul_agent::networks::Networks;
-use longhaul_types::{Invite, SecretKey};
+//! Input from users and files: invites, remembered networks, rules for sites, request targets, link traces.
+use std::time::Duration;
+
+use longhaul_agent::{networks::Networks, rules::RuleSet};
+use longhaul_types::{Invite, SecretKey, UnixTime};
 
 /// An invite parses or fails; a parsed invite is written as the same line.
 pub(crate) fn invite(bytes: &[u8]) {
@@ -45,6 +47,37 @@ pub(crate) fn networks_seeds() -> Vec<Vec<u8>> {
     ];
     let whole = lines.join("\n");
     vec![whole.into_bytes(), b"longhaul networks 1\n".to_vec()]
+}
+
+/// The file of the user's rules decodes or fails; what decodes is written and decoded as the same, and applies to names.
+pub(crate) fn rules_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let Ok(mut rules) = RuleSet::decode(text) else {
+        return;
+    };
+    let again = RuleSet::decode(&rules.encode());
+    assert_eq!(again.as_ref(), Ok(&rules), "the rules changed in a round trip");
+    let now = UnixTime::new(Duration::from_secs(1_760_000_000));
+    for host in ["www.site.test", "", "."] {
+        let _paused = (rules.pause(host, now), rules.images(host, now), rules.https(host));
+    }
+    rules.expire(now);
+    assert!(!rules.expire(now), "expired rules expired again");
+}
+
+pub(crate) fn rules_seeds() -> Vec<Vec<u8>> {
+    let lines = [
+        "longhaul rules 1",
+        "pause-everything 1760000900",
+        "https site.test tunnel",
+        "images site.test original",
+        "originals www.site.test 1760000100",
+        "pause www.site.test 1860000000",
+        "https ::1 accelerate",
+    ];
+    vec![lines.join("\n").into_bytes(), b"longhaul rules 1\n".to_vec()]
 }
 
 /// A request target of a proxy parses or fails; a parsed target contains a host and gives a URL that parses

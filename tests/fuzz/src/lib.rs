@@ -182,6 +182,11 @@ pub const HARNESSES: &[Harness] = &[
         seeds: input::target_seeds,
     },
     Harness {
+        name: "rules_file",
+        run: input::rules_file,
+        seeds: input::rules_seeds,
+    },
+    Harness {
         name: "session_messages",
         run: messages::session_messages,
         seeds: messages::message_seeds,

@@ -2,10 +2,10 @@
 use longhaul_session::{
     AcceleratedHosts, Ask, AssociationAccept, AssociationOpen, Body, BodyCoding, BodyPlace, Cancel,
     Dictionaries, EntryId, Evicted, Failed, FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId,
-    Forgotten, Head, HeaderField, HeaderSets, Hello, Holding, KeyWanted, Manifest, ManifestId, Message,
-    MessageReader, Method, NewKey, Notice, OriginReport, PageId, Preferences, Promised, Push, ReadEvent,
-    ShortHash, TunnelOpen, TunnelSecurity, UnchangedEntry, Used, VersionRange, Want, decode_header_set,
-    decode_url, encode, encode_header_set,
+    Forgotten, Head, HeaderField, HeaderSets, Hello, Holding, ImageLevel, KeyWanted, Manifest, ManifestId,
+    Message, MessageReader, Method, NewKey, Notice, OriginReport, PageId, Preferences, Promised, Push,
+    ReadEvent, ShortHash, SiteImages, TunnelOpen, TunnelSecurity, UnchangedEntry, Used, VersionRange, Want,
+    decode_header_set, decode_url, encode, encode_header_set,
 };
 
 /// A stream of messages parses or fails, equally for any split; decoded messages survive a round trip.
@@ -143,6 +143,9 @@ fn messages() -> Vec<Message> {
         Message::AssociationOpen(AssociationOpen { id: FetchId::new(2) }),
         Message::AssociationAccept(AssociationAccept { id: FetchId::new(2) }),
         Message::AcceleratedHosts(AcceleratedHosts::Only(vec!["site.test".to_owned()])),
+        Message::SiteImages(SiteImages {
+            levels: vec![("site.test".to_owned(), ImageLevel::Low)],
+        }),
     ]
 }
 
@@ -190,6 +193,7 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Preferences(_)
             | Message::Dictionaries(_)
             | Message::AcceleratedHosts(_)
+            | Message::SiteImages(_)
             | Message::Forget(_)
             | Message::Forgotten(_)
             | Message::KeyWanted(_)

@@ -24,7 +24,10 @@ pub use self::{
     site_relation::{SiteRelation, origin_of},
 };
 use self::{fetch_metadata::FetchMetadata, partition::partition};
-use crate::{directives::Directives, site::SchemefulSite};
+use crate::{
+    directives::Directives,
+    site::{SchemefulSite, host_of_url},
+};
 
 /// Requester, target relation, partition and credentials of a request.
 ///
@@ -102,6 +105,14 @@ impl RequestContext {
     /// Partition of private data. With None, nothing private is looked up or stored.
     pub const fn partition(&self) -> Option<&PartitionKey> {
         self.partition.as_ref()
+    }
+
+    /// Host of the page that displays the response, as far as the request tells: the requester's host; of a top-level
+    /// navigation, and where the requester is unknown, the host of `url`, which is that of the request.
+    pub fn page_host<'a>(&'a self, url: &'a str) -> Option<&'a str> {
+        let requester = self.requester.origin().and_then(host_of_url);
+        let requester = requester.filter(|_| self.navigation != Navigation::TopLevel);
+        requester.or_else(|| host_of_url(url))
     }
 
     /// Key of the request's credentials; none without credentials.

@@ -1,11 +1,12 @@
 //! One page: the waterfall of its requests, and a receipt for each object.
 use maud::{Markup, html};
 
-use super::{document, loads::path_of};
+use super::{document, loads::path_of, rules};
 use crate::{
     dashboard::{
         FORGET, FORGET_PAGE, HTTPS_BYPASS, MAX_MEASURED, MEASURE, figures,
         page_loads::{PageLoad, is_failed},
+        rules_status::RulesStatus,
     },
     journal::{RequestRecord, ResponseEnd, Source},
 };
@@ -16,7 +17,7 @@ const MEASURED_LOADS: u64 = 3;
 const WIDTH: u64 = 1000;
 
 /// Returns the page of one load.
-pub(crate) fn load_page(load: &PageLoad) -> Markup {
+pub(crate) fn load_page(load: &PageLoad, rules: &RulesStatus, decision: &str, now_s: u64) -> Markup {
     let page = &load.page;
     let duration = load.duration_ms();
     let header = html! {
@@ -82,6 +83,7 @@ pub(crate) fn load_page(load: &PageLoad) -> Markup {
                 }
             }
         }
+        (rules::of_page(&page.url, rules, decision, now_s))
         (measurement(load))
         section {
             h2 { "Forget" }
@@ -91,7 +93,7 @@ pub(crate) fn load_page(load: &PageLoad) -> Markup {
             }
             p class="quiet" {
                 "A page is forgotten on this computer: its entry in this list, and its answers in the cache. A site is forgotten on \
-                 this computer and, for this device, at the gateway."
+                 this computer and, for this device, at the gateway; its rules stay."
             }
         }
     };

@@ -2,7 +2,10 @@
 use maud::{Markup, html};
 
 use crate::{
-    dashboard::{PAGE, figures, page_loads::PageLoad},
+    dashboard::{
+        PAGE, figures,
+        page_loads::{Failures, PageLoad},
+    },
     journal::{RequestRecord, Source},
 };
 
@@ -36,7 +39,7 @@ pub(super) fn section(loads: &[PageLoad], now_ms: u64) -> Markup {
             p class="quiet" {
                 "A page counts as loaded when nothing was under way for two seconds. The ideal is one round trip, and the bytes of \
                  the page at the rate of the link, both as known when the page was asked for. The journal is in memory and \
-                 ends with the agent, unless `journal.keep` is set; " a href="/journal.json" { "all requests as JSON" } "."
+                 ends with the agent, unless " code { "journal.keep" } " is set; " a href="/journal.json" { "all requests as JSON" } "."
             }
         }
     }
@@ -52,22 +55,40 @@ pub(crate) fn rows(loads: &[PageLoad], now_ms: u64) -> Vec<Markup> {
 }
 
 /// Returns the list of the newest failures, also of tunnels and of requests without a page.
-pub(super) fn failures(failed: &[&RequestRecord], now_ms: u64) -> Markup {
+pub(super) fn failures(failed: &Failures<'_>, now_ms: u64) -> Markup {
+    let (of_pages, in_background) = failure_rows(failed, now_ms);
     html! {
-        @if !failed.is_empty() {
-            section {
-                h2 { "Last failures" }
-                ul {
-                    @for request in failed {
-                        li {
-                            b { (request.host()) } ", " (ago(request, now_ms)) ": "
-                            @match &request.failure {
-                                Some(failure) => { (failure.title) ". " (failure.whose) }
-                                None => "the body ended early, and the browser\u{2019}s connection was aborted"
-                            }
-                        }
-                    }
+        section id="failures-part" hidden[of_pages.is_empty()] {
+            h2 { "Last failures" }
+            ul id="failures-list" {
+                @for row in &of_pages { (row) }
+            }
+        }
+        section id="background-part" hidden[in_background.is_empty()] {
+            details {
+                summary { "Failures of background calls" }
+                p class="quiet" { "Browsers and systems make these calls by themselves: updates, settings, lists of dangerous sites." }
+                ul id="background-list" {
+                    @for row in &in_background { (row) }
                 }
+            }
+        }
+    }
+}
+
+/// Returns a row for each failure: those of pages, and those of background calls.
+pub(super) fn failure_rows(failed: &Failures<'_>, now_ms: u64) -> (Vec<Markup>, Vec<Markup>) {
+    let rows = |failed: &[&RequestRecord]| failed.iter().map(|request| failure(request, now_ms)).collect();
+    (rows(&failed.of_pages), rows(&failed.in_background))
+}
+
+fn failure(request: &RequestRecord, now_ms: u64) -> Markup {
+    html! {
+        li id={ "failure-" (request.number) } {
+            b { (request.host()) } ", " (ago(request, now_ms)) ": "
+            @match &request.failure {
+                Some(failure) => { (failure.title) ". " (failure.whose) }
+                None => "the body ended early, and the browser\u{2019}s connection was aborted"
             }
         }
     }

@@ -1,21 +1,31 @@
 //! The dashboard: the agent's state for people. It is complete without scripts; `live.js` renews it while it is open.
+mod enrolment;
 mod hop;
 mod load;
 mod loads;
+mod rules;
 mod savings;
 mod settings;
 
-use maud::{DOCTYPE, Markup, html};
+use std::collections::BTreeMap;
 
+use maud::{DOCTYPE, Markup, html};
+use serde::Serialize;
+
+pub(crate) use enrolment::enrolment_page;
 pub(crate) use load::load_page;
 pub(crate) use loads::rows;
 
 use super::{
     live::LiveFigures,
-    page_loads::PageLoad,
+    page_loads::{Failures, PageLoad},
+    rules_status::RulesStatus,
     status::{Status, WaitingStatus},
 };
-use crate::{dashboard::CANCEL_WAITING, history::Summary, journal::RequestRecord};
+use crate::{
+    dashboard::CANCEL_WAITING,
+    history::{Day, Summary},
+};
 
 /// Content security policy of the pages: only their own style sheet, script and event stream.
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action \
@@ -34,7 +44,9 @@ pub(crate) struct View<'a> {
     /// The newest pages; `None` if the request has not presented the token.
     pub(crate) loads: Option<&'a [PageLoad]>,
     /// The newest failures.
-    pub(crate) failures: &'a [&'a RequestRecord],
+    pub(crate) failures: &'a Failures<'a>,
+    /// The user's rules for sites.
+    pub(crate) rules: &'a RulesStatus,
     /// Time in ms since 1970.
     pub(crate) now_ms: u64,
 }
@@ -55,6 +67,7 @@ pub(crate) fn dashboard_page(view: &View<'_>) -> Markup {
             Some(loads) => {
                 (loads::section(loads, view.now_ms))
                 (loads::failures(view.failures, view.now_ms))
+                (rules::section(view.rules, loads, view.now_ms / 1000))
             }
             None => section {
                 h2 { "Pages" }
@@ -144,25 +157,54 @@ fn notices(status: &Status) -> Markup {
 /// Returns the pages that wait for the hop; each may be given up.
 fn waiting(pages: &[WaitingStatus], may_change: bool) -> Markup {
     html! {
-        @if !pages.is_empty() {
-            section {
-                h2 { "Waiting for the link" }
-                form method="post" {
-                    table {
-                        @for page in pages {
-                            tr {
-                                th scope="row" { code { (page.url) } }
-                                td { @if page.ready { "loaded" } @else { (super::figures::time(page.waited_s)) } }
-                                td {
-                                    @if may_change {
-                                        button formaction={ (CANCEL_WAITING) "?id=" (page.id) } { "Cancel" }
-                                    }
-                                }
-                            }
-                        }
+        section id="waiting-part" hidden[pages.is_empty()] {
+            h2 { "Waiting for the link" }
+            form method="post" {
+                table {
+                    tbody id="waiting-list" {
+                        @for page in pages { (waiting_row(page, may_change)) }
                     }
                 }
             }
+        }
+    }
+}
+
+fn waiting_row(page: &WaitingStatus, may_change: bool) -> Markup {
+    html! {
+        tr id={ "waiting-" (page.id) } {
+            th scope="row" { code { (page.url) } }
+            td { @if page.ready { "loaded" } @else { (super::figures::time(page.waited_s)) } }
+            td {
+                @if may_change {
+                    button formaction={ (CANCEL_WAITING) "?id=" (page.id) } { "Cancel" }
+                }
+            }
+        }
+    }
+}
+
+/// The parts of the dashboard besides the list of pages whose nodes the script keeps: rows by the id of their list, and
+/// parts by their own id.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Parts {
+    lists: BTreeMap<&'static str, Vec<String>>,
+    parts: BTreeMap<&'static str, String>,
+}
+
+impl Parts {
+    /// Returns the parts for a dashboard that has presented the token.
+    pub(crate) fn of(waiting: &[WaitingStatus], failed: &Failures<'_>, days: &[Day], now_ms: u64) -> Self {
+        let texts = |rows: Vec<Markup>| rows.into_iter().map(Markup::into_string).collect();
+        let (of_pages, in_background) = loads::failure_rows(failed, now_ms);
+        let waiting = waiting.iter().map(|page| waiting_row(page, true)).collect();
+        Self {
+            lists: BTreeMap::from([
+                ("waiting", texts(waiting)),
+                ("failures", texts(of_pages)),
+                ("background", texts(in_background)),
+            ]),
+            parts: BTreeMap::from([("days", savings::chart(days).into_string())]),
         }
     }
 }

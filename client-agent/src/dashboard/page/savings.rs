@@ -104,8 +104,8 @@ fn name_of(cause: &str) -> &'static str {
     }
 }
 
-/// Returns the saved bytes of the last days that have counts.
-fn chart(days: &[Day]) -> Markup {
+/// Returns the saved bytes of the last days that have counts, in a part that the script renews.
+pub(super) fn chart(days: &[Day]) -> Markup {
     let days = &days[days.len().saturating_sub(DAYS)..];
     let saved: Vec<(&str, i64)> = days
         .iter()
@@ -124,27 +124,29 @@ fn chart(days: &[Day]) -> Markup {
         (x, u64::try_from(height).unwrap_or(HEIGHT).max(1))
     };
     html! {
-        @if !saved.is_empty() {
-            figure class="days" {
-                figcaption { "Saved by day" span { "at most " (figures::data(most)) } }
-                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
-                    @for (index, (_, bytes)) in saved.iter().enumerate() {
-                        @let (x, height) = bar(index, *bytes);
-                        @let class = if *bytes < 0 { "cost" } else { "gain" };
-                        rect class=(class) x=(x) y=(HEIGHT - height) width=(step - 4) height=(height) {}
+        div id="days" {
+            @if !saved.is_empty() {
+                figure class="days" {
+                    figcaption { "Saved by day" span { "at most " (figures::data(most)) } }
+                    svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
+                        @for (index, (_, bytes)) in saved.iter().enumerate() {
+                            @let (x, height) = bar(index, *bytes);
+                            @let class = if *bytes < 0 { "cost" } else { "gain" };
+                            rect class=(class) x=(x) y=(HEIGHT - height) width=(step - 4) height=(height) {}
+                        }
                     }
-                }
-                div class="axis" {
-                    span { (saved.first().map(|(day, _)| *day).unwrap_or_default()) }
-                    span { (saved.last().map(|(day, _)| *day).unwrap_or_default()) }
-                }
-                details {
-                    summary { "As a table" }
-                    table {
-                        thead { tr { th scope="col" { "day" } th scope="col" { "saved" } } }
-                        tbody {
-                            @for (day, bytes) in saved.iter().rev() {
-                                tr { th scope="row" { (day) } td { (figures::signed_data(*bytes)) } }
+                    div class="axis" {
+                        span { (saved.first().map(|(day, _)| *day).unwrap_or_default()) }
+                        span { (saved.last().map(|(day, _)| *day).unwrap_or_default()) }
+                    }
+                    details {
+                        summary { "As a table" }
+                        table {
+                            thead { tr { th scope="col" { "day" } th scope="col" { "saved" } } }
+                            tbody {
+                                @for (day, bytes) in saved.iter().rev() {
+                                    tr { th scope="row" { (day) } td { (figures::signed_data(*bytes)) } }
+                                }
                             }
                         }
                     }

@@ -30,7 +30,8 @@ pub(super) fn section(status: &Status, live: &LiveFigures, may_change: bool) -> 
                 }
                 p class="quiet" {
                     "Deletes the stored data of all pages on this computer, with the list of pages, and for this device at the \
-                     gateway. For one site: open one of its pages above, or " code { "longhaul-agent forget SITE" } "."
+                     gateway. Rules for sites stay: remove them above, or all of them with "
+                    code { "longhaul-agent rules remove --all" } ". For one site: open one of its pages above, or " code { "longhaul-agent forget SITE" } "."
                 }
             }
         }

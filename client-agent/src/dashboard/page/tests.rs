@@ -71,6 +71,12 @@ fn loads() -> Vec<PageLoad> {
     page_loads::newest(&[record(0, "http://site.test/page"), picture, delta, unresolved()])
 }
 
+fn rules() -> RulesStatus {
+    let text = r#"{"paused_until": null, "rules": [{"name": "shop.test", "https": "tunnel", "images": "original",
+        "originals_until": null, "paused_until": 661, "decision": "passes through unread: shop.test is paused"}]}"#;
+    serde_json::from_str(text).unwrap()
+}
+
 fn shown(status: &Status, loads: Option<&[PageLoad]>) -> String {
     let live = LiveFigures::of(status, &Samples::default());
     let requests = [record(0, "http://site.test/page"), unresolved()];
@@ -81,6 +87,7 @@ fn shown(status: &Status, loads: Option<&[PageLoad]>) -> String {
         kept: &Summary::default(),
         loads,
         failures: &failed,
+        rules: &rules(),
         now_ms: 61_000,
     };
     dashboard_page(&view).into_string()
@@ -162,7 +169,7 @@ fn each_id_is_used_once_and_each_live_figure_has_its_node() {
 
 #[test]
 fn a_page_has_its_waterfall_receipts_and_failures() {
-    let html = load_page(&loads()[0]).into_string();
+    let html = load_page(&loads()[0], &rules(), "accelerated: your rule for site.test", 61).into_string();
     for text in [
         "sent ahead",
         "30.0 kB as 4.0 kB, zstd",
@@ -177,4 +184,36 @@ fn a_page_has_its_waterfall_receipts_and_failures() {
         assert!(html.contains(text), "{text} in {html}");
     }
     assert!(!html.contains("<img") && !html.contains("style="));
+}
+
+#[test]
+fn rules_are_forms_that_work_without_scripts() {
+    let html = shown(&status("open"), Some(&loads()));
+    for text in [
+        "<form method=\"post\" action=\"/rules/set?name=shop.test\"",
+        "<option value=\"tunnel\" selected>",
+        "<option value=\"original\" selected>",
+        "Paused for another 10 min.",
+        "HTTPS: passes through unread: shop.test is paused.",
+        "formaction=\"/rules/resume?name=shop.test\"",
+        "formaction=\"/rules/remove?name=shop.test\"",
+        // A site of the last pages.
+        "formaction=\"/rules/pause?name=site.test\"",
+        "formaction=\"/rules/pause\"",
+    ] {
+        assert!(html.contains(text), "{text} is missing in {html}");
+    }
+    assert!(
+        !shown(&status("open"), None).contains("shop.test"),
+        "rules need the token"
+    );
+    let page = load_page(&loads()[0], &rules(), "accelerated: your rule for site.test", 61).into_string();
+    assert!(
+        page.contains("HTTPS of site.test: accelerated: your rule for site.test."),
+        "{page}"
+    );
+    assert!(
+        page.contains("formaction=\"/rules/originals?name=site.test\""),
+        "{page}"
+    );
 }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 use longhaul_driver::LinkState;
 use longhaul_protocol::connection::RateProbing;
 use longhaul_proxy::{HttpProxy, ProxyError};
+use longhaul_session::SiteImages;
 use tokio::time::Instant;
 
 use super::{AttemptOutcome, Dialer};
@@ -83,11 +84,14 @@ impl Dialer {
             token: self.token,
             last_stamp: self.stamp,
         };
+        let levels = self.config.rules.image_levels();
+        self.site_images = SiteImages { levels };
         let pages = SessionStart {
             streams: Arc::clone(&self.config.page_streams),
             cache_state: self.config.store.state_id(),
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
+            site_images: self.site_images.clone(),
             probing: if way.is_metered {
                 RateProbing::Pair
             } else {

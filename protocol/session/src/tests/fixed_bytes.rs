@@ -134,6 +134,12 @@ fn messages_of_the_session_have_these_bytes() {
         "1609020106612e74657374",
     );
     assert_message(
+        &Message::SiteImages(SiteImages {
+            levels: vec![("a.test".to_owned(), ImageLevel::Low)],
+        }),
+        "1f090106612e7465737403",
+    );
+    assert_message(
         &Message::Notice(Notice {
             text: "text".to_owned(),
         }),

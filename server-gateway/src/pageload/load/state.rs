@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
-use longhaul_http::policy;
+use longhaul_http::{policy, site::host_of_url};
 use longhaul_page::{
     Certainty, Destination, Initiator, Markup, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
 };
@@ -160,7 +160,8 @@ impl LoadState {
     /// Returns true if images are planned: at image level text only if the page was requested with
     /// `no-cache`.
     fn shows_pictures(&self) -> bool {
-        self.context().shows_pictures() || policy::reload(&self.request) == policy::Reload::Bypass
+        let page_host = host_of_url(self.request_url.as_str());
+        self.context().shows_pictures(page_host) || policy::reload(&self.request) == policy::Reload::Bypass
     }
 
     /// Stores the cookies of an entry's response for later requests. Returns the entry's request.

@@ -4,7 +4,8 @@ use longhaul_driver::{CloseReason, End};
 use longhaul_session::{
     AcceleratedHosts, Ask, Body, BodyCoding, CacheStateId, Cancel, Dictionaries, EntryId, Evicted,
     FailureReason, Fetch, FetchId, HeaderSets, Hello, Holding, ImageLevel, Message, Method, Mixing, NewKey,
-    Preferences, Resume, ShortHash, TunnelOpen, TunnelSecurity, Used, Validator, VersionRange, Want,
+    Preferences, Resume, ShortHash, SiteImages, TunnelOpen, TunnelSecurity, Used, Validator, VersionRange,
+    Want,
 };
 use longhaul_types::ContentHash;
 
@@ -318,6 +319,15 @@ async fn absurd_settings_affect_only_the_device() -> Result<()> {
                 .send_control(&Message::AcceleratedHosts(hosts.clone()))
                 .await;
         }
+        id += 1;
+        ensure!(device.head(page_fetch(id, SITE)).await?.status == 200);
+    }
+    for count in [1, 30_000] {
+        let levels = (0..count).map(|number| (format!("{number:x}"), ImageLevel::Low));
+        let images = SiteImages {
+            levels: levels.collect(),
+        };
+        device.send_control(&Message::SiteImages(images)).await;
         id += 1;
         ensure!(device.head(page_fetch(id, SITE)).await?.status == 200);
     }

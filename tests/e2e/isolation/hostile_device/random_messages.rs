@@ -4,8 +4,9 @@ use anyhow::{Context, Result};
 use longhaul_driver::{End, SendStream};
 use longhaul_session::{
     AcceleratedHosts, Ask, Body, BodyCoding, BoundConnectionId, Cancel, Delivery, Dictionaries, EntryId,
-    Evicted, Fetch, FetchId, FetchKind, Head, HeaderSets, Holding, ManifestId, Message, Method, PageId,
-    Promised, Push, Resume, ShortHash, TunnelOpen, TunnelSecurity, Used, Validator, Want, encode_header_set,
+    Evicted, Fetch, FetchId, FetchKind, Head, HeaderSets, Holding, ImageLevel, ManifestId, Message, Method,
+    PageId, Promised, Push, Resume, ShortHash, SiteImages, TunnelOpen, TunnelSecurity, Used, Validator, Want,
+    encode_header_set,
 };
 use longhaul_types::ContentHash;
 use rand_chacha::ChaCha20Rng;
@@ -111,7 +112,7 @@ fn any_message(rng: &mut ChaCha20Rng) -> Message {
     let fetch = any_fetch_id(rng);
     let page = PageId::of(fetch);
     let hashes = vec![ShortHash::from_bytes([9; 6]); usize::try_from(below(rng, 3000)).unwrap_or(0)];
-    match below(rng, 17) {
+    match below(rng, 18) {
         0..=4 => Message::Fetch(any_fetch(rng)),
         5 => Message::Cancel(Cancel { fetch }),
         6 => Message::Want(Want {
@@ -141,6 +142,9 @@ fn any_message(rng: &mut ChaCha20Rng) -> Message {
             length: Some(fetch.number()),
             offset: number(rng),
             base: Some(ShortHash::from_bytes([1; 6])),
+        }),
+        16 => Message::SiteImages(SiteImages {
+            levels: vec![(String::new(), ImageLevel::Text); 20],
         }),
         15 => Message::Push(Push {
             page,

@@ -71,6 +71,7 @@ impl Link {
                 | Message::Preferences(_)
                 | Message::Dictionaries(_)
                 | Message::AcceleratedHosts(_)
+                | Message::SiteImages(_)
                 | Message::Forget(_)
                 | Message::NewKey(_) => {
                     if let Some(script) = &self.shared.script {
