@@ -17,7 +17,11 @@ use longhaul_types::UnixTime;
 use longhaul_webcache::RequesterIdentity;
 use url::Url;
 
-use super::{plan::Plan, publicity::Publicity};
+use super::{
+    plan::Plan,
+    publicity::Publicity,
+    refusal::{Refusal, RefusalCounters},
+};
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
 /// the requests that an open page makes all day.
@@ -38,6 +42,7 @@ pub(crate) struct LearnedPlan {
     /// URLs planned from the records.
     extras: BTreeSet<Url>,
     unplanned: Vec<Unplanned>,
+    refused: RefusalCounters,
 }
 
 /// A browser request that was not planned.
@@ -66,12 +71,13 @@ struct SharedLesson {
 
 impl LearnedPlan {
     /// Loads the records of `page` for `identity`. `publicity` limits whether this visit may add to the shared
-    /// records.
+    /// records; `refused` counts what it does not teach.
     pub(crate) async fn load(
         cache: Option<&Cache>,
         identity: &RequesterIdentity,
         page: &Url,
         publicity: Publicity,
+        refused: RefusalCounters,
     ) -> Self {
         let partition = identity.partition();
         let own = match (cache, &partition) {
@@ -91,6 +97,7 @@ impl LearnedPlan {
             publicity: publicity.and(Publicity::of_visit(identity)),
             extras: BTreeSet::new(),
             unplanned: Vec::new(),
+            refused,
         }
     }
 
@@ -142,6 +149,8 @@ impl LearnedPlan {
                 destination,
                 publicity: None,
             });
+        } else {
+            self.refused.add(Refusal::TooMany, 1);
         }
     }
 
@@ -179,12 +188,14 @@ impl LearnedPlan {
             .iter()
             .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
             .collect();
-        self.own.update(&Visit {
+        let unlearned = self.own.update(&Visit {
             asked_unplanned: &asked,
             pushed_used: &taken,
             pushed_unused: &unused,
             now,
         });
+        self.refused.add(Refusal::TooLong, unlearned.too_long);
+        self.refused.add(Refusal::NoRoom, unlearned.no_room);
         let own = self.partition.as_ref().map(|partition| {
             let [exact, pattern] = keys(partition, &self.page);
             [
@@ -192,13 +203,12 @@ impl LearnedPlan {
                 (pattern, self.own.pattern_record()),
             ]
         });
-        VisitResult {
-            own,
-            shared: self
-                .publicity
-                .is_public()
-                .then(|| self.share(plan, taken, unused, now)),
+        if !self.publicity.is_public() {
+            self.refused.add(Refusal::Page, self.unplanned.len());
+            return VisitResult { own, shared: None };
         }
+        let shared = Some(self.share(plan, taken, unused, now));
+        VisitResult { own, shared }
     }
 
     /// The part that other devices may use. Additions must be public; the repeated use of a URL that is
@@ -212,16 +222,28 @@ impl LearnedPlan {
             .filter(|url| !self.extras.contains(*url))
             .chain([&self.page]);
         let hosts: BTreeSet<_> = documents.filter_map(Url::host_str).collect();
-        let is_public_url = |url: &Url| {
-            let is_known = url.host_str().is_some_and(|host| hosts.contains(host));
-            is_known && Publicity::of_url(url, now).is_public()
+        let judge_url = |url: &Url| {
+            if !url.host_str().is_some_and(|host| hosts.contains(host)) {
+                Err(Refusal::Host)
+            } else if !Publicity::of_url(url, now).is_public() {
+                Err(Refusal::Url)
+            } else {
+                Ok(())
+            }
         };
-        let mut unplanned: Vec<_> = self
-            .unplanned
-            .iter()
-            .filter(|unplanned| unplanned.publicity.is_some_and(Publicity::is_public))
-            .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
-            .collect();
+        let is_public_url = |url: &Url| judge_url(url).is_ok();
+        let mut unplanned = Vec::new();
+        for asked in &self.unplanned {
+            let judged = match asked.publicity {
+                None => Err(Refusal::Unanswered),
+                Some(Publicity::Personal) => Err(Refusal::Exchange),
+                Some(Publicity::Public) => judge_url(&asked.url),
+            };
+            match judged {
+                Ok(()) => unplanned.push((asked.url.clone(), asked.destination)),
+                Err(reason) => self.refused.add(reason, 1),
+            }
+        }
         // Objects from this device's own records, which may stem from visits with cookies.
         let extras = plan.entries().map(|(_, entry)| entry).filter(|entry| {
             let url = &entry.reference.url;
@@ -232,8 +254,8 @@ impl LearnedPlan {
             });
             is_public && self.extras.contains(url) && taken.contains(url)
         });
+        let extras = extras.filter(|entry| is_public_url(&entry.reference.url));
         unplanned.extend(extras.map(|entry| (entry.reference.url.clone(), entry.reference.destination)));
-        unplanned.retain(|(url, _)| is_public_url(url));
         let held = unused
             .into_iter()
             // The browser may have used its own fresh copy: no reason to stop planning the object for others.
@@ -270,7 +292,8 @@ impl SharedLesson {
     async fn store(self, cache: &Cache) {
         let mut learned = read(cache, &Partition::Shared, &self.page).await;
         let before = [learned.page_record(), learned.pattern_record()];
-        learned.update(&Visit {
+        // What the shared record refuses, the device's own record refused as well.
+        let _unlearned = learned.update(&Visit {
             asked_unplanned: &self.unplanned,
             pushed_used: &self.used,
             // An object that one browser does not request may be needed by another.

@@ -4,7 +4,8 @@
 //! * `load` is one page load: a task that owns all its state, the `plan` among it. Fetches and pushes are
 //!   tasks of their own; they, the page's parser (`tap`) and the agent's messages send events to the task.
 //! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
-//! * `learned` stores the learned plans; `publicity` decides which part other devices may use.
+//! * `learned` stores the learned plans; `publicity` decides which part other devices may use; `refusal` counts what a
+//!   visit does not teach.
 pub(crate) mod context;
 pub(crate) mod counters;
 mod learned;
@@ -15,6 +16,7 @@ mod plan;
 mod publicity;
 mod push;
 mod push_body;
+mod refusal;
 pub(crate) mod registry;
 
 pub(crate) use load::{BodyEnd, PageTap, Promise};

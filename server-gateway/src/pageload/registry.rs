@@ -297,7 +297,14 @@ impl PageLoadRegistry {
             sent: &outgoing.parts.headers,
             response: head.headers,
             base: base.as_ref(),
-            learned: LearnedPlan::load(context.learned_plans(), &outgoing.identity, &url, publicity).await,
+            learned: LearnedPlan::load(
+                context.learned_plans(),
+                &outgoing.identity,
+                &url,
+                publicity,
+                context.counters().refused().clone(),
+            )
+            .await,
         };
         let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();

@@ -175,7 +175,7 @@ fn visit(learned: &mut Learned) {
         (url("http://site.test/a/late.js?t=1"), Destination::Script),
         (url("http://cdn.test/b.png"), Destination::Image),
     ];
-    learned.update(&Visit {
+    let _unlearned = learned.update(&Visit {
         asked_unplanned: &asked,
         pushed_used: &[url("http://site.test/s.css")],
         pushed_unused: &[Unused {

@@ -90,6 +90,16 @@ pub struct Visit<'a> {
     pub now: UnixTime,
 }
 
+/// Requests of a visit that the record of the page does not contain afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Unlearned {
+    /// Number of requests whose URLs are too long.
+    pub too_long: usize,
+    /// Number of requests for which the record has no room.
+    pub no_room: usize,
+}
+
 /// Learned plan of one page.
 #[derive(Clone, Debug)]
 pub struct Learned {
@@ -185,13 +195,15 @@ impl Learned {
             || ban(&self.pattern.suppressed, of_pattern).is_some_and(|evidence| evidence.of_more)
     }
 
-    /// Learns from a visit.
-    pub fn update(&mut self, visit: &Visit<'_>) {
+    /// Learns from a visit. Returns what the page's own record does not contain.
+    pub fn update(&mut self, visit: &Visit<'_>) -> Unlearned {
         let (page, hash) = (self.page.clone(), self.hash);
         // The page's own record contains plain URLs, the pattern's record contains URLs with marks.
-        self.exact.learn(visit, hash, &|url| page::relative(&page, url));
-        self.pattern
+        let unlearned = self.exact.learn(visit, hash, &|url| page::relative(&page, url));
+        let _of_pattern = self
+            .pattern
             .learn(visit, hash, &|url| page::generalised(&page, url));
+        unlearned
     }
 }
 
@@ -199,8 +211,9 @@ impl Learned {
 type Form<'a> = &'a dyn Fn(&Url) -> String;
 
 impl Record {
-    fn learn(&mut self, visit: &Visit<'_>, page: u32, form: Form<'_>) {
-        let unplanned: Vec<(String, Destination)> = visit
+    fn learn(&mut self, visit: &Visit<'_>, page: u32, form: Form<'_>) -> Unlearned {
+        let mut unlearned = Unlearned::default();
+        let mut unplanned: Vec<(String, Destination)> = visit
             .asked_unplanned
             .iter()
             .take(MAX_ASKED)
@@ -208,14 +221,17 @@ impl Record {
                 *destination != Destination::Document && matches!(url.scheme(), "http" | "https")
             })
             .map(|(url, destination)| (form(url), *destination))
-            .filter(|(url, _)| url.len() <= MAX_URL)
             .collect();
+        let requests = unplanned.len();
+        unplanned.retain(|(url, _)| url.len() <= MAX_URL);
+        unlearned.too_long = requests - unplanned.len();
         let mut asked: BTreeSet<String> = unplanned.iter().map(|(url, _)| url.clone()).collect();
         asked.extend(visit.pushed_used.iter().take(MAX_ASKED).map(form));
         self.lift(&asked);
         self.confirm(&asked, page, visit.now);
         for (url, destination) in unplanned {
-            self.add(url, destination, page, visit.now);
+            let is_added = self.add(url, destination, page, visit.now);
+            unlearned.no_room += usize::from(!is_added);
         }
         for unused in visit.pushed_unused.iter().take(MAX_ASKED) {
             if unused.held == HeldFresh::No {
@@ -223,6 +239,7 @@ impl Record {
             }
         }
         self.expire(visit.now);
+        unlearned
     }
 
     /// Removes the suppression of requested objects.
@@ -260,17 +277,20 @@ impl Record {
         }
     }
 
-    fn add(&mut self, url: String, destination: Destination, page: u32, now: UnixTime) {
+    /// Adds an extra, unless it is known. Returns false if there is no room.
+    fn add(&mut self, url: String, destination: Destination, page: u32, now: UnixTime) -> bool {
         let shape = volatile::shape(&url);
         let known = self
             .extras
             .iter()
             .any(|extra| extra.url == url || extra.volatile && volatile::shape(&extra.url) == shape);
         if known {
-            return;
+            return true;
         }
         if self.extras.len() >= MAX_EXTRAS {
-            let Some(worst) = self.least_useful() else { return };
+            let Some(worst) = self.least_useful() else {
+                return false;
+            };
             self.extras.remove(worst);
         }
         self.extras.push(Extra {
@@ -281,6 +301,7 @@ impl Record {
             seen: now,
             evidence: Evidence::of(page),
         });
+        true
     }
 
     /// Returns the extra to replace by a new one: the one with the most misses, then a volatile one. `None`

@@ -41,7 +41,7 @@ impl Memory {
         };
         let mut all = unused(seen.unused, HeldFresh::No);
         all.extend(unused(seen.unused_but_fresh, HeldFresh::Possible));
-        learned.update(&Visit {
+        let _unlearned = learned.update(&Visit {
             asked_unplanned: &unplanned,
             pushed_used: &used,
             pushed_unused: &all,
@@ -120,12 +120,13 @@ fn documents_and_other_schemes_are_not_learned() {
         (url(&format!("/{}", "x".repeat(2000))), Destination::Script),
         (url("/p"), Destination::Other),
     ];
-    learned.update(&Visit {
+    let unlearned = learned.update(&Visit {
         asked_unplanned: &unplanned,
         pushed_used: &[],
         pushed_unused: &[],
         now: START,
     });
+    assert_eq!((unlearned.too_long, unlearned.no_room), (1, 0));
     assert!(learned.extras(START).is_empty());
 }
 

@@ -5,7 +5,7 @@ use longhaul_session::EntryId;
 use url::Url;
 
 use super::{event::BrowserRequest, state::LoadState};
-use crate::pageload::{context::now, learned, plan::Match};
+use crate::pageload::{context::now, learned, plan::Match, refusal::Refusal};
 
 impl LoadState {
     /// Handles a request for an object: it waits for the head of its entry. A request that no entry matches
@@ -16,6 +16,8 @@ impl LoadState {
             let destination = learned::destination(url, headers);
             if self.is_made_by_page(url, headers, destination) {
                 self.learned.unplanned(url, destination);
+            } else {
+                self.context().counters().refused().add(Refusal::Requester, 1);
             }
             return;
         };
