@@ -1,31 +1,33 @@
 //! Learned plans: cache records of earlier visits of a page, around [`longhaul_page::learn`].
 //!
-//! Each client has records of its own. The [`Public`](Publicity::Public) part of a visit is also added to
-//! records that all devices use, so that the first visit of a page on a device is planned by what scripts
-//! loaded elsewhere. Records of unused pushes are per device only.
+//! Each client has records of its own. What other devices may be told ([`SharedLesson`]) is also added to records that
+//! all devices use, so that the first visit of a page on a device is planned by what scripts loaded elsewhere. Records
+//! of unused pushes are per device only.
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
-use http::{HeaderMap, header};
-use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
+use http::HeaderMap;
+use longhaul_cache::{Cache, Partition, RecordKey};
 use longhaul_page::{
     CredentialsPermission, Destination, Importance, Inserter, Reference,
-    learn::{HeldFresh, Learned, RecordKeys, Unused, Visit},
+    learn::{HeldFresh, Learned, LearnedRef, RequestForm, Unused, Visit},
 };
-use longhaul_session::Used;
-use longhaul_types::UnixTime;
-use longhaul_webcache::RequesterIdentity;
+use longhaul_session::{EntryId, Used};
+use longhaul_types::{ContentHash, UnixTime};
+use longhaul_webcache::{Audience, RequesterIdentity};
 use url::Url;
 
 use super::{
+    learned_records::{keys, put, read},
     plan::Plan,
-    publicity::Publicity,
+    public_words::BodyAudience,
+    publicity::{Disclosure, Publicity},
     refusal::{Refusal, RefusalCounters},
+    shared_lesson::{Candidate, HostNaming, SharedLesson, Teacher},
 };
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
 /// the requests that an open page makes all day.
-const MAX_UNPLANNED: usize = 256;
+const MAX_UNPLANNED: usize = 512;
 
 /// The learned plan of one page and the observations of this visit.
 #[derive(Debug)]
@@ -39,19 +41,23 @@ pub(crate) struct LearnedPlan {
     shared: Learned,
     /// Publicity of this visit.
     publicity: Publicity,
+    teacher: Teacher,
     /// URLs planned from the records.
     extras: BTreeSet<Url>,
     unplanned: Vec<Unplanned>,
+    /// CHK of the page's own document, once it is complete.
+    document: Option<ContentHash>,
     refused: RefusalCounters,
 }
 
 /// A browser request that was not planned.
 #[derive(Debug)]
 struct Unplanned {
-    url: Url,
-    destination: Destination,
+    asked: LearnedRef,
+    /// By the request's credentials.
+    of_request: Disclosure,
     /// Known once the request is answered.
-    publicity: Option<Publicity>,
+    of_answer: Option<Disclosure>,
 }
 
 /// The result of a page load, to be stored.
@@ -61,24 +67,29 @@ pub(crate) struct VisitResult {
     shared: Option<SharedLesson>,
 }
 
-/// The part of a page load's result that other devices may use.
-struct SharedLesson {
-    page: Url,
-    unplanned: Vec<(Url, Destination)>,
-    used: Vec<Url>,
-    now: UnixTime,
+/// Arguments of [`LearnedPlan::load`].
+pub(crate) struct LearnedPlanStart<'a> {
+    pub(crate) cache: Option<&'a Cache>,
+    pub(crate) identity: &'a RequesterIdentity,
+    pub(crate) page: &'a Url,
+    /// Publicity of this visit: whether it may add to the shared records.
+    pub(crate) publicity: Publicity,
+    pub(crate) teacher: Teacher,
+    /// Counters of what the visit does not teach.
+    pub(crate) refused: RefusalCounters,
 }
 
 impl LearnedPlan {
-    /// Loads the records of `page` for `identity`. `publicity` limits whether this visit may add to the shared
-    /// records; `refused` counts what it does not teach.
-    pub(crate) async fn load(
-        cache: Option<&Cache>,
-        identity: &RequesterIdentity,
-        page: &Url,
-        publicity: Publicity,
-        refused: RefusalCounters,
-    ) -> Self {
+    /// Loads the records of a page.
+    pub(crate) async fn load(start: LearnedPlanStart<'_>) -> Self {
+        let LearnedPlanStart {
+            cache,
+            identity,
+            page,
+            publicity,
+            teacher,
+            refused,
+        } = start;
         let partition = identity.partition();
         let own = match (cache, &partition) {
             (Some(cache), Some(partition)) => read(cache, partition, page).await,
@@ -93,10 +104,11 @@ impl LearnedPlan {
             partition,
             own,
             shared,
-            // The visit of a frame would reveal the embedding page.
-            publicity: publicity.and(Publicity::of_visit(identity)),
+            publicity,
+            teacher,
             extras: BTreeSet::new(),
             unplanned: Vec::new(),
+            document: None,
             refused,
         }
     }
@@ -129,6 +141,8 @@ impl LearnedPlan {
                     // Objects loaded by scripts do not block the parser.
                     importance: reference.importance.max(Importance::High),
                     inserter: Inserter::Script,
+                    cross_origin: extra.form.cross_origin,
+                    referrer_policy: extra.form.referrer_policy,
                     credentials,
                     ..reference
                 }
@@ -141,33 +155,44 @@ impl LearnedPlan {
         self.own.suppressed(url, now)
     }
 
-    /// Records a request of the page's own document that was not planned.
-    pub(crate) fn unplanned(&mut self, url: &Url, destination: Destination) {
+    /// Records a request of the page's own document that was not planned. `disclosure` follows from its credentials.
+    pub(crate) fn unplanned(&mut self, asked: LearnedRef, disclosure: Disclosure) {
         if self.unplanned.len() < MAX_UNPLANNED {
             self.unplanned.push(Unplanned {
-                url: url.clone(),
-                destination,
-                publicity: None,
+                asked,
+                of_request: disclosure,
+                of_answer: None,
             });
         } else {
             self.refused.add(Refusal::TooMany, 1);
         }
     }
 
-    /// Records the publicity of the response to an unplanned request.
-    pub(crate) fn answered(&mut self, url: &Url, publicity: Publicity) {
+    /// Records what the response to an unplanned request permits.
+    pub(crate) fn answered(&mut self, url: &Url, disclosure: Disclosure) {
         for unplanned in self
             .unplanned
             .iter_mut()
-            .filter(|unplanned| unplanned.url == *url)
+            .filter(|unplanned| unplanned.asked.url == *url)
         {
             // Once personal, always personal.
-            unplanned.publicity = Some(unplanned.publicity.unwrap_or(publicity).and(publicity));
+            unplanned.of_answer = Some(unplanned.of_answer.unwrap_or(disclosure).and(disclosure));
         }
     }
 
-    /// Learns from a finished page load.
-    pub(crate) fn learn(&mut self, plan: &Plan, used: &Used, now: UnixTime) -> VisitResult {
+    /// Records the CHK of the page's own document.
+    pub(crate) fn document_complete(&mut self, hash: ContentHash) {
+        self.document = Some(hash);
+    }
+
+    /// Learns from a finished page load. `cookies` are the values of the cookies that its responses set.
+    pub(crate) fn learn(
+        &mut self,
+        plan: &Plan,
+        used: &Used,
+        cookies: Vec<Vec<u8>>,
+        now: UnixTime,
+    ) -> VisitResult {
         let is_whole = plan.is_closed() && !plan.has_open() && plan.is_sent();
         let (mut taken, mut unused) = (Vec::new(), Vec::new());
         for (number, entry) in plan.entries() {
@@ -186,7 +211,7 @@ impl LearnedPlan {
         let asked: Vec<_> = self
             .unplanned
             .iter()
-            .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
+            .map(|unplanned| unplanned.asked.clone())
             .collect();
         let unlearned = self.own.update(&Visit {
             asked_unplanned: &asked,
@@ -207,72 +232,131 @@ impl LearnedPlan {
             self.refused.add(Refusal::Page, self.unplanned.len());
             return VisitResult { own, shared: None };
         }
-        let shared = Some(self.share(plan, taken, unused, now));
-        VisitResult { own, shared }
+        let shared = SharedLesson {
+            page: self.page.clone(),
+            teacher: self.teacher.clone(),
+            candidates: self.candidates(plan, &taken, now),
+            used: self.confirmed(taken, unused, now),
+            bodies: self.public_bodies(plan),
+            cookies,
+            refused: self.refused.clone(),
+            now,
+        };
+        VisitResult {
+            own,
+            shared: Some(shared),
+        }
     }
 
-    /// The part that other devices may use. Additions must be public; the repeated use of a URL that is
-    /// already in the shared records reveals nothing.
-    fn share(&self, plan: &Plan, taken: Vec<Url>, unused: Vec<Unused>, now: UnixTime) -> SharedLesson {
-        // Shared URLs must be on hosts that the page's own documents name: any device can report false
-        // subresources of a page.
+    /// The requests of this visit that other devices may be told.
+    fn candidates(&self, plan: &Plan, taken: &[Url], now: UnixTime) -> Vec<Candidate> {
         let documents = plan
             .entries()
+            .filter(|(number, _)| !self.is_of_extra(plan, *number))
             .map(|(_, entry)| &entry.reference.url)
-            .filter(|url| !self.extras.contains(*url))
             .chain([&self.page]);
         let hosts: BTreeSet<_> = documents.filter_map(Url::host_str).collect();
-        let judge_url = |url: &Url| {
-            if !url.host_str().is_some_and(|host| hosts.contains(host)) {
-                Err(Refusal::Host)
-            } else if !Publicity::of_url(url, now).is_public() {
-                Err(Refusal::Url)
-            } else {
-                Ok(())
-            }
-        };
-        let is_public_url = |url: &Url| judge_url(url).is_ok();
-        let mut unplanned = Vec::new();
-        for asked in &self.unplanned {
-            let judged = match asked.publicity {
-                None => Err(Refusal::Unanswered),
-                Some(Publicity::Personal) => Err(Refusal::Exchange),
-                Some(Publicity::Public) => judge_url(&asked.url),
-            };
-            match judged {
-                Ok(()) => unplanned.push((asked.url.clone(), asked.destination)),
-                Err(reason) => self.refused.add(reason, 1),
-            }
-        }
-        // Objects from this device's own records, which may stem from visits with cookies.
-        let extras = plan.entries().map(|(_, entry)| entry).filter(|entry| {
-            let url = &entry.reference.url;
-            let is_public = entry.answered().is_some_and(|answered| {
-                let was_anonymous = answered.cookie.is_none();
-                was_anonymous
-                    && Publicity::of(&HeaderMap::new(), answered.status, &answered.headers).is_public()
-            });
-            is_public && self.extras.contains(url) && taken.contains(url)
+        let unplanned = self.unplanned.iter().map(|unplanned| {
+            let of_answer = unplanned
+                .of_answer
+                .unwrap_or(Disclosure::Never(Refusal::Unanswered));
+            (unplanned.asked.clone(), unplanned.of_request.and(of_answer))
         });
-        let extras = extras.filter(|entry| is_public_url(&entry.reference.url));
-        unplanned.extend(extras.map(|entry| (entry.reference.url.clone(), entry.reference.destination)));
+        // Objects from this device's own records, which may stem from visits with cookies. In this visit they were
+        // requested with no other cookies than its own.
+        let extras = plan.entries().filter_map(|(_, entry)| {
+            let (answered, url) = (entry.answered()?, &entry.reference.url);
+            let asked = LearnedRef {
+                url: url.clone(),
+                destination: entry.reference.destination,
+                form: RequestForm {
+                    cross_origin: entry.reference.cross_origin,
+                    referrer_policy: entry.reference.referrer_policy,
+                },
+            };
+            let disclosure = Disclosure::of(&HeaderMap::new(), answered.status, &answered.headers);
+            (self.extras.contains(url) && taken.contains(url)).then_some((asked, disclosure))
+        });
+        let mut candidates = Vec::new();
+        for (asked, disclosure) in unplanned.chain(extras) {
+            let disclosure = if Publicity::of_url(&asked.url, now).is_public() {
+                disclosure
+            } else {
+                disclosure.and(Disclosure::Never(Refusal::Url))
+            };
+            let is_named = asked.url.host_str().is_some_and(|host| hosts.contains(host));
+            candidates.push(Candidate {
+                asked,
+                disclosure,
+                host: if is_named {
+                    HostNaming::Named
+                } else {
+                    HostNaming::Unknown
+                },
+            });
+        }
+        candidates
+    }
+
+    /// URLs whose presence in the shared records this visit confirms. The repeated use of a URL that is already there
+    /// reveals nothing.
+    fn confirmed(&self, taken: Vec<Url>, unused: Vec<Unused>, now: UnixTime) -> Vec<Url> {
         let held = unused
             .into_iter()
             // The browser may have used its own fresh copy: no reason to stop planning the object for others.
             .filter(|unused| unused.held == HeldFresh::Possible)
             .map(|unused| unused.url);
-        let asked = self.unplanned.iter().map(|unplanned| unplanned.url.clone());
-        SharedLesson {
-            page: self.page.clone(),
-            used: taken
-                .into_iter()
-                .chain(held)
-                .chain(asked)
-                .filter(is_public_url)
-                .collect(),
-            unplanned,
-            now,
+        let asked = self.unplanned.iter().map(|unplanned| unplanned.asked.url.clone());
+        taken
+            .into_iter()
+            .chain(held)
+            .chain(asked)
+            .filter(|url| Publicity::of_url(url, now).is_public())
+            .collect()
+    }
+
+    /// Text bodies that any visitor of the page gets: those of its own documents, and of what these refer to. The
+    /// page's request had no credentials, so that none of the other requests had credentials of the user.
+    fn public_bodies(&self, plan: &Plan) -> Vec<(ContentHash, BodyAudience)> {
+        let of_entries = plan.entries().filter_map(|(number, entry)| {
+            let answered = entry.answered()?;
+            let is_public = is_text(entry.reference.destination) && !self.is_of_extra(plan, number);
+            let audience = match answered.audience {
+                Audience::Everybody => BodyAudience::Everybody,
+                Audience::RequestingDevice => BodyAudience::ThisVisit,
+            };
+            entry.hash.filter(|_| is_public).map(|hash| (hash, audience))
+        });
+        let document = self.document.map(|hash| (hash, BodyAudience::ThisVisit));
+        document.into_iter().chain(of_entries).collect()
+    }
+
+    /// True if records, and no document of this visit, led to an entry. The URL of a learned object may contain a name
+    /// of the user, which its body repeats.
+    fn is_of_extra(&self, plan: &Plan, entry: EntryId) -> bool {
+        let mut at = Some(entry);
+        // Terminates, because a referrer always precedes its references.
+        while let Some(entry) = at.and_then(|number| plan.get(number)) {
+            if self.extras.contains(&entry.reference.url) {
+                return true;
+            }
+            at = entry.referrer;
         }
+        false
+    }
+}
+
+/// True if the body of an object of this destination is text that may contain names.
+const fn is_text(destination: Destination) -> bool {
+    match destination {
+        Destination::Document
+        | Destination::Frame
+        | Destination::Style
+        | Destination::InactiveStyle
+        | Destination::Script
+        | Destination::Other
+        | Destination::Manifest => true,
+        Destination::Image | Destination::Font | Destination::Icon => false,
     }
 }
 
@@ -283,113 +367,6 @@ impl VisitResult {
         }
         if let Some(shared) = self.shared {
             shared.store(cache).await;
-        }
-    }
-}
-
-impl SharedLesson {
-    /// Reads the records again, because other devices may have changed them meanwhile.
-    async fn store(self, cache: &Cache) {
-        let mut learned = read(cache, &Partition::Shared, &self.page).await;
-        let before = [learned.page_record(), learned.pattern_record()];
-        // What the shared record refuses, the device's own record refused as well.
-        let _unlearned = learned.update(&Visit {
-            asked_unplanned: &self.unplanned,
-            pushed_used: &self.used,
-            // An object that one browser does not request may be needed by another.
-            pushed_unused: &[],
-            now: self.now,
-        });
-        let after = [learned.page_record(), learned.pattern_record()];
-        let keys = keys(&Partition::Shared, &self.page);
-        for ((key, before), after) in keys.into_iter().zip(before).zip(after) {
-            if after != before {
-                put(cache, &key, after).await;
-            }
-        }
-    }
-}
-
-/// Reads the records of a page. A damaged record counts as absent.
-async fn read(cache: &Cache, partition: &Partition, page: &Url) -> Learned {
-    let [exact, pattern] = keys(partition, page);
-    let exact = cache.record(RecordKind::Plan, &exact).await;
-    let pattern = cache.record(RecordKind::Plan, &pattern).await;
-    Learned::read(page, exact.as_deref(), pattern.as_deref()).unwrap_or_else(|_| Learned::new(page))
-}
-
-async fn put(cache: &Cache, key: &RecordKey, record: Vec<u8>) {
-    cache.put_record(RecordKind::Plan, key, Bytes::from(record)).await;
-}
-
-/// Keys of the records of the page and of its pattern. The records reveal one user's visits, so they are in
-/// the user's partition; see [`Publicity`] for the shared ones.
-fn keys(partition: &Partition, page: &Url) -> [RecordKey; 2] {
-    let keys = RecordKeys::of(page);
-    let origin = page.origin().ascii_serialization();
-    [keys.page, keys.pattern].map(|key| RecordKey::new(partition, Some(&origin), key.as_bytes()))
-}
-
-/// Destination of a request, from its fields and URL.
-pub(super) fn destination(url: &Url, request: &HeaderMap) -> Destination {
-    let field = |name: &str| {
-        request
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-    };
-    match field("sec-fetch-dest") {
-        "style" => return Destination::Style,
-        "script" => return Destination::Script,
-        "image" => return Destination::Image,
-        "font" => return Destination::Font,
-        "iframe" | "frame" => return Destination::Frame,
-        "manifest" => return Destination::Manifest,
-        "empty" => return Destination::Other,
-        _ => {}
-    }
-    let accept = field(header::ACCEPT.as_str());
-    let extension = url.path().rsplit_once('.').map_or("", |(_, extension)| extension);
-    if accept.starts_with("text/html") {
-        Destination::Frame
-    } else if accept.starts_with("text/css") {
-        Destination::Style
-    } else if accept.starts_with("image/") {
-        Destination::Image
-    } else if extension.eq_ignore_ascii_case("js") || extension.eq_ignore_ascii_case("mjs") {
-        Destination::Script
-    } else if ["woff", "woff2", "ttf", "otf"]
-        .iter()
-        .any(|font| extension.eq_ignore_ascii_case(font))
-    {
-        Destination::Font
-    } else {
-        Destination::Other
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::{HeaderName, HeaderValue};
-
-    use super::*;
-
-    #[test]
-    fn the_destination_is_inferred_from_the_request() {
-        for (path, name, value, expected) in [
-            ("/x", "sec-fetch-dest", "style", Destination::Style),
-            ("/x.js", "sec-fetch-dest", "empty", Destination::Other),
-            ("/x", "accept", "text/css,*/*;q=0.1", Destination::Style),
-            ("/x.js", "accept", "image/avif,image/webp,*/*", Destination::Image),
-            ("/x.JS", "accept", "*/*", Destination::Script),
-            ("/x.woff2", "accept", "*/*", Destination::Font),
-            ("/x", "accept", "*/*", Destination::Other),
-            ("/x", "accept", "text/html,*/*", Destination::Frame),
-        ] {
-            let url = Url::parse("http://a.test").unwrap().join(path).unwrap();
-            let mut request = HeaderMap::new();
-            request.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-            assert_eq!(destination(&url, &request), expected, "{path} {value}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) use self::{
 use super::{
     context::PageLoadContext,
     plan::{DeliveredBody, PushProgress},
-    publicity::Publicity,
+    publicity::Disclosure,
 };
 
 /// Maximum number of events that wait for the task of a page load; then their senders wait. The task itself
@@ -157,8 +157,8 @@ impl PageLoad {
     }
 
     /// Records that an unplanned request was answered.
-    pub(super) fn unplanned_answered(&self, url: Url, publicity: Publicity) {
-        self.post(Event::Agent(AgentEvent::UnplannedAnswered { url, publicity }));
+    pub(super) fn unplanned_answered(&self, url: Url, disclosure: Disclosure) {
+        self.post(Event::Agent(AgentEvent::UnplannedAnswered { url, disclosure }));
     }
 
     /// Handles `Ask`: the browser waits for these entries.

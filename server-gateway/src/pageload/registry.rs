@@ -20,11 +20,12 @@ use url::Url;
 
 use super::{
     context::{PageLoadContext, now},
-    learned::LearnedPlan,
+    learned::{LearnedPlan, LearnedPlanStart},
     load::{BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, redirection, run},
     manifest::ManifestWriter,
     memory::ManifestMemory,
-    publicity::Publicity,
+    publicity::{Disclosure, Publicity},
+    shared_lesson::Teacher,
 };
 
 /// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the
@@ -170,8 +171,8 @@ impl PageLoadRegistry {
             && let Some(load) = self.load(page)
         {
             self.observe_set_cookies(&url, head.headers);
-            let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers);
-            load.unplanned_answered(url, publicity);
+            let disclosure = Disclosure::of(&outgoing.parts.headers, head.status, head.headers);
+            load.unplanned_answered(url, disclosure);
         }
     }
 
@@ -285,8 +286,6 @@ impl PageLoadRegistry {
         let initiator = self.initiator(&url, &outgoing.browser, head.headers).await?;
         let base = self.base(fetch, outgoing, &url).await;
         let context = &self.context;
-        let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers)
-            .and(Publicity::of_url(&url, now()));
         let page = PageId::of(fetch.id);
         let (load, events) = PageLoad::new(Arc::clone(context), page, outgoing.identity.clone());
         let load = Arc::new(load);
@@ -297,14 +296,7 @@ impl PageLoadRegistry {
             sent: &outgoing.parts.headers,
             response: head.headers,
             base: base.as_ref(),
-            learned: LearnedPlan::load(
-                context.learned_plans(),
-                &outgoing.identity,
-                &url,
-                publicity,
-                context.counters().refused().clone(),
-            )
-            .await,
+            learned: self.learned(outgoing, &url).await,
         };
         let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();
@@ -327,6 +319,20 @@ impl PageLoadRegistry {
         context.counters().page();
         load.flush().await;
         tap
+    }
+
+    /// The learned plan of a page.
+    async fn learned(&self, outgoing: &OriginRequest, page: &Url) -> LearnedPlan {
+        let (context, identity) = (&self.context, &outgoing.identity);
+        LearnedPlan::load(LearnedPlanStart {
+            cache: context.learned_plans(),
+            identity,
+            page,
+            publicity: Publicity::of_visit(identity, page, &outgoing.parts.headers, now()),
+            teacher: Teacher::new(&context.device, &context.gateway.credentials),
+            refused: context.counters().refused().clone(),
+        })
+        .await
     }
 
     /// The page's previous manifest, if the agent also has it; then also records the bodies that the agent

@@ -7,8 +7,10 @@
 //! each repetition; a request of the browser restores it at once.
 //!
 //! Records reveal one user's browsing: keep them per device, or omit private data.
+mod lesson;
 mod page;
 mod record;
+mod request_form;
 #[cfg(test)]
 mod tests;
 mod volatile;
@@ -18,8 +20,8 @@ use std::{collections::BTreeSet, time::Duration};
 use longhaul_types::{ContentHash, UnixTime};
 use url::Url;
 
-pub use self::record::RecordError;
-use self::record::{Evidence, Extra, MAX_EXTRAS, MAX_SUPPRESSED, MAX_URL, Record, Suppressed};
+use self::record::{MAX_EXTRAS, Record, Suppressed};
+pub use self::{record::RecordError, request_form::RequestForm};
 use crate::Destination;
 
 /// Returns true if a query value of the URL is evidently a current time or a random number.
@@ -56,6 +58,27 @@ pub struct LearnedRef {
     pub url: Url,
     /// Destination of the subresource.
     pub destination: Destination,
+    /// Mode, credentials mode and referrer policy of the request.
+    pub form: RequestForm,
+}
+
+/// A request of a device, by keyed hashes: of what devices asked for, records contain nothing else until two devices
+/// have asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Testimony {
+    /// Keyed hash of the URL.
+    pub url: u64,
+    /// Keyed hash of the device.
+    pub device: u64,
+}
+
+/// Number of devices that asked for a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witnesses {
+    /// No other device is known to have asked for it.
+    One,
+    /// Another device has asked for it, too.
+    Two,
 }
 
 /// A pushed object that the browser did not use.
@@ -81,7 +104,7 @@ pub enum HeldFresh {
 #[derive(Clone, Copy, Debug)]
 pub struct Visit<'a> {
     /// Objects that the browser requested (GET) and no plan contained, in the order of the requests.
-    pub asked_unplanned: &'a [(Url, Destination)],
+    pub asked_unplanned: &'a [LearnedRef],
     /// Objects that were planned and used.
     pub pushed_used: &'a [Url],
     /// Objects that were planned and not used.
@@ -137,17 +160,17 @@ impl Learned {
         Ok(learned)
     }
 
-    /// The record for [`RecordKeys::page`], at most 16 KiB.
+    /// The record for [`RecordKeys::page`], at most 112 KiB.
     pub fn page_record(&self) -> Vec<u8> {
         self.exact.encode()
     }
 
-    /// The record for [`RecordKeys::pattern`], at most 16 KiB.
+    /// The record for [`RecordKeys::pattern`], at most 112 KiB.
     pub fn pattern_record(&self) -> Vec<u8> {
         self.pattern.encode()
     }
 
-    /// Returns the objects to plan beyond the markup: at most 64, in the order in which browsers requested
+    /// Returns the objects to plan beyond the markup: at most 512, in the order in which browsers requested
     /// them.
     pub fn extras(&self, now: UnixTime) -> Vec<LearnedRef> {
         let mut found: Vec<LearnedRef> = Vec::new();
@@ -174,6 +197,7 @@ impl Learned {
                 found.push(LearnedRef {
                     url,
                     destination: extra.destination,
+                    form: extra.form,
                 });
             }
         }
@@ -195,6 +219,12 @@ impl Learned {
             || ban(&self.pattern.suppressed, of_pattern).is_some_and(|evidence| evidence.of_more)
     }
 
+    /// Records that a device asked for a URL. Once another device has asked for it as well, the record no longer
+    /// contains the testimony: learn the request then.
+    pub fn testify(&mut self, testimony: Testimony, now: UnixTime) -> Witnesses {
+        self.exact.testify(testimony, now)
+    }
+
     /// Learns from a visit. Returns what the page's own record does not contain.
     pub fn update(&mut self, visit: &Visit<'_>) -> Unlearned {
         let (page, hash) = (self.page.clone(), self.hash);
@@ -207,162 +237,13 @@ impl Learned {
     }
 }
 
-/// Conversion of a URL to the form that a record stores.
-type Form<'a> = &'a dyn Fn(&Url) -> String;
-
-impl Record {
-    fn learn(&mut self, visit: &Visit<'_>, page: u32, form: Form<'_>) -> Unlearned {
-        let mut unlearned = Unlearned::default();
-        let mut unplanned: Vec<(String, Destination)> = visit
-            .asked_unplanned
-            .iter()
-            .take(MAX_ASKED)
-            .filter(|(url, destination)| {
-                *destination != Destination::Document && matches!(url.scheme(), "http" | "https")
-            })
-            .map(|(url, destination)| (form(url), *destination))
-            .collect();
-        let requests = unplanned.len();
-        unplanned.retain(|(url, _)| url.len() <= MAX_URL);
-        unlearned.too_long = requests - unplanned.len();
-        let mut asked: BTreeSet<String> = unplanned.iter().map(|(url, _)| url.clone()).collect();
-        asked.extend(visit.pushed_used.iter().take(MAX_ASKED).map(form));
-        self.lift(&asked);
-        self.confirm(&asked, page, visit.now);
-        for (url, destination) in unplanned {
-            let is_added = self.add(url, destination, page, visit.now);
-            unlearned.no_room += usize::from(!is_added);
-        }
-        for unused in visit.pushed_unused.iter().take(MAX_ASKED) {
-            if unused.held == HeldFresh::No {
-                self.strike(hash(&form(&unused.url)), page, visit.now);
-            }
-        }
-        self.expire(visit.now);
-        unlearned
-    }
-
-    /// Removes the suppression of requested objects.
-    fn lift(&mut self, asked: &BTreeSet<String>) {
-        if self.suppressed.is_empty() {
-            return;
-        }
-        let asked: BTreeSet<u64> = asked.iter().map(|url| hash(url)).collect();
-        self.suppressed
-            .retain(|suppressed| !asked.contains(&suppressed.hash));
-    }
-
-    /// Updates the extras: those that the browser requested again, and those that it requested with other
-    /// query values.
-    fn confirm(&mut self, asked: &BTreeSet<String>, page: u32, now: UnixTime) {
-        let known: BTreeSet<&str> = self.extras.iter().map(|extra| extra.url.as_str()).collect();
-        let new_shapes: BTreeSet<String> = asked
-            .iter()
-            .filter(|url| !known.contains(url.as_str()))
-            .map(|url| volatile::shape(url))
-            .collect();
-        for extra in &mut self.extras {
-            let same_shape = new_shapes.contains(&volatile::shape(&extra.url));
-            if asked.contains(&extra.url) {
-                extra.misses = 0;
-                extra.seen = now;
-                extra.evidence.add(page);
-            } else if same_shape && extra.evidence.is_of(page) && extra.url.contains('?') {
-                extra.volatile = true;
-                extra.misses = 0;
-                extra.seen = now;
-            } else if !extra.volatile {
-                extra.misses = extra.misses.saturating_add(1);
-            }
-        }
-    }
-
-    /// Adds an extra, unless it is known. Returns false if there is no room.
-    fn add(&mut self, url: String, destination: Destination, page: u32, now: UnixTime) -> bool {
-        let shape = volatile::shape(&url);
-        let known = self
-            .extras
-            .iter()
-            .any(|extra| extra.url == url || extra.volatile && volatile::shape(&extra.url) == shape);
-        if known {
-            return true;
-        }
-        if self.extras.len() >= MAX_EXTRAS {
-            let Some(worst) = self.least_useful() else {
-                return false;
-            };
-            self.extras.remove(worst);
-        }
-        self.extras.push(Extra {
-            volatile: volatile::is_volatile(&url, now),
-            url,
-            destination,
-            misses: 0,
-            seen: now,
-            evidence: Evidence::of(page),
-        });
-        true
-    }
-
-    /// Returns the extra to replace by a new one: the one with the most misses, then a volatile one. `None`
-    /// if all are as current as the new one.
-    fn least_useful(&self) -> Option<usize> {
-        let ranks = self.extras.iter().enumerate();
-        let candidates = ranks.filter(|(_, extra)| extra.misses > 0 || extra.volatile);
-        let worst = candidates.max_by_key(|(_, extra)| (extra.misses, extra.volatile));
-        worst.map(|(index, _)| index)
-    }
-
-    fn strike(&mut self, hash: u64, page: u32, now: UnixTime) {
-        let known = self
-            .suppressed
-            .iter()
-            .position(|suppressed| suppressed.hash == hash);
-        let mut suppressed = match known {
-            Some(index) => self.suppressed.remove(index),
-            None => Suppressed {
-                hash,
-                strikes: 0,
-                until: now,
-                evidence: Evidence::of(page),
-            },
-        };
-        let time = FIRST_BAN.saturating_mul(1 << suppressed.strikes.min(MAX_STRIKES));
-        suppressed.strikes = (suppressed.strikes + 1).min(MAX_STRIKES);
-        suppressed.until = now + time;
-        suppressed.evidence.add(page);
-        self.suppressed.push(suppressed);
-        if self.suppressed.len() > MAX_SUPPRESSED {
-            self.suppressed.remove(0);
-        }
-    }
-
-    fn expire(&mut self, now: UnixTime) {
-        self.extras
-            .retain(|extra| extra.misses < FORGOTTEN_MISSES && extra.seen + MAX_AGE > now);
-        self.suppressed
-            .retain(|suppressed| suppressed.until + MEMORY_OF_BANS > now);
-    }
-}
-
 fn hash(text: &str) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&ContentHash::of(text.as_bytes()).as_bytes()[..8]);
     u64::from_be_bytes(bytes)
 }
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Consecutive visits without the object after which it is no longer planned.
 const MAX_MISSES: u8 = 2;
-/// Consecutive visits without the object after which it is removed.
-const FORGOTTEN_MISSES: u8 = 8;
 /// Sites change their scripts; an object that was not requested for this time is not worth a guess.
 const MAX_AGE: Duration = Duration::from_secs(60 * 24 * 3600);
-/// Time for which the first useless push excludes a subresource from the plan; each further one doubles it.
-const FIRST_BAN: Duration = DAY;
-/// Maximum number of doublings: 64 days.
-const MAX_STRIKES: u8 = 6;
-/// Time after its end during which a suppression counts as a previous one.
-const MEMORY_OF_BANS: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Size of the largest plan; further objects of a visit are ignored.
-const MAX_ASKED: usize = 1000;

@@ -12,7 +12,7 @@ use crate::pageload::{
     learned::VisitResult,
     memory::ManifestMemory,
     plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
-    publicity::Publicity,
+    publicity::Disclosure,
 };
 
 /// An event of a page load. Events of one sender are handled in their order. A reply that is dropped means
@@ -22,6 +22,8 @@ pub(in crate::pageload) enum Event {
     PageGrew {
         references: Vec<Reference>,
     },
+    /// The page's own document is complete and has this CHK.
+    PageComplete(ContentHash),
     /// The page's own document adds no further entry.
     PageSearched,
     Response {
@@ -99,7 +101,7 @@ pub(in crate::pageload) enum AgentEvent {
     /// The browser requests an object.
     Request(Box<BrowserRequest>),
     /// A request that no entry answers has a response.
-    UnplannedAnswered { url: Url, publicity: Publicity },
+    UnplannedAnswered { url: Url, disclosure: Disclosure },
     /// The browser waits for these entries.
     BrowserWaits(Vec<EntryId>),
     /// Requests the CHK of an answered entry's body.

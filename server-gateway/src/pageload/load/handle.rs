@@ -17,6 +17,7 @@ impl LoadTask {
                 }
                 self.state.document_grew();
             }
+            Event::PageComplete(hash) => self.state.learned.document_complete(hash),
             Event::PageSearched => self.state.plan.page_searched(),
             Event::Response { entry, event } => self.handle_response(entry, event),
             Event::Push { entry, event } => self.handle_push(entry, event),
@@ -62,7 +63,9 @@ impl LoadTask {
         let state = &mut self.state;
         match event {
             AgentEvent::Request(request) => state.request(*request),
-            AgentEvent::UnplannedAnswered { url, publicity } => state.learned.answered(&url, publicity),
+            AgentEvent::UnplannedAnswered { url, disclosure } => {
+                state.learned.answered(&url, disclosure);
+            }
             AgentEvent::BrowserWaits(entries) => state.browser_waits(&entries),
             AgentEvent::HashNeeded { entry, reply } => send(reply, state.hash_of(entry)),
             AgentEvent::PushAgain { entry, body } => state.push_again(entry, body),

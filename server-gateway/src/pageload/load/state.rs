@@ -230,6 +230,7 @@ impl LoadState {
     /// Learns from the entries that the browser used.
     pub(super) fn used(&mut self, used: &Used) -> VisitResult {
         self.context().counters().taken(self.plan.taken(used));
-        self.learned.learn(&self.plan, used, now())
+        let cookies = self.jar.values().map(<[u8]>::to_vec).collect();
+        self.learned.learn(&self.plan, used, cookies, now())
     }
 }
