@@ -20,6 +20,7 @@ pub enum PhaseExit {
     PromisedHead,
     PromisedNotModified,
     PromisedWithdrawn,
+    PromisedFailed,
     PromisedMismatch,
     PromisedUsed,
     PromisedStuck,
@@ -47,7 +48,7 @@ pub enum PhaseExit {
 
 impl PhaseExit {
     /// All values, in the order of their discriminants.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::LookupFresh,
         Self::LookupNotModified,
         Self::LookupAnnounced,
@@ -64,6 +65,7 @@ impl PhaseExit {
         Self::PromisedHead,
         Self::PromisedNotModified,
         Self::PromisedWithdrawn,
+        Self::PromisedFailed,
         Self::PromisedMismatch,
         Self::PromisedUsed,
         Self::PromisedStuck,
@@ -108,6 +110,7 @@ impl PhaseExit {
             Self::PromisedHead => "promised.head",
             Self::PromisedNotModified => "promised.not-modified",
             Self::PromisedWithdrawn => "promised.withdrawn",
+            Self::PromisedFailed => "promised.failed",
             Self::PromisedMismatch => "promised.mismatch",
             Self::PromisedUsed => "promised.used",
             Self::PromisedStuck => "promised.stuck",

@@ -25,6 +25,7 @@ pub(crate) struct PageLoadCounters {
     wasted_bytes: Counter,
     wanted: Counter,
     promised: Counter,
+    absent_hosts: Counter,
     refused: RefusalCounters,
 }
 
@@ -62,6 +63,10 @@ impl PageLoadCounters {
 
     pub(crate) fn promised(&self) {
         self.promised.inc();
+    }
+
+    pub(crate) fn absent_host(&self) {
+        self.absent_hosts.inc();
     }
 
     /// Counters of the requests that visits do not teach.
@@ -118,6 +123,11 @@ impl PageLoadCounters {
                 "manifest_promised_fetches",
                 "Fetches that a manifest entry answered",
                 &self.promised,
+            ),
+            (
+                "manifest_absent_hosts",
+                "Hosts that manifests announced as unreachable",
+                &self.absent_hosts,
             ),
         ] {
             registry.register(name, help, counter.clone());

@@ -18,7 +18,7 @@ use url::Url;
 
 use super::{
     learned_records::{keys, put, read},
-    plan::Plan,
+    plan::{Plan, PlanEntry},
     public_words::BodyAudience,
     publicity::{Disclosure, Publicity},
     refusal::{Refusal, RefusalCounters},
@@ -58,6 +58,16 @@ struct Unplanned {
     of_request: Disclosure,
     /// Known once the request is answered.
     of_answer: Option<Disclosure>,
+    host: HostAnswer,
+}
+
+/// Whether the host of a request can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostAnswer {
+    /// It answers, or it is unknown whether it does.
+    Possible,
+    /// The gateway cannot reach it.
+    Absent,
 }
 
 /// The result of a page load, to be stored.
@@ -162,6 +172,7 @@ impl LearnedPlan {
                 asked,
                 of_request: disclosure,
                 of_answer: None,
+                host: HostAnswer::Possible,
             });
         } else {
             self.refused.add(Refusal::TooMany, 1);
@@ -177,6 +188,17 @@ impl LearnedPlan {
         {
             // Once personal, always personal.
             unplanned.of_answer = Some(unplanned.of_answer.unwrap_or(disclosure).and(disclosure));
+        }
+    }
+
+    /// Records that the host of an unplanned request cannot be reached.
+    pub(crate) fn failed(&mut self, url: &Url) {
+        for unplanned in self
+            .unplanned
+            .iter_mut()
+            .filter(|unplanned| unplanned.asked.url == *url)
+        {
+            unplanned.host = HostAnswer::Absent;
         }
     }
 
@@ -198,7 +220,9 @@ impl LearnedPlan {
         for (number, entry) in plan.entries() {
             let url = entry.reference.url.clone();
             if used.is_taken(number) || entry.requested.is_some() {
-                taken.push(url);
+                if !plan.is_absent(&url) {
+                    taken.push(url);
+                }
             } else if is_whole && entry.answered().is_some() {
                 let held = if entry.pushed == 0 || plan.previous_hash(&url).is_some() {
                     HeldFresh::Possible
@@ -208,13 +232,11 @@ impl LearnedPlan {
                 unused.push(Unused { url, held });
             }
         }
-        let asked: Vec<_> = self
-            .unplanned
-            .iter()
-            .map(|unplanned| unplanned.asked.clone())
-            .collect();
+        let asked: Vec<_> = self.asked(HostAnswer::Possible).cloned().collect();
+        let absent = self.absent(plan, used);
         let unlearned = self.own.update(&Visit {
             asked_unplanned: &asked,
+            asked_absent: &absent,
             pushed_used: &taken,
             pushed_unused: &unused,
             now,
@@ -235,7 +257,7 @@ impl LearnedPlan {
         let shared = SharedLesson {
             page: self.page.clone(),
             teacher: self.teacher.clone(),
-            candidates: self.candidates(plan, &taken, now),
+            candidates: self.candidates(plan, &taken, &absent, now),
             used: self.confirmed(taken, unused, now),
             bodies: self.public_bodies(plan),
             cookies,
@@ -248,37 +270,58 @@ impl LearnedPlan {
         }
     }
 
-    /// The requests of this visit that other devices may be told.
-    fn candidates(&self, plan: &Plan, taken: &[Url], now: UnixTime) -> Vec<Candidate> {
+    /// The unplanned requests, by the answers of their hosts.
+    fn asked(&self, host: HostAnswer) -> impl Iterator<Item = &LearnedRef> {
+        let asked = self
+            .unplanned
+            .iter()
+            .filter(move |unplanned| unplanned.host == host);
+        asked.map(|unplanned| &unplanned.asked)
+    }
+
+    /// Requests of the browser to hosts that cannot be reached: unplanned ones, and those that were planned because of
+    /// an earlier visit.
+    fn absent(&self, plan: &Plan, used: &Used) -> Vec<LearnedRef> {
+        let planned = plan.entries().filter(|(number, entry)| {
+            let url = &entry.reference.url;
+            let is_asked = used.is_taken(*number) || entry.requested.is_some();
+            is_asked && plan.is_absent(url) && self.extras.contains(url)
+        });
+        let planned = planned.map(|(_, entry)| learned_ref(entry));
+        self.asked(HostAnswer::Absent).cloned().chain(planned).collect()
+    }
+
+    /// The requests of this visit that other devices may be told; `absent` are those to hosts that cannot be reached.
+    fn candidates(&self, plan: &Plan, taken: &[Url], absent: &[LearnedRef], now: UnixTime) -> Vec<Candidate> {
         let documents = plan
             .entries()
             .filter(|(number, _)| !self.is_of_extra(plan, *number))
             .map(|(_, entry)| &entry.reference.url)
             .chain([&self.page]);
         let hosts: BTreeSet<_> = documents.filter_map(Url::host_str).collect();
-        let unplanned = self.unplanned.iter().map(|unplanned| {
+        let is_answered = |unplanned: &&Unplanned| unplanned.host == HostAnswer::Possible;
+        let unplanned = self.unplanned.iter().filter(is_answered).map(|unplanned| {
             let of_answer = unplanned
                 .of_answer
                 .unwrap_or(Disclosure::Never(Refusal::Unanswered));
-            (unplanned.asked.clone(), unplanned.of_request.and(of_answer))
+            let disclosure = unplanned.of_request.and(of_answer);
+            (unplanned.asked.clone(), disclosure, HostAnswer::Possible)
+        });
+        // The gateway sent nothing to these hosts, and got nothing from them.
+        let absent = absent.iter().map(|asked| {
+            let disclosure = Disclosure::PublicWords;
+            (asked.clone(), disclosure, HostAnswer::Absent)
         });
         // Objects from this device's own records, which may stem from visits with cookies. In this visit they were
         // requested with no other cookies than its own.
         let extras = plan.entries().filter_map(|(_, entry)| {
             let (answered, url) = (entry.answered()?, &entry.reference.url);
-            let asked = LearnedRef {
-                url: url.clone(),
-                destination: entry.reference.destination,
-                form: RequestForm {
-                    cross_origin: entry.reference.cross_origin,
-                    referrer_policy: entry.reference.referrer_policy,
-                },
-            };
             let disclosure = Disclosure::of(&HeaderMap::new(), answered.status, &answered.headers);
-            (self.extras.contains(url) && taken.contains(url)).then_some((asked, disclosure))
+            let is_candidate = self.extras.contains(url) && taken.contains(url);
+            is_candidate.then(|| (learned_ref(entry), disclosure, HostAnswer::Possible))
         });
         let mut candidates = Vec::new();
-        for (asked, disclosure) in unplanned.chain(extras) {
+        for (asked, disclosure, answer) in unplanned.chain(absent).chain(extras) {
             let disclosure = if Publicity::of_url(&asked.url, now).is_public() {
                 disclosure
             } else {
@@ -293,6 +336,7 @@ impl LearnedPlan {
                 } else {
                     HostNaming::Unknown
                 },
+                is_absent: answer == HostAnswer::Absent,
             });
         }
         candidates
@@ -306,7 +350,7 @@ impl LearnedPlan {
             // The browser may have used its own fresh copy: no reason to stop planning the object for others.
             .filter(|unused| unused.held == HeldFresh::Possible)
             .map(|unused| unused.url);
-        let asked = self.unplanned.iter().map(|unplanned| unplanned.asked.url.clone());
+        let asked = self.asked(HostAnswer::Possible).map(|asked| asked.url.clone());
         taken
             .into_iter()
             .chain(held)
@@ -343,6 +387,18 @@ impl LearnedPlan {
             at = entry.referrer;
         }
         false
+    }
+}
+
+fn learned_ref(entry: &PlanEntry) -> LearnedRef {
+    let reference = &entry.reference;
+    LearnedRef {
+        url: reference.url.clone(),
+        destination: reference.destination,
+        form: RequestForm {
+            cross_origin: reference.cross_origin,
+            referrer_policy: reference.referrer_policy,
+        },
     }
 }
 

@@ -161,6 +161,11 @@ impl PageLoad {
         self.post(Event::Agent(AgentEvent::UnplannedAnswered { url, disclosure }));
     }
 
+    /// Records that the host of an unplanned request cannot be reached.
+    pub(super) fn unplanned_failed(&self, url: Url) {
+        self.post(Event::Agent(AgentEvent::UnplannedFailed { url }));
+    }
+
     /// Handles `Ask`: the browser waits for these entries.
     pub(super) async fn browser_waits(&self, entries: Vec<EntryId>) {
         self.send_agent(AgentEvent::BrowserWaits(entries)).await;

@@ -10,7 +10,8 @@ use longhaul_page::{
     CrossOrigin, Destination, Discovery, Initiator, MediaType, Reference, discover_link_header,
 };
 use longhaul_session::{
-    Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, PageId, Used, Want,
+    Ask, Dictionaries, Evicted, FailureReason, Fetch, FetchKind, Hello, Holding, MirrorState, PageId, Used,
+    VersionRange, Want,
 };
 use longhaul_types::{ClientId, ContentHash};
 use longhaul_webcache::{Confirmed, OriginRequest};
@@ -79,6 +80,9 @@ impl PageLoadRegistry {
     /// Handles `Hello`.
     pub(crate) async fn hello(&self, hello: &Hello) -> MirrorState {
         self.context.prefer(hello.preferences);
+        if let Some(version) = hello.versions.common(VersionRange::OURS) {
+            self.context.agree(version);
+        }
         self.context.mirror.open(hello.cache_state).await
     }
 
@@ -173,6 +177,17 @@ impl PageLoadRegistry {
             self.observe_set_cookies(&url, head.headers);
             let disclosure = Disclosure::of(&outgoing.parts.headers, head.status, head.headers);
             load.unplanned_answered(url, disclosure);
+        }
+    }
+
+    /// Called when an object's fetch that no entry answered has failed.
+    pub(crate) fn failed(&self, fetch: &Fetch, outgoing: &OriginRequest, reason: FailureReason) {
+        if outgoing.parts.method == Method::GET
+            && reason.concerns_host()
+            && let (Some(page), Ok(url)) = (fetch.page, Url::parse(&fetch.url))
+            && let Some(load) = self.load(page)
+        {
+            load.unplanned_failed(url);
         }
     }
 

@@ -57,6 +57,8 @@ pub(super) struct Candidate {
     pub(super) asked: LearnedRef,
     pub(super) disclosure: Disclosure,
     pub(super) host: HostNaming,
+    /// True if the gateway cannot reach the host.
+    pub(super) is_absent: bool,
 }
 
 /// Whether the page's documents refer to other URLs of a host. Others could be inventions of a device.
@@ -131,9 +133,10 @@ impl SharedLesson {
 
     /// Adds what may be told to the shared records.
     pub(super) fn teach(&self, learned: &mut Learned, words: &PublicWords) {
-        let mut told = Vec::new();
+        let (mut told, mut absent) = (Vec::new(), Vec::new());
         for candidate in &self.candidates {
             match self.judge(candidate, learned, words) {
+                Ok(()) if candidate.is_absent => absent.push(candidate.asked.clone()),
                 Ok(()) => told.push(candidate.asked.clone()),
                 Err(reason) => self.refused.add(reason, 1),
             }
@@ -141,6 +144,7 @@ impl SharedLesson {
         // What the shared record has no room for is not counted: the device's own record counts such requests.
         let _unlearned = learned.update(&Visit {
             asked_unplanned: &told,
+            asked_absent: &absent,
             pushed_used: &self.used,
             // An object that one browser does not request may be needed by another.
             pushed_unused: &[],

@@ -15,6 +15,7 @@ mod methods;
 mod response_fields;
 mod revisits;
 mod savings;
+mod second_device;
 mod slow_responses;
 mod validators;
 mod variants;

@@ -183,6 +183,11 @@ fn visit(learned: &mut Learned) {
     let _witnesses = learned.testify(Testimony { url: 1, device: 2 }, NOW);
     let _unlearned = learned.update(&Visit {
         asked_unplanned: &asked,
+        asked_absent: &[LearnedRef {
+            url: url("https://missing.test/x.js"),
+            destination: Destination::Script,
+            form: RequestForm::default(),
+        }],
         pushed_used: &[url("http://site.test/s.css")],
         pushed_unused: &[Unused {
             url: url("http://site.test/never.png"),

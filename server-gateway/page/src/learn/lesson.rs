@@ -33,6 +33,13 @@ impl Record {
         let requests = unplanned.len();
         unplanned.retain(|(url, _)| url.len() <= MAX_URL);
         unlearned.too_long = requests - unplanned.len();
+        let absent: Vec<(String, &LearnedRef)> = visit
+            .asked_absent
+            .iter()
+            .take(MAX_ABSENT)
+            .map(|asked| (form(&asked.url), asked))
+            .filter(|(url, _)| url.len() <= MAX_URL)
+            .collect();
         let mut asked: BTreeSet<String> = unplanned.iter().map(|(url, _)| url.clone()).collect();
         asked.extend(visit.pushed_used.iter().take(MAX_ASKED).map(form));
         self.lift(&asked);
@@ -40,6 +47,9 @@ impl Record {
         for (url, asked) in unplanned {
             let is_added = self.add(url, asked, page, visit.now);
             unlearned.no_room += usize::from(!is_added);
+        }
+        for (url, asked) in absent {
+            self.add_absent(url, asked, page, visit.now);
         }
         for unused in visit.pushed_unused.iter().take(MAX_ASKED) {
             if unused.held == HeldFresh::No {
@@ -99,6 +109,7 @@ impl Record {
             if asked.contains(&extra.url) {
                 extra.misses = 0;
                 extra.seen = now;
+                extra.absent = false;
                 extra.evidence.add(page);
             } else if same_shape && extra.evidence.is_of(page) && extra.url.contains('?') {
                 extra.volatile = true;
@@ -133,6 +144,7 @@ impl Record {
         }
         self.extras.push(Extra {
             volatile: volatile::is_volatile(&url, now),
+            absent: false,
             url,
             destination: asked.destination,
             form: asked.form,
@@ -141,6 +153,31 @@ impl Record {
             evidence: Evidence::of(page),
         });
         true
+    }
+
+    /// Records that the host of a request cannot be reached: one request for each host.
+    fn add_absent(&mut self, url: String, asked: &LearnedRef, page: u32, now: UnixTime) {
+        let origin = asked.url.origin();
+        // URLs of other origins than the page's are absolute, and the page's own host has just answered.
+        let is_of_host = |extra: &&mut Extra| {
+            let known = Url::parse(&extra.url);
+            extra.url == url || extra.absent && known.is_ok_and(|known| known.origin() == origin)
+        };
+        if let Some(known) = self.extras.iter_mut().find(is_of_host) {
+            known.absent = true;
+            known.misses = 0;
+            known.seen = now;
+            known.evidence.add(page);
+            return;
+        }
+        let is_known = self.add(url.clone(), asked, page, now);
+        // A volatile URL of the same shape may be known instead.
+        if is_known
+            && let Some(added) = self.extras.last_mut()
+            && added.url == url
+        {
+            added.absent = true;
+        }
     }
 
     /// Returns the extra to replace by a new one: the one with the most misses, then a volatile one. `None`
@@ -178,12 +215,28 @@ impl Record {
 
     fn expire(&mut self, now: UnixTime) {
         self.extras
-            .retain(|extra| extra.misses < FORGOTTEN_MISSES && extra.seen + MAX_AGE > now);
+            .retain(|extra| extra.misses < FORGOTTEN_MISSES && extra.seen + extra.lifetime() > now);
         self.suppressed
             .retain(|suppressed| suppressed.until + MEMORY_OF_BANS > now);
     }
 }
 
+impl Extra {
+    /// Returns true if the object is planned at this time, unless it is volatile.
+    pub(super) fn is_current(&self, now: UnixTime) -> bool {
+        self.misses < MAX_MISSES && self.seen + self.lifetime() > now
+    }
+
+    /// Time after the last request for which the object is remembered.
+    const fn lifetime(&self) -> Duration {
+        if self.absent { DAY } else { MAX_AGE }
+    }
+}
+
+/// Consecutive visits without the object after which it is no longer planned.
+const MAX_MISSES: u8 = 2;
+/// Maximum number of requests to absent hosts of one visit.
+const MAX_ABSENT: usize = 32;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Consecutive visits without the object after which it is removed.
 const FORGOTTEN_MISSES: u8 = 8;

@@ -6,6 +6,9 @@
 //! pages have shown them. An object that was pushed and not used leaves the plan for a time that doubles with
 //! each repetition; a request of the browser restores it at once.
 //!
+//! A host that could not be reached is remembered for a day by one request to it. The next load of the page plans that
+//! request, so that it shows early whether the host is back.
+//!
 //! Records reveal one user's browsing: keep them per device, or omit private data.
 mod lesson;
 mod page;
@@ -105,6 +108,8 @@ pub enum HeldFresh {
 pub struct Visit<'a> {
     /// Objects that the browser requested (GET) and no plan contained, in the order of the requests.
     pub asked_unplanned: &'a [LearnedRef],
+    /// Objects that the browser requested, planned or not, and whose hosts cannot be reached.
+    pub asked_absent: &'a [LearnedRef],
     /// Objects that were planned and used.
     pub pushed_used: &'a [Url],
     /// Objects that were planned and not used.
@@ -185,8 +190,7 @@ impl Learned {
             .map(|extra| volatile::shape(&extra.url))
             .collect();
         for extra in of_page.chain(of_pattern) {
-            let current = extra.misses < MAX_MISSES && extra.seen + MAX_AGE > now;
-            if !current || volatile.contains(&volatile::shape(&extra.url)) {
+            if !extra.is_current(now) || volatile.contains(&volatile::shape(&extra.url)) {
                 continue;
             }
             let Some(url) = page::specialised(&self.page, &extra.url) else {
@@ -243,7 +247,5 @@ fn hash(text: &str) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Consecutive visits without the object after which it is no longer planned.
-const MAX_MISSES: u8 = 2;
 /// Sites change their scripts; an object that was not requested for this time is not worth a guess.
 const MAX_AGE: Duration = Duration::from_secs(60 * 24 * 3600);

@@ -20,8 +20,22 @@ pub(super) struct Extra {
     pub(super) misses: u8,
     /// New in every visit: stored so that the URL is not learned again.
     pub(super) volatile: bool,
+    /// The host could not be reached at the last request.
+    pub(super) absent: bool,
     pub(super) seen: UnixTime,
     pub(super) evidence: Evidence,
+}
+
+impl Extra {
+    fn flags(&self) -> u8 {
+        let flags = [
+            (self.volatile, VOLATILE),
+            (self.evidence.of_more, OF_MORE),
+            (self.absent, ABSENT),
+        ];
+        let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+        set.fold(0, |sum, (_, flag)| sum | flag)
+    }
 }
 
 /// A subresource that was pushed and not used.
@@ -128,7 +142,7 @@ impl Record {
             out.push(extra.destination.number());
             out.push(extra.form.code());
             out.push(extra.misses);
-            out.push(u8::from(extra.volatile) | u8::from(extra.evidence.of_more) << 1);
+            out.push(extra.flags());
             encode_time(extra.seen, &mut out);
             out.extend_from_slice(&extra.evidence.first.to_be_bytes());
             last = &extra.url;
@@ -234,13 +248,14 @@ impl<'a> Input<'a> {
         let destination = Destination::try_from(self.byte()?).map_err(|_| RecordError::Damaged)?;
         let form = RequestForm::of_code(self.byte()?).ok_or(RecordError::Damaged)?;
         let misses = self.byte()?;
-        let flags = self.flags(VOLATILE | OF_MORE)?;
+        let flags = self.flags(VOLATILE | OF_MORE | ABSENT)?;
         Ok(Extra {
             url,
             destination,
             form,
             misses,
             volatile: flags & VOLATILE != 0,
+            absent: flags & ABSENT != 0,
             seen: self.time()?,
             evidence: self.evidence(flags)?,
         })
@@ -306,6 +321,7 @@ fn common_prefix(one: &str, other: &str) -> usize {
 const VERSION: u8 = 3;
 const VOLATILE: u8 = 1;
 const OF_MORE: u8 = 2;
+const ABSENT: u8 = 4;
 /// Maximum number of extras: heavy pages load some hundreds of objects from scripts.
 pub(super) const MAX_EXTRAS: usize = 512;
 /// Maximum number of suppressed objects: about a quarter of the largest plan.

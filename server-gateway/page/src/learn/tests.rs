@@ -53,6 +53,7 @@ impl Memory {
         all.extend(unused(seen.unused_but_fresh, HeldFresh::Possible));
         let _unlearned = learned.update(&Visit {
             asked_unplanned: &unplanned,
+            asked_absent: &[],
             pushed_used: &used,
             pushed_unused: &all,
             now,
@@ -132,6 +133,7 @@ fn documents_and_other_schemes_are_not_learned() {
     ];
     let unlearned = learned.update(&Visit {
         asked_unplanned: &unplanned,
+        asked_absent: &[],
         pushed_used: &[],
         pushed_unused: &[],
         now: START,
@@ -323,6 +325,7 @@ fn the_form_of_the_newest_unplanned_request_is_kept() {
         };
         let _unlearned = learned.update(&Visit {
             asked_unplanned: std::slice::from_ref(&asked),
+            asked_absent: &[],
             pushed_used: &[],
             pushed_unused: &[],
             now: START,
@@ -331,6 +334,41 @@ fn the_form_of_the_newest_unplanned_request_is_kept() {
         let read = Learned::read(&url("/p"), Some(&record), None).unwrap();
         assert_eq!(read.extras(START), [asked]);
     }
+}
+
+#[test]
+fn an_absent_host_is_remembered_for_a_day_by_one_request() {
+    let page = url("/p");
+    let mut learned = Learned::new(&page);
+    let missing = |text: &str| asked_for(url(text), Destination::Image);
+    let absent = [
+        "http://missing.test/1",
+        "http://missing.test/2",
+        "http://other.test/",
+    ]
+    .map(missing);
+    let visit = |learned: &mut Learned, absent: &[LearnedRef], used: &[Url], now| {
+        let _unlearned = learned.update(&Visit {
+            asked_unplanned: &[],
+            asked_absent: absent,
+            pushed_used: used,
+            pushed_unused: &[],
+            now,
+        });
+        *learned = Learned::read(&page, Some(&learned.page_record()), None).unwrap();
+    };
+    let planned = |learned: &Learned, now| {
+        let extras = learned.extras(now).into_iter();
+        extras.map(|extra| extra.url.to_string()).collect::<Vec<_>>()
+    };
+    let of_each = ["http://missing.test/1", "http://other.test/"];
+    visit(&mut learned, &absent, &[], START);
+    assert_eq!(planned(&learned, START), of_each);
+    visit(&mut learned, &absent[1..2], &[], START + DAY / 2);
+    assert_eq!(planned(&learned, START + DAY), of_each[..1]);
+    // A host that answers again is remembered as any other object.
+    visit(&mut learned, &[], &[url("http://missing.test/1")], START + DAY);
+    assert_eq!(planned(&learned, later(30)), of_each[..1]);
 }
 
 #[test]

@@ -8,11 +8,14 @@ use longhaul_webcache::BodyReader;
 use tokio::sync::oneshot;
 use url::Url;
 
-use crate::pageload::{
-    learned::VisitResult,
-    memory::ManifestMemory,
-    plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
-    publicity::Disclosure,
+use crate::{
+    failure::Failure,
+    pageload::{
+        learned::VisitResult,
+        memory::ManifestMemory,
+        plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
+        publicity::Disclosure,
+    },
 };
 
 /// An event of a page load. Events of one sender are handled in their order. A reply that is dropped means
@@ -68,6 +71,8 @@ pub(in crate::pageload) enum ResponseEvent {
     Searched,
     /// The head is complete.
     Answered(Box<Answer>),
+    /// The fetch failed.
+    Failed(Failure),
     /// There is no response.
     Withdrawn(Withdrawal),
 }
@@ -102,6 +107,8 @@ pub(in crate::pageload) enum AgentEvent {
     Request(Box<BrowserRequest>),
     /// A request that no entry answers has a response.
     UnplannedAnswered { url: Url, disclosure: Disclosure },
+    /// The host of a request that no entry answers cannot be reached.
+    UnplannedFailed { url: Url },
     /// The browser waits for these entries.
     BrowserWaits(Vec<EntryId>),
     /// Requests the CHK of an answered entry's body.

@@ -38,6 +38,7 @@ impl LoadTask {
             ResponseEvent::ImagesPending(images) => state.images_pending(entry, images),
             ResponseEvent::Searched => state.plan.entry_searched(entry),
             ResponseEvent::Answered(answer) => state.answered(entry, *answer),
+            ResponseEvent::Failed(failure) => state.failed(entry, &failure),
             ResponseEvent::Withdrawn(reason) => state.plan.withdraw(entry, reason),
         }
     }
@@ -66,6 +67,7 @@ impl LoadTask {
             AgentEvent::UnplannedAnswered { url, disclosure } => {
                 state.learned.answered(&url, disclosure);
             }
+            AgentEvent::UnplannedFailed { url } => state.learned.failed(&url),
             AgentEvent::BrowserWaits(entries) => state.browser_waits(&entries),
             AgentEvent::HashNeeded { entry, reply } => send(reply, state.hash_of(entry)),
             AgentEvent::PushAgain { entry, body } => state.push_again(entry, body),

@@ -6,7 +6,7 @@ use longhaul_http::policy;
 use longhaul_page::{
     Certainty, Destination, Initiator, Markup, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
 };
-use longhaul_session::{EntryId, Used};
+use longhaul_session::{EntryId, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
 use url::Url;
@@ -16,12 +16,17 @@ use super::{
     event::{BrowserRequest, EntryRequest},
     initiators::Frames,
 };
-use crate::pageload::{
-    context::{PageLoadContext, now},
-    learned::{LearnedPlan, VisitResult},
-    memory::ManifestMemory,
-    plan::{Answer, AnswerBody, Arrival, Placement, Plan, PlanEntry, PlanLimits, PredictedCookies},
-    push_body::PushBody,
+use crate::{
+    failure::Failure,
+    pageload::{
+        context::{PageLoadContext, now},
+        learned::{LearnedPlan, VisitResult},
+        memory::ManifestMemory,
+        plan::{
+            Answer, AnswerBody, Arrival, HostState, Placement, Plan, PlanEntry, PlanLimits, PredictedCookies,
+        },
+        push_body::PushBody,
+    },
 };
 
 /// The state of a page load.
@@ -213,6 +218,17 @@ impl LoadState {
         match placement {
             Placement::Push | Placement::NoBody => {}
             Placement::PushForBoth | Placement::Nothing => self.context().counters().held(),
+        }
+    }
+
+    /// Ends an entry whose fetch failed. An agent that knows no records of failures asks again for the browser.
+    pub(super) fn failed(&mut self, entry: EntryId, failure: &Failure) {
+        if !self.context().tells_failures() {
+            return self.plan.withdraw(entry, Withdrawal::Failed);
+        }
+        let Failure { reason, detail } = failure;
+        if self.plan.fail(entry, *reason, detail) == HostState::NewlyAbsent {
+            self.context().counters().absent_host();
         }
     }
 

@@ -39,16 +39,15 @@ const USUAL: u64 = 64 * 1024;
 const MAX_AGAIN: Duration = Duration::from_secs(30);
 /// Fetches an entry up to the point where its body waits for its push.
 pub(super) async fn fetch(load: &PageLoad, entry: EntryId, lookup: CacheRequest) {
-    let answered = match load.context.fetch(lookup).await {
-        Ok(stored) => answer(load, entry, stored).await,
+    let event = match load.context.fetch(lookup).await {
+        Ok(stored) => match answer(load, entry, stored).await {
+            Ok(answer) => ResponseEvent::Answered(Box::new(answer)),
+            Err(reason) => ResponseEvent::Withdrawn(reason),
+        },
         Err(failure) => {
             debug!(%entry, reason = ?failure.reason, "an entry has no response");
-            Err(Withdrawal::Failed)
+            ResponseEvent::Failed(failure)
         }
-    };
-    let event = match answered {
-        Ok(answer) => ResponseEvent::Answered(Box::new(answer)),
-        Err(reason) => ResponseEvent::Withdrawn(reason),
     };
     load.send_response(entry, event).await;
 }

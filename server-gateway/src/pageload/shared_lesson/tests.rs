@@ -21,6 +21,7 @@ fn candidate(text: &str, disclosure: Disclosure) -> Candidate {
         },
         disclosure,
         host: HostNaming::Named,
+        is_absent: false,
     }
 }
 

@@ -29,6 +29,7 @@ fn full() -> Record {
         },
         misses: 3,
         volatile: true,
+        absent: true,
         seen,
         evidence,
     });
