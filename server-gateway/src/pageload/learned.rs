@@ -123,6 +123,13 @@ impl LearnedPlan {
         }
     }
 
+    /// Continues with the plan of the page to which this page redirected. The request for this page decides whether the
+    /// visit may teach others.
+    pub(crate) fn redirected(&mut self, target: Self) {
+        let publicity = self.publicity.and(target.publicity);
+        *self = Self { publicity, ..target };
+    }
+
     /// Objects that scripts of the page loaded in earlier visits, on this device or another. Objects known
     /// only from other devices are fetched without cookies: another device's user must not choose requests
     /// with this user's cookies.

@@ -39,8 +39,10 @@ pub(super) use self::{
 };
 use super::{
     context::PageLoadContext,
+    learned::{LearnedPlan, LearnedPlanStart},
     plan::{DeliveredBody, PushProgress},
-    publicity::Disclosure,
+    publicity::{Disclosure, Publicity},
+    shared_lesson::Teacher,
 };
 
 /// Maximum number of events that wait for the task of a page load; then their senders wait. The task itself
@@ -164,6 +166,20 @@ impl PageLoad {
     /// Records that the host of an unplanned request cannot be reached.
     pub(super) fn unplanned_failed(&self, url: Url) {
         self.post(Event::Agent(AgentEvent::UnplannedFailed { url }));
+    }
+
+    /// The learned plan of a page that this load displays.
+    pub(super) async fn learned(&self, page: &Url, publicity: Publicity) -> LearnedPlan {
+        let context = &self.context;
+        LearnedPlan::load(LearnedPlanStart {
+            cache: context.learned_plans(),
+            identity: &self.identity,
+            page,
+            publicity,
+            teacher: Teacher::new(&context.device, &context.gateway.credentials),
+            refused: context.counters().refused().clone(),
+        })
+        .await
     }
 
     /// Handles `Ask`: the browser waits for these entries.

@@ -60,6 +60,11 @@ impl Publicity {
     pub(crate) fn is_public(self) -> bool {
         self == Self::Public
     }
+
+    /// Returns `Public` if both are public.
+    pub(crate) fn and(self, other: Self) -> Self {
+        if self == Self::Public { other } else { self }
+    }
 }
 
 /// What must be known before other devices may be told that a page requests a URL, by its request and response.

@@ -21,12 +21,10 @@ use url::Url;
 
 use super::{
     context::{PageLoadContext, now},
-    learned::{LearnedPlan, LearnedPlanStart},
     load::{BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, redirection, run},
     manifest::ManifestWriter,
     memory::ManifestMemory,
     publicity::{Disclosure, Publicity},
-    shared_lesson::Teacher,
 };
 
 /// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the
@@ -302,6 +300,7 @@ impl PageLoadRegistry {
         let base = self.base(fetch, outgoing, &url).await;
         let context = &self.context;
         let page = PageId::of(fetch.id);
+        let publicity = Publicity::of_visit(&outgoing.identity, &url, &outgoing.parts.headers, now());
         let (load, events) = PageLoad::new(Arc::clone(context), page, outgoing.identity.clone());
         let load = Arc::new(load);
         let start = PageStart {
@@ -311,7 +310,7 @@ impl PageLoadRegistry {
             sent: &outgoing.parts.headers,
             response: head.headers,
             base: base.as_ref(),
-            learned: self.learned(outgoing, &url).await,
+            learned: load.learned(&url, publicity).await,
         };
         let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();
@@ -334,20 +333,6 @@ impl PageLoadRegistry {
         context.counters().page();
         load.flush().await;
         tap
-    }
-
-    /// The learned plan of a page.
-    async fn learned(&self, outgoing: &OriginRequest, page: &Url) -> LearnedPlan {
-        let (context, identity) = (&self.context, &outgoing.identity);
-        LearnedPlan::load(LearnedPlanStart {
-            cache: context.learned_plans(),
-            identity,
-            page,
-            publicity: Publicity::of_visit(identity, page, &outgoing.parts.headers, now()),
-            teacher: Teacher::new(&context.device, &context.gateway.credentials),
-            refused: context.counters().refused().clone(),
-        })
-        .await
     }
 
     /// The page's previous manifest, if the agent also has it; then also records the bodies that the agent

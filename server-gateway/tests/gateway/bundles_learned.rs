@@ -4,7 +4,7 @@ use longhaul_session::{EntryId, FetchId, Message, PageId, Used, Want};
 
 use crate::{
     agent::{Agent, fetch_of},
-    bundles::{Resource, Site, resource},
+    bundles::{Resource, Site, redirect, resource},
     bundles_correctness::object,
     bundles_load::{Load, LoadReader},
     gateway::Gateway,
@@ -186,6 +186,23 @@ async fn the_pages_request_decides_whether_it_teaches() {
         let load = teach(&mut first, &mut second, &site, (PLAIN, objects), "/data.json").await;
         assert_eq!(sorted(&load), ["/app.js", "/data.json"], "{fields:?}");
     }
+}
+
+/// A page behind a redirect is planned, and teaches, under its own URL.
+#[tokio::test]
+async fn a_page_behind_a_redirect_has_a_learned_plan() {
+    let gateway = Gateway::start().await;
+    let mut first = Agent::connect(&gateway).await;
+    let mut second = Agent::connect(&gateway).await;
+    let site = site(redirect(302, "/home")).await;
+    site.set("/home", page());
+    let lesson: Lesson<'_> = (PLAIN, &[("/data.json", PLAIN)]);
+    let load = teach(&mut first, &mut second, &site, lesson, "/data.json").await;
+    assert_eq!(load.urls().len(), 3, "{:?}", load.urls());
+    assert_eq!(load.body_of("/data.json"), b"{}");
+    // The same page without the redirect.
+    let load = LoadReader::whole(&mut second, &site.url("a", "/home"), PLAIN).await;
+    assert!(load.urls().contains(&"/data.json".to_owned()));
 }
 
 /// A URL that nothing public names is told once two devices have asked for it.

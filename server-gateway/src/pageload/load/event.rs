@@ -11,7 +11,7 @@ use url::Url;
 use crate::{
     failure::Failure,
     pageload::{
-        learned::VisitResult,
+        learned::{LearnedPlan, VisitResult},
         memory::ManifestMemory,
         plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
         publicity::Disclosure,
@@ -59,6 +59,8 @@ pub(in crate::pageload) enum ResponseEvent {
     },
     /// The response is a document whose references are planned.
     Document(Initiator),
+    /// The document is the page to which the page redirected, with this learned plan.
+    Redirected(Box<LearnedPlan>),
     /// The response is a style sheet whose references are planned, with the referrer policy that it declares.
     StyleSheet(Option<ReferrerPolicy>),
     /// The response has these references.

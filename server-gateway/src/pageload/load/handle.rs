@@ -32,6 +32,7 @@ impl LoadTask {
             ResponseEvent::Arrived { cookies, reply } => send(reply, state.responded(entry, &cookies)),
             ResponseEvent::Redirects { target, policy } => state.redirected(*target, entry, policy),
             ResponseEvent::Document(document) => state.document_arrives(entry, document),
+            ResponseEvent::Redirected(learned) => state.follow_redirect(entry, *learned),
             ResponseEvent::StyleSheet(policy) => state.style_sheet_arrives(entry, policy),
             ResponseEvent::Found(references) => state.found(references, Some(entry)),
             ResponseEvent::MarkupNeeded { reply } => send(reply, state.markup_of(entry)),

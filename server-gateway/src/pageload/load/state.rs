@@ -119,6 +119,14 @@ impl LoadState {
         self.found(extras, None);
     }
 
+    /// Continues with the learned plan of the page to which the page redirected, whose document is the response of
+    /// `entry`.
+    pub(super) fn follow_redirect(&mut self, entry: EntryId, learned: LearnedPlan) {
+        self.learned.redirected(learned);
+        let extras = self.learned.extras(now());
+        self.found(extras, Some(entry));
+    }
+
     /// Plans the references of `referrer` (`None`: the page) that its document would fetch.
     pub(in crate::pageload) fn found(
         &mut self,

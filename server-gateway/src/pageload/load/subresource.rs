@@ -22,6 +22,7 @@ use super::{
 use crate::pageload::{
     context::now,
     plan::{Answer, AnswerBody, PredictedCookies},
+    publicity::Publicity,
     push_body::{ArrivingDocument, PushBody},
 };
 
@@ -200,6 +201,12 @@ impl Response<'_> {
         let viewport = load.context.viewport();
         if let Some(source) = source {
             load.send_response(self.entry, source).await;
+            if document.is_some() && reference.destination == Destination::Document {
+                let publicity = Publicity::of_url(&reference.url, now());
+                let learned = load.learned(&reference.url, publicity).await;
+                let learned = ResponseEvent::Redirected(Box::new(learned));
+                load.send_response(self.entry, learned).await;
+            }
             let links = discover_link_header(self.headers, &reference.url, viewport);
             load.found(links, self.entry).await;
         }
