@@ -60,7 +60,7 @@ async fn learned(pair: &Pair) -> Result<()> {
 /// Counts, for each recorded site, the requests of a second device that a manifest announced, and those that crossed the
 /// hop. `LONGHAUL_BIN_DIR` selects other programs to compare with.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_device_finds_more_requests_announced() -> Result<()> {
+async fn requests_of_a_second_device_are_counted() -> Result<()> {
     let Some(folder) = corpus() else {
         println!("SKIPPED: no recorded sites; set LONGHAUL_CORPUS to their folder");
         return Ok(());
