@@ -101,7 +101,9 @@ impl Source {
             Exit::ArrivingPushed | Exit::ArrivingEmpty | Exit::ArrivingLater => Self::Push,
             Exit::SentForwarded => Self::Gateway,
             Exit::Direct => Self::Direct,
-            Exit::LookupUnreachable | Exit::SentFailed | Exit::SentUnreachable => Self::Failed,
+            Exit::LookupUnreachable | Exit::PromisedFailed | Exit::SentFailed | Exit::SentUnreachable => {
+                Self::Failed
+            }
             Exit::LookupAnnounced
             | Exit::LookupRedirected
             | Exit::LookupPageLoad

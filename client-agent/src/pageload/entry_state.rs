@@ -6,7 +6,7 @@ use longhaul_session::{Ask, EntryBody, EntryHead, EntryId, Message, Scope, Want,
 use longhaul_types::ContentHash;
 
 use super::{
-    manifest_entry::{BodyUse, Demand, EntryResponse, ManifestEntry, Storing},
+    manifest_entry::{BodyUse, Demand, EntryResponse, FailedFetch, ManifestEntry, Storing},
     page_load::{PageLoad, State},
     page_state::{ManifestProgress, Shown},
     pushed_body::{BodyFault, PushedBody},
@@ -23,6 +23,8 @@ pub(crate) enum HeadState {
     Pending,
     /// The head has arrived.
     Known(Arc<EntryHead>),
+    /// The gateway could not connect to the entry's host.
+    Failed(Arc<FailedFetch>),
     /// The entry is withdrawn.
     Withdrawn(Withdrawal),
     /// The head will not arrive, because the session or the page load is over.
@@ -65,6 +67,7 @@ impl PageLoad {
         let slot = state.entries.get(entry)?;
         let useful = !slot.response.is_withdrawn()
             && (state.life.receives_data()
+                || matches!(slot.response, EntryResponse::Failed(_))
                 || slot
                     .body
                     .as_ref()
@@ -111,6 +114,7 @@ impl PageLoad {
             return state.pending_or(HeadState::Pending, HeadState::Lost);
         };
         match &slot.response {
+            EntryResponse::Failed(failed) => HeadState::Failed(Arc::clone(failed)),
             EntryResponse::Withdrawn(reason, _) => HeadState::Withdrawn(*reason),
             EntryResponse::Known(head) => HeadState::Known(Arc::clone(head)),
             EntryResponse::Awaited => state.pending_or(HeadState::Pending, HeadState::Lost),
@@ -130,7 +134,9 @@ impl PageLoad {
                 EntryResponse::Awaited => {
                     return state.pending_or(EntryBodyState::Pending, EntryBodyState::Lost);
                 }
-                EntryResponse::Withdrawn(_, None) => return EntryBodyState::Failed,
+                EntryResponse::Failed(_) | EntryResponse::Withdrawn(_, None) => {
+                    return EntryBodyState::Failed;
+                }
             };
             match head.body {
                 EntryBody::None => return EntryBodyState::None,
@@ -231,6 +237,16 @@ impl PageLoad {
         }
         drop(state);
         self.notify();
+    }
+
+    /// Records that a request for a URL was answered with the failure to reach its host. The gateway learns that the
+    /// browser still requests the URL.
+    pub(crate) fn mark_failed(&self, url: &str) {
+        let mut state = self.state();
+        let entry = state.entries.find(url);
+        if let Some(slot) = entry.and_then(|entry| state.entries.get_mut(entry)) {
+            slot.use_by_browser.answer();
+        }
     }
 
     /// Records that the browser waits for an entry. Returns true if the caller should schedule an `Ask`.

@@ -2,10 +2,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use longhaul_http::request_context::origin_of;
-use longhaul_session::{EntryBody, EntryHead, EntryId, Withdrawal};
+use longhaul_session::{EntryBody, EntryFailure, EntryHead, EntryId, FailureReason, Withdrawal};
 use longhaul_types::ContentHash;
+use tokio::time::Instant;
 
-use super::pushed_body::{BodyFault, PushedBody};
+use super::{
+    pushed_body::{BodyFault, PushedBody},
+    unreachable_hosts::{LIFETIME, MAX_DETAIL},
+};
 use crate::{counters::Counters, store::StorageContext};
 
 /// Maximum number of entries of a manifest: twice the gateway's budget.
@@ -60,27 +64,50 @@ pub(super) enum EntryResponse {
     Awaited,
     /// The `Head` record has arrived.
     Known(Arc<EntryHead>),
+    /// The gateway could not connect to the host of the entry.
+    Failed(Arc<FailedFetch>),
     /// The entry is withdrawn. Entries with the same body still need its `Head` record, if there is one.
     Withdrawn(Withdrawal, Option<Arc<EntryHead>>),
+}
+
+/// Failure of an entry.
+#[derive(Debug)]
+pub(crate) struct FailedFetch {
+    pub(crate) reason: FailureReason,
+    /// The gateway's description.
+    pub(crate) detail: String,
+    /// Time until which the failure answers requests.
+    until: Instant,
+}
+
+impl FailedFetch {
+    pub(super) fn is_current(&self) -> bool {
+        Instant::now() < self.until
+    }
 }
 
 impl EntryResponse {
     /// The `Head` record, if it has arrived.
     pub(super) const fn head(&self) -> Option<&Arc<EntryHead>> {
         match self {
-            Self::Awaited | Self::Withdrawn(_, None) => None,
+            Self::Awaited | Self::Failed(_) | Self::Withdrawn(_, None) => None,
             Self::Known(head) | Self::Withdrawn(_, Some(head)) => Some(head),
         }
     }
 
-    pub(super) const fn is_withdrawn(&self) -> bool {
-        matches!(self, Self::Withdrawn(..))
+    /// True if the entry answers no request.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        match self {
+            Self::Withdrawn(..) => true,
+            Self::Failed(failed) => !failed.is_current(),
+            Self::Awaited | Self::Known(_) => false,
+        }
     }
 
     fn arrive(&mut self, head: EntryHead) {
         let head = Arc::new(head);
         *self = match self {
-            Self::Awaited | Self::Known(_) => Self::Known(head),
+            Self::Awaited | Self::Failed(_) | Self::Known(_) => Self::Known(head),
             Self::Withdrawn(reason, _) => Self::Withdrawn(*reason, Some(head)),
         };
     }
@@ -169,7 +196,7 @@ impl ManifestEntry {
     /// True if data of the entry may still arrive.
     pub(super) fn is_unfinished(&self) -> bool {
         match &self.response {
-            EntryResponse::Withdrawn(..) => false,
+            EntryResponse::Failed(_) | EntryResponse::Withdrawn(..) => false,
             EntryResponse::Awaited => true,
             EntryResponse::Known(head) => match head.body {
                 EntryBody::Pushed { .. } => self.is_arriving(),
@@ -242,6 +269,32 @@ impl Entries {
         slot.response.withdraw(reason);
         if let Some(body) = &slot.body {
             body.fail(BodyFault::Cut);
+        }
+        true
+    }
+
+    /// Scheme, host and port of an announced entry.
+    pub(super) fn origin_of(&self, entry: EntryId) -> Option<String> {
+        let url = self.get(entry)?.url()?;
+        origin_of(url).map(str::to_owned)
+    }
+
+    /// Records the failure of an entry; a response that has arrived remains.
+    pub(super) fn fail(&mut self, failure: EntryFailure) -> bool {
+        let EntryFailure {
+            entry,
+            reason,
+            detail,
+        } = failure;
+        let Some(slot) = self.get_or_create(entry) else {
+            return false;
+        };
+        if matches!(slot.response, EntryResponse::Awaited) {
+            slot.response = EntryResponse::Failed(Arc::new(FailedFetch {
+                reason,
+                detail: detail.chars().take(MAX_DETAIL).collect(),
+                until: Instant::now() + LIFETIME,
+            }));
         }
         true
     }

@@ -21,6 +21,7 @@ mod unreachable_hosts;
 pub(crate) use entry_state::{EntryBodyState, HeadState, HeldBody};
 pub(crate) use kept_manifest::KeptManifest;
 pub(crate) use lifecycle::PageLoadGuard;
+pub(crate) use manifest_entry::FailedFetch;
 pub(crate) use page_load::{PageLoad, PageLoadStart};
 pub use page_loads::PageLoads;
 pub(crate) use page_state::{DocumentProgress, ManifestProgress, PageResponse};

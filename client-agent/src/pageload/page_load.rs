@@ -223,7 +223,15 @@ impl PageLoad {
                     | EntryBody::Held { .. }
                     | EntryBody::AsBefore => true,
                 };
+                if valid && let Some(origin) = state.entries.origin_of(head.entry) {
+                    state.unreachable_hosts.remove(&origin);
+                }
                 valid && state.entries.head(head)
+            }
+            Record::Failed(failure) => state.entries.fail(failure),
+            Record::Absent(host) => {
+                state.unreachable_hosts.announce(&host, Instant::now());
+                true
             }
             Record::Withdrawn { entry, reason } => state.entries.withdraw(entry, reason),
             Record::Planned => {

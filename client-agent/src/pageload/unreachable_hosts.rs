@@ -4,13 +4,15 @@
 //! them would cross the hop to fail again, only a few at a time, because browsers limit their connections to a host.
 use std::time::Duration;
 
-use longhaul_session::FailureReason;
+use longhaul_session::{AbsentHost, FailureReason};
 use tokio::time::Instant;
 
 /// Time for which a failure answers further requests: shorter than the time after which users try again.
-const LIFETIME: Duration = Duration::from_secs(30);
+pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 /// Maximum number of hosts; pages refer to fewer hosts that do not answer.
 const MAX_HOSTS: usize = 64;
+/// Maximum length of the gateway's description in characters (docs/protocol/session.md section 7.1).
+pub(super) const MAX_DETAIL: usize = 500;
 
 /// Failures of a page load, by scheme, host and port.
 #[derive(Debug, Default)]
@@ -25,13 +27,31 @@ struct HostFailure {
     origin: String,
     reason: FailureReason,
     detail: String,
-    since: Instant,
+    until: Instant,
 }
 
 impl UnreachableHosts {
     /// Records a failed request, if the failure concerns all requests to its host.
     pub(super) fn record(&mut self, origin: &str, reason: FailureReason, detail: &str, now: Instant) {
-        if !concerns_host(reason) || self.find(origin, now).is_some() {
+        self.record_for(LIFETIME, origin, reason, detail, now);
+    }
+
+    /// Records that a manifest announces a host as absent.
+    pub(super) fn announce(&mut self, host: &AbsentHost, now: Instant) {
+        let time = Duration::from_secs(host.seconds.into()).min(LIFETIME);
+        let detail: String = host.detail.chars().take(MAX_DETAIL).collect();
+        self.record_for(time, &host.origin, host.reason, &detail, now);
+    }
+
+    fn record_for(
+        &mut self,
+        time: Duration,
+        origin: &str,
+        reason: FailureReason,
+        detail: &str,
+        now: Instant,
+    ) {
+        if !reason.concerns_host() || self.find(origin, now).is_some() {
             return;
         }
         self.remove(origin);
@@ -42,7 +62,7 @@ impl UnreachableHosts {
             origin: origin.to_owned(),
             reason,
             detail: detail.to_owned(),
-            since: now,
+            until: now + time,
         });
     }
 
@@ -54,39 +74,7 @@ impl UnreachableHosts {
     /// Returns the failure of a host: the reason and the gateway's description.
     pub(super) fn find(&self, origin: &str, now: Instant) -> Option<(FailureReason, &str)> {
         let failure = self.failures.iter().find(|failure| failure.origin == origin)?;
-        (now < failure.since + LIFETIME).then_some((failure.reason, failure.detail.as_str()))
-    }
-}
-
-/// True if the failure would repeat for each request to the host. Timeouts and interrupted connections may concern one
-/// request only.
-const fn concerns_host(reason: FailureReason) -> bool {
-    match reason {
-        FailureReason::DnsNotFound
-        | FailureReason::ConnectionRefused
-        | FailureReason::TlsExpired
-        | FailureReason::TlsUnknownIssuer
-        | FailureReason::TlsNameMismatch
-        | FailureReason::TlsDeniedKey
-        | FailureReason::AddressRefused
-        | FailureReason::TargetRefused => true,
-        FailureReason::DnsFailed
-        | FailureReason::Unreachable
-        | FailureReason::ConnectTimeout
-        | FailureReason::TlsOther
-        | FailureReason::TlsClientCertificate
-        | FailureReason::ResponseTimeout
-        | FailureReason::ConnectionReset
-        | FailureReason::MalformedResponse
-        | FailureReason::HeaderTooLarge
-        | FailureReason::BadUrl
-        | FailureReason::TooEarly
-        | FailureReason::UnknownBase
-        | FailureReason::Changed
-        | FailureReason::Overloaded
-        | FailureReason::QuotaReached
-        | FailureReason::Malformed
-        | FailureReason::Internal => false,
+        (now < failure.until).then_some((failure.reason, failure.detail.as_str()))
     }
 }
 
@@ -116,6 +104,33 @@ mod tests {
         assert_eq!(found, Some((FailureReason::ConnectionRefused, "later")));
         hosts.remove(HOST);
         assert_eq!(hosts.find(HOST, start + LIFETIME), None);
+    }
+
+    #[test]
+    fn an_announced_host_is_absent_for_the_announced_time_at_most() {
+        let (mut hosts, start) = (UnreachableHosts::default(), Instant::now());
+        let announced = |origin: &str, reason, seconds| AbsentHost {
+            origin: origin.to_owned(),
+            reason,
+            detail: "x".repeat(10_000),
+            seconds,
+        };
+        hosts.announce(&announced(HOST, FailureReason::DnsNotFound, 5), start);
+        hosts.announce(
+            &announced("http://b.test", FailureReason::DnsNotFound, u32::MAX),
+            start,
+        );
+        hosts.announce(&announced("http://c.test", FailureReason::Internal, 5), start);
+        let (_, detail) = hosts.find(HOST, start).unwrap();
+        assert_eq!(detail.len(), MAX_DETAIL);
+        assert_eq!(hosts.find(HOST, start + Duration::from_secs(5)), None);
+        assert!(
+            hosts
+                .find("http://b.test", start + Duration::from_secs(29))
+                .is_some()
+        );
+        assert_eq!(hosts.find("http://b.test", start + LIFETIME), None);
+        assert_eq!(hosts.find("http://c.test", start), None);
     }
 
     #[test]

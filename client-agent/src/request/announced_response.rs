@@ -22,7 +22,8 @@ use super::{
 use crate::{
     counters::PhaseExit,
     images::suits,
-    pageload::{BrowserRequest, HeadState, match_response},
+    pageload::{BrowserRequest, FailedFetch, HeadState, match_response},
+    pages::Failure,
     store::StorageContext,
 };
 
@@ -39,6 +40,7 @@ impl RequestTask {
                     debug!(?reason, "an announced response was withdrawn");
                     return self.send_as_ordinary_fetch(PhaseExit::PromisedWithdrawn);
                 }
+                HeadState::Failed(failed) => return self.fail_with_entry(&promise, &failed),
                 HeadState::Lost => return self.abandon_page_load(PhaseExit::PromisedLost),
                 HeadState::Pending => request_entry(&promise.load, promise.entry),
             }
@@ -48,6 +50,22 @@ impl RequestTask {
                 () = self.fallback.until_due() => return self.change_phase(PhaseExit::PromisedSilent, Phase::Direct),
             }
         }
+    }
+
+    /// Answers with the failure of the entry, unless the request may only be answered by the gateway.
+    fn fail_with_entry(&mut self, promise: &Promise, failed: &FailedFetch) -> Phase {
+        if !self.is_repeatable_now() || self.request.is_bound() {
+            return self.send_as_ordinary_fetch(PhaseExit::PromisedWithdrawn);
+        }
+        promise.load.mark_used(promise.entry, None, None);
+        let failure = Failure::Gateway {
+            reason: failed.reason,
+            detail: failed.detail.clone(),
+        };
+        self.change_phase(
+            PhaseExit::PromisedFailed,
+            Phase::Over(RequestOutcome::of_failure(failure)),
+        )
     }
 
     /// Checks whether the entry's head answers this request.

@@ -14,6 +14,7 @@ impl RequestTask {
             return None;
         }
         let (reason, detail) = page.load.host_failure(&self.request.fetch.origin)?;
+        page.load.mark_failed(&self.request.fetch.url);
         Some(Failure::Gateway { reason, detail })
     }
 

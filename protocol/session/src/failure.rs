@@ -116,4 +116,41 @@ impl FailureReason {
             Self::Overloaded | Self::Internal => Fault::Gateway,
         }
     }
+
+    /// Returns true if the failure would repeat for each request to the same scheme, host and port. Timeouts and
+    /// interrupted connections may concern one request only.
+    pub const fn concerns_host(self) -> bool {
+        match self {
+            Self::DnsNotFound
+            | Self::ConnectionRefused
+            | Self::TlsExpired
+            | Self::TlsUnknownIssuer
+            | Self::TlsNameMismatch
+            | Self::TlsDeniedKey
+            | Self::AddressRefused
+            | Self::TargetRefused => true,
+            Self::DnsFailed
+            | Self::Unreachable
+            | Self::ConnectTimeout
+            | Self::TlsOther
+            | Self::TlsClientCertificate
+            | Self::ResponseTimeout
+            | Self::ConnectionReset
+            | Self::MalformedResponse
+            | Self::HeaderTooLarge
+            | Self::BadUrl
+            | Self::TooEarly
+            | Self::UnknownBase
+            | Self::Changed
+            | Self::Overloaded
+            | Self::QuotaReached
+            | Self::Malformed
+            | Self::Internal => false,
+        }
+    }
+
+    /// Returns true if the gateway had no connection to the host, so that the fields of the request did not matter.
+    pub const fn precedes_request(self) -> bool {
+        self.concerns_host() || matches!(self, Self::DnsFailed | Self::Unreachable | Self::ConnectTimeout)
+    }
 }

@@ -4,7 +4,10 @@ use bincode::{Decode, Encode};
 use crate::{id::CacheStateId, preferences::Preferences};
 
 /// Newest session version of this build.
-pub const SESSION_VERSION: u16 = 2;
+pub const SESSION_VERSION: u16 = 3;
+
+/// Oldest session version whose manifests may contain the records `Failed` and `Absent`.
+pub const FAILURE_RECORDS: u16 = 3;
 
 /// Range of session versions, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]

@@ -42,12 +42,13 @@ pub use headers::{
     CodedRequest, FieldCoding, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION,
     decode_header_set, decode_url, encode_header_set, encode_request,
 };
-pub use hello::{Hello, LinkHint, MirrorState, SESSION_VERSION, VersionRange, Welcome};
+pub use hello::{FAILURE_RECORDS, Hello, LinkHint, MirrorState, SESSION_VERSION, VersionRange, Welcome};
 pub use id::{BoundConnectionId, CacheStateId, EntryId, FetchId, ForgetId, PageId};
 pub use key_replacement::{KeyWanted, NewKey};
 pub use keys::window_key;
 pub use manifest::{
-    Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record, keepable,
+    AbsentHost, Entry, EntryBody, EntryFailure, EntryHead, Record, RecordReader, Scope, Withdrawal,
+    encode_record, keepable,
 };
 pub use message::{Message, Notice};
 pub use origin_report::{Flow, OriginReport, UnchangedEntry};

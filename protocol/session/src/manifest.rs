@@ -4,6 +4,7 @@ use bytes::{Buf as _, BytesMut};
 
 use super::{
     envelope::{self, EnvelopeError},
+    failure::FailureReason,
     headers::HeaderField,
     id::EntryId,
 };
@@ -24,6 +25,35 @@ pub enum Record {
     },
     /// No further entry follows.
     Planned,
+    /// An entry without response, because the gateway could not connect to its host ([`crate::FAILURE_RECORDS`]).
+    Failed(EntryFailure),
+    /// The gateway cannot reach a host ([`crate::FAILURE_RECORDS`]).
+    Absent(AbsentHost),
+}
+
+/// Failure of an entry: the agent answers the browser's request with it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct EntryFailure {
+    /// Number of the entry.
+    pub entry: EntryId,
+    /// Reason.
+    pub reason: FailureReason,
+    /// Details for the error page, at most 500 characters.
+    pub detail: String,
+}
+
+/// A host that the gateway could not reach for this page load. The agent answers all requests of the page to it with
+/// the failure.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct AbsentHost {
+    /// Scheme, host and port (RFC 6454 section 6.2).
+    pub origin: String,
+    /// Reason.
+    pub reason: FailureReason,
+    /// Details for the error page, at most 500 characters.
+    pub detail: String,
+    /// Time in seconds for which the failure answers requests.
+    pub seconds: u32,
 }
 
 /// An object that the page needs and that the gateway is fetching.
@@ -158,7 +188,7 @@ impl RecordReader {
 }
 
 /// Returns the kept form of a manifest: without heads and URLs of responses with `no-store` (RFC 9111 section
-/// 5.2.2.5). Both ends keep the same bytes, whose CHK begins with the manifest's id. Entries keep their
+/// 5.2.2.5), and without failures, which hold for one page load. Both ends keep the same bytes, whose CHK begins with the manifest's id. Entries keep their
 /// numbers.
 ///
 /// # Errors
@@ -176,6 +206,7 @@ pub fn keepable(manifest: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
             banned.push(head.entry);
             false
         }
+        Record::Failed(_) | Record::Absent(_) => false,
         Record::Entry(_) | Record::Head(_) | Record::Withdrawn { .. } | Record::Planned => true,
     });
     let mut kept = Vec::with_capacity(manifest.len());
@@ -228,7 +259,31 @@ mod tests {
                 reason: Withdrawal::Budget,
             },
             Record::Planned,
+            Record::Failed(EntryFailure {
+                entry: EntryId::FIRST,
+                reason: FailureReason::ConnectTimeout,
+                detail: "why".to_owned(),
+            }),
+            Record::Absent(AbsentHost {
+                origin: "http://a.test".to_owned(),
+                reason: FailureReason::DnsNotFound,
+                detail: "why".to_owned(),
+                seconds: 30,
+            }),
         ]
+    }
+
+    #[test]
+    fn failures_are_not_in_the_kept_form() {
+        let encoded = |records: &[Record]| {
+            let mut bytes = Vec::new();
+            for record in records {
+                encode_record(record, &mut bytes).unwrap();
+            }
+            bytes
+        };
+        let whole = records();
+        assert_eq!(keepable(&encoded(&whole)).unwrap(), encoded(&whole[..4]));
     }
 
     #[test]

@@ -148,7 +148,10 @@ async fn download(
     let store = &context.gateway.store;
     let began = Instant::now();
     let response = match &request.login {
-        None => context.page_loads.context().fetch(cache_request).await?,
+        None => {
+            let answered = context.page_loads.context().fetch(cache_request).await;
+            answered.inspect_err(|failure| context.page_loads.failed(fetch, request, failure.reason))?
+        }
         Some(login) => store
             .fetch_bypassing_cache(cache_request, login)
             .await

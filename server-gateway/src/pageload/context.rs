@@ -14,7 +14,7 @@ use longhaul_delivery::{DeltaBases, DeltaCandidates, DeltaKey, Mirror};
 use longhaul_driver::Session;
 use longhaul_http::{acceleration::Accelerated, site::names_above};
 use longhaul_page::{Destination, Viewport, jar::CookiePathObservations, predict::Templates};
-use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences, SiteImages};
+use longhaul_session::{AcceleratedHosts, FAILURE_RECORDS, ImageLevel, Mixing, Preferences, SiteImages};
 use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, Technique, UnixTime};
 use longhaul_webcache::{CacheRequest, GatewayResponse};
 use url::Url;
@@ -66,6 +66,8 @@ pub(crate) struct ObservedRequests {
 /// The agent's settings, from its messages.
 #[derive(Default)]
 struct AgentSettings {
+    /// Session version that both ends agreed upon; 0 before `Hello`.
+    version: u16,
     preferences: Preferences,
     /// Image levels of the pages of some names.
     site_images: BTreeMap<String, ImageLevel>,
@@ -181,6 +183,16 @@ impl PageLoadContext {
     pub(crate) fn takes(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         url.scheme() != "https" || self.settings.lock().accelerated.contains(host)
+    }
+
+    /// Sets the session version that both ends agreed upon.
+    pub(crate) fn agree(&self, version: u16) {
+        self.settings.lock().version = version;
+    }
+
+    /// Returns true if the agent knows the records of failures.
+    pub(crate) fn tells_failures(&self) -> bool {
+        self.settings.lock().version >= FAILURE_RECORDS
     }
 
     /// Sets the user's preferences.

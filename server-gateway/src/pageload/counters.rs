@@ -1,6 +1,8 @@
 //! Metrics of page loads: manifests and pushes.
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
+use super::refusal::RefusalCounters;
+
 /// Pushed bytes of a page load on the hop, used and unused by the browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
@@ -23,6 +25,8 @@ pub(crate) struct PageLoadCounters {
     wasted_bytes: Counter,
     wanted: Counter,
     promised: Counter,
+    absent_hosts: Counter,
+    refused: RefusalCounters,
 }
 
 impl PageLoadCounters {
@@ -59,6 +63,15 @@ impl PageLoadCounters {
 
     pub(crate) fn promised(&self) {
         self.promised.inc();
+    }
+
+    pub(crate) fn absent_host(&self) {
+        self.absent_hosts.inc();
+    }
+
+    /// Counters of the requests that visits do not teach.
+    pub(crate) const fn refused(&self) -> &RefusalCounters {
+        &self.refused
     }
 
     /// Adds the metrics to a registry.
@@ -111,15 +124,25 @@ impl PageLoadCounters {
                 "Fetches that a manifest entry answered",
                 &self.promised,
             ),
+            (
+                "manifest_absent_hosts",
+                "Hosts that manifests announced as unreachable",
+                &self.absent_hosts,
+            ),
         ] {
             registry.register(name, help, counter.clone());
         }
+        registry.register(
+            "learned_refused",
+            "Unplanned requests of browsers that a visit does not teach, by reason",
+            self.refused.family(),
+        );
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::refusal::Refusal, *};
 
     #[test]
     fn counters_are_rendered() {
@@ -132,6 +155,7 @@ mod tests {
             taken_objects: 1,
             wasted_bytes: 30,
         });
+        counters.refused().add(Refusal::Host, 2);
         let mut registry = Registry::with_prefix("longhaul");
         counters.register(&mut registry);
         let mut text = String::new();
@@ -142,6 +166,8 @@ mod tests {
             "longhaul_manifest_bytes_total 100",
             "longhaul_pushed_bytes_total 50",
             "longhaul_push_wasted_bytes_total 30",
+            "longhaul_learned_refused_total{reason=\"host\"} 2",
+            "longhaul_learned_refused_total{reason=\"page\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }

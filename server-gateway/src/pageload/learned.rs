@@ -1,27 +1,33 @@
 //! Learned plans: cache records of earlier visits of a page, around [`longhaul_page::learn`].
 //!
-//! Each client has records of its own. The [`Public`](Publicity::Public) part of a visit is also added to
-//! records that all devices use, so that the first visit of a page on a device is planned by what scripts
-//! loaded elsewhere. Records of unused pushes are per device only.
+//! Each client has records of its own. What other devices may be told ([`SharedLesson`]) is also added to records that
+//! all devices use, so that the first visit of a page on a device is planned by what scripts loaded elsewhere. Records
+//! of unused pushes are per device only.
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
-use http::{HeaderMap, header};
-use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
+use http::HeaderMap;
+use longhaul_cache::{Cache, Partition, RecordKey};
 use longhaul_page::{
     CredentialsPermission, Destination, Importance, Inserter, Reference,
-    learn::{HeldFresh, Learned, RecordKeys, Unused, Visit},
+    learn::{HeldFresh, Learned, LearnedRef, RequestForm, Unused, Visit},
 };
-use longhaul_session::Used;
-use longhaul_types::UnixTime;
-use longhaul_webcache::RequesterIdentity;
+use longhaul_session::{EntryId, Used};
+use longhaul_types::{ContentHash, UnixTime};
+use longhaul_webcache::{Audience, RequesterIdentity};
 use url::Url;
 
-use super::{plan::Plan, publicity::Publicity};
+use super::{
+    learned_records::{keys, put, read},
+    plan::{Plan, PlanEntry},
+    public_words::BodyAudience,
+    publicity::{Disclosure, Publicity},
+    refusal::{Refusal, RefusalCounters},
+    shared_lesson::{Candidate, HostNaming, SharedLesson, Teacher},
+};
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
 /// the requests that an open page makes all day.
-const MAX_UNPLANNED: usize = 256;
+const MAX_UNPLANNED: usize = 512;
 
 /// The learned plan of one page and the observations of this visit.
 #[derive(Debug)]
@@ -35,18 +41,33 @@ pub(crate) struct LearnedPlan {
     shared: Learned,
     /// Publicity of this visit.
     publicity: Publicity,
+    teacher: Teacher,
     /// URLs planned from the records.
     extras: BTreeSet<Url>,
     unplanned: Vec<Unplanned>,
+    /// CHK of the page's own document, once it is complete.
+    document: Option<ContentHash>,
+    refused: RefusalCounters,
 }
 
 /// A browser request that was not planned.
 #[derive(Debug)]
 struct Unplanned {
-    url: Url,
-    destination: Destination,
+    asked: LearnedRef,
+    /// By the request's credentials.
+    of_request: Disclosure,
     /// Known once the request is answered.
-    publicity: Option<Publicity>,
+    of_answer: Option<Disclosure>,
+    host: HostAnswer,
+}
+
+/// Whether the host of a request can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostAnswer {
+    /// It answers, or it is unknown whether it does.
+    Possible,
+    /// The gateway cannot reach it.
+    Absent,
 }
 
 /// The result of a page load, to be stored.
@@ -56,23 +77,29 @@ pub(crate) struct VisitResult {
     shared: Option<SharedLesson>,
 }
 
-/// The part of a page load's result that other devices may use.
-struct SharedLesson {
-    page: Url,
-    unplanned: Vec<(Url, Destination)>,
-    used: Vec<Url>,
-    now: UnixTime,
+/// Arguments of [`LearnedPlan::load`].
+pub(crate) struct LearnedPlanStart<'a> {
+    pub(crate) cache: Option<&'a Cache>,
+    pub(crate) identity: &'a RequesterIdentity,
+    pub(crate) page: &'a Url,
+    /// Publicity of this visit: whether it may add to the shared records.
+    pub(crate) publicity: Publicity,
+    pub(crate) teacher: Teacher,
+    /// Counters of what the visit does not teach.
+    pub(crate) refused: RefusalCounters,
 }
 
 impl LearnedPlan {
-    /// Loads the records of `page` for `identity`. `publicity` limits whether this visit may add to the shared
-    /// records.
-    pub(crate) async fn load(
-        cache: Option<&Cache>,
-        identity: &RequesterIdentity,
-        page: &Url,
-        publicity: Publicity,
-    ) -> Self {
+    /// Loads the records of a page.
+    pub(crate) async fn load(start: LearnedPlanStart<'_>) -> Self {
+        let LearnedPlanStart {
+            cache,
+            identity,
+            page,
+            publicity,
+            teacher,
+            refused,
+        } = start;
         let partition = identity.partition();
         let own = match (cache, &partition) {
             (Some(cache), Some(partition)) => read(cache, partition, page).await,
@@ -87,11 +114,20 @@ impl LearnedPlan {
             partition,
             own,
             shared,
-            // The visit of a frame would reveal the embedding page.
-            publicity: publicity.and(Publicity::of_visit(identity)),
+            publicity,
+            teacher,
             extras: BTreeSet::new(),
             unplanned: Vec::new(),
+            document: None,
+            refused,
         }
+    }
+
+    /// Continues with the plan of the page to which this page redirected. The request for this page decides whether the
+    /// visit may teach others.
+    pub(crate) fn redirected(&mut self, target: Self) {
+        let publicity = self.publicity.and(target.publicity);
+        *self = Self { publicity, ..target };
     }
 
     /// Objects that scripts of the page loaded in earlier visits, on this device or another. Objects known
@@ -122,6 +158,8 @@ impl LearnedPlan {
                     // Objects loaded by scripts do not block the parser.
                     importance: reference.importance.max(Importance::High),
                     inserter: Inserter::Script,
+                    cross_origin: extra.form.cross_origin,
+                    referrer_policy: extra.form.referrer_policy,
                     credentials,
                     ..reference
                 }
@@ -134,37 +172,64 @@ impl LearnedPlan {
         self.own.suppressed(url, now)
     }
 
-    /// Records a request of the page's own document that was not planned.
-    pub(crate) fn unplanned(&mut self, url: &Url, destination: Destination) {
+    /// Records a request of the page's own document that was not planned. `disclosure` follows from its credentials.
+    pub(crate) fn unplanned(&mut self, asked: LearnedRef, disclosure: Disclosure) {
         if self.unplanned.len() < MAX_UNPLANNED {
             self.unplanned.push(Unplanned {
-                url: url.clone(),
-                destination,
-                publicity: None,
+                asked,
+                of_request: disclosure,
+                of_answer: None,
+                host: HostAnswer::Possible,
             });
+        } else {
+            self.refused.add(Refusal::TooMany, 1);
         }
     }
 
-    /// Records the publicity of the response to an unplanned request.
-    pub(crate) fn answered(&mut self, url: &Url, publicity: Publicity) {
+    /// Records what the response to an unplanned request permits.
+    pub(crate) fn answered(&mut self, url: &Url, disclosure: Disclosure) {
         for unplanned in self
             .unplanned
             .iter_mut()
-            .filter(|unplanned| unplanned.url == *url)
+            .filter(|unplanned| unplanned.asked.url == *url)
         {
             // Once personal, always personal.
-            unplanned.publicity = Some(unplanned.publicity.unwrap_or(publicity).and(publicity));
+            unplanned.of_answer = Some(unplanned.of_answer.unwrap_or(disclosure).and(disclosure));
         }
     }
 
-    /// Learns from a finished page load.
-    pub(crate) fn learn(&mut self, plan: &Plan, used: &Used, now: UnixTime) -> VisitResult {
+    /// Records that the host of an unplanned request cannot be reached.
+    pub(crate) fn failed(&mut self, url: &Url) {
+        for unplanned in self
+            .unplanned
+            .iter_mut()
+            .filter(|unplanned| unplanned.asked.url == *url)
+        {
+            unplanned.host = HostAnswer::Absent;
+        }
+    }
+
+    /// Records the CHK of the page's own document.
+    pub(crate) fn document_complete(&mut self, hash: ContentHash) {
+        self.document = Some(hash);
+    }
+
+    /// Learns from a finished page load. `cookies` are the values of the cookies that its responses set.
+    pub(crate) fn learn(
+        &mut self,
+        plan: &Plan,
+        used: &Used,
+        cookies: Vec<Vec<u8>>,
+        now: UnixTime,
+    ) -> VisitResult {
         let is_whole = plan.is_closed() && !plan.has_open() && plan.is_sent();
         let (mut taken, mut unused) = (Vec::new(), Vec::new());
         for (number, entry) in plan.entries() {
             let url = entry.reference.url.clone();
             if used.is_taken(number) || entry.requested.is_some() {
-                taken.push(url);
+                if !plan.is_absent(&url) {
+                    taken.push(url);
+                }
             } else if is_whole && entry.answered().is_some() {
                 let held = if entry.pushed == 0 || plan.previous_hash(&url).is_some() {
                     HeldFresh::Possible
@@ -174,17 +239,17 @@ impl LearnedPlan {
                 unused.push(Unused { url, held });
             }
         }
-        let asked: Vec<_> = self
-            .unplanned
-            .iter()
-            .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
-            .collect();
-        self.own.update(&Visit {
+        let asked: Vec<_> = self.asked(HostAnswer::Possible).cloned().collect();
+        let absent = self.absent(plan, used);
+        let unlearned = self.own.update(&Visit {
             asked_unplanned: &asked,
+            asked_absent: &absent,
             pushed_used: &taken,
             pushed_unused: &unused,
             now,
         });
+        self.refused.add(Refusal::TooLong, unlearned.too_long);
+        self.refused.add(Refusal::NoRoom, unlearned.no_room);
         let own = self.partition.as_ref().map(|partition| {
             let [exact, pattern] = keys(partition, &self.page);
             [
@@ -192,65 +257,169 @@ impl LearnedPlan {
                 (pattern, self.own.pattern_record()),
             ]
         });
+        if !self.publicity.is_public() {
+            self.refused.add(Refusal::Page, self.unplanned.len());
+            return VisitResult { own, shared: None };
+        }
+        let shared = SharedLesson {
+            page: self.page.clone(),
+            teacher: self.teacher.clone(),
+            candidates: self.candidates(plan, &taken, &absent, now),
+            used: self.confirmed(taken, unused, now),
+            bodies: self.public_bodies(plan),
+            cookies,
+            refused: self.refused.clone(),
+            now,
+        };
         VisitResult {
             own,
-            shared: self
-                .publicity
-                .is_public()
-                .then(|| self.share(plan, taken, unused, now)),
+            shared: Some(shared),
         }
     }
 
-    /// The part that other devices may use. Additions must be public; the repeated use of a URL that is
-    /// already in the shared records reveals nothing.
-    fn share(&self, plan: &Plan, taken: Vec<Url>, unused: Vec<Unused>, now: UnixTime) -> SharedLesson {
-        // Shared URLs must be on hosts that the page's own documents name: any device can report false
-        // subresources of a page.
-        let documents = plan
-            .entries()
-            .map(|(_, entry)| &entry.reference.url)
-            .filter(|url| !self.extras.contains(*url))
-            .chain([&self.page]);
-        let hosts: BTreeSet<_> = documents.filter_map(Url::host_str).collect();
-        let is_public_url = |url: &Url| {
-            let is_known = url.host_str().is_some_and(|host| hosts.contains(host));
-            is_known && Publicity::of_url(url, now).is_public()
-        };
-        let mut unplanned: Vec<_> = self
+    /// The unplanned requests, by the answers of their hosts.
+    fn asked(&self, host: HostAnswer) -> impl Iterator<Item = &LearnedRef> {
+        let asked = self
             .unplanned
             .iter()
-            .filter(|unplanned| unplanned.publicity.is_some_and(Publicity::is_public))
-            .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
-            .collect();
-        // Objects from this device's own records, which may stem from visits with cookies.
-        let extras = plan.entries().map(|(_, entry)| entry).filter(|entry| {
+            .filter(move |unplanned| unplanned.host == host);
+        asked.map(|unplanned| &unplanned.asked)
+    }
+
+    /// Requests of the browser to hosts that cannot be reached: unplanned ones, and those that were planned because of
+    /// an earlier visit.
+    fn absent(&self, plan: &Plan, used: &Used) -> Vec<LearnedRef> {
+        let planned = plan.entries().filter(|(number, entry)| {
             let url = &entry.reference.url;
-            let is_public = entry.answered().is_some_and(|answered| {
-                let was_anonymous = answered.cookie.is_none();
-                was_anonymous
-                    && Publicity::of(&HeaderMap::new(), answered.status, &answered.headers).is_public()
-            });
-            is_public && self.extras.contains(url) && taken.contains(url)
+            let is_asked = used.is_taken(*number) || entry.requested.is_some();
+            is_asked && plan.is_absent(url) && self.extras.contains(url)
         });
-        unplanned.extend(extras.map(|entry| (entry.reference.url.clone(), entry.reference.destination)));
-        unplanned.retain(|(url, _)| is_public_url(url));
+        let planned = planned.map(|(_, entry)| learned_ref(entry));
+        self.asked(HostAnswer::Absent).cloned().chain(planned).collect()
+    }
+
+    /// The requests of this visit that other devices may be told; `absent` are those to hosts that cannot be reached.
+    fn candidates(&self, plan: &Plan, taken: &[Url], absent: &[LearnedRef], now: UnixTime) -> Vec<Candidate> {
+        let documents = plan
+            .entries()
+            .filter(|(number, _)| !self.is_of_extra(plan, *number))
+            .map(|(_, entry)| &entry.reference.url)
+            .chain([&self.page]);
+        let hosts: BTreeSet<_> = documents.filter_map(Url::host_str).collect();
+        let is_answered = |unplanned: &&Unplanned| unplanned.host == HostAnswer::Possible;
+        let unplanned = self.unplanned.iter().filter(is_answered).map(|unplanned| {
+            let of_answer = unplanned
+                .of_answer
+                .unwrap_or(Disclosure::Never(Refusal::Unanswered));
+            let disclosure = unplanned.of_request.and(of_answer);
+            (unplanned.asked.clone(), disclosure, HostAnswer::Possible)
+        });
+        // The gateway sent nothing to these hosts, and got nothing from them.
+        let absent = absent.iter().map(|asked| {
+            let disclosure = Disclosure::PublicWords;
+            (asked.clone(), disclosure, HostAnswer::Absent)
+        });
+        // Objects from this device's own records, which may stem from visits with cookies. In this visit they were
+        // requested with no other cookies than its own.
+        let extras = plan.entries().filter_map(|(_, entry)| {
+            let (answered, url) = (entry.answered()?, &entry.reference.url);
+            let disclosure = Disclosure::of(&HeaderMap::new(), answered.status, &answered.headers);
+            let is_candidate = self.extras.contains(url) && taken.contains(url);
+            is_candidate.then(|| (learned_ref(entry), disclosure, HostAnswer::Possible))
+        });
+        let mut candidates = Vec::new();
+        for (asked, disclosure, answer) in unplanned.chain(absent).chain(extras) {
+            let disclosure = if Publicity::of_url(&asked.url, now).is_public() {
+                disclosure
+            } else {
+                disclosure.and(Disclosure::Never(Refusal::Url))
+            };
+            let is_named = asked.url.host_str().is_some_and(|host| hosts.contains(host));
+            candidates.push(Candidate {
+                asked,
+                disclosure,
+                host: if is_named {
+                    HostNaming::Named
+                } else {
+                    HostNaming::Unknown
+                },
+                is_absent: answer == HostAnswer::Absent,
+            });
+        }
+        candidates
+    }
+
+    /// URLs whose presence in the shared records this visit confirms. The repeated use of a URL that is already there
+    /// reveals nothing.
+    fn confirmed(&self, taken: Vec<Url>, unused: Vec<Unused>, now: UnixTime) -> Vec<Url> {
         let held = unused
             .into_iter()
             // The browser may have used its own fresh copy: no reason to stop planning the object for others.
             .filter(|unused| unused.held == HeldFresh::Possible)
             .map(|unused| unused.url);
-        let asked = self.unplanned.iter().map(|unplanned| unplanned.url.clone());
-        SharedLesson {
-            page: self.page.clone(),
-            used: taken
-                .into_iter()
-                .chain(held)
-                .chain(asked)
-                .filter(is_public_url)
-                .collect(),
-            unplanned,
-            now,
+        let asked = self.asked(HostAnswer::Possible).map(|asked| asked.url.clone());
+        taken
+            .into_iter()
+            .chain(held)
+            .chain(asked)
+            .filter(|url| Publicity::of_url(url, now).is_public())
+            .collect()
+    }
+
+    /// Text bodies that any visitor of the page gets: those of its own documents, and of what these refer to. The
+    /// page's request had no credentials, so that none of the other requests had credentials of the user.
+    fn public_bodies(&self, plan: &Plan) -> Vec<(ContentHash, BodyAudience)> {
+        let of_entries = plan.entries().filter_map(|(number, entry)| {
+            let answered = entry.answered()?;
+            let is_public = is_text(entry.reference.destination) && !self.is_of_extra(plan, number);
+            let audience = match answered.audience {
+                Audience::Everybody => BodyAudience::Everybody,
+                Audience::RequestingDevice => BodyAudience::ThisVisit,
+            };
+            entry.hash.filter(|_| is_public).map(|hash| (hash, audience))
+        });
+        let document = self.document.map(|hash| (hash, BodyAudience::ThisVisit));
+        document.into_iter().chain(of_entries).collect()
+    }
+
+    /// True if records, and no document of this visit, led to an entry. The URL of a learned object may contain a name
+    /// of the user, which its body repeats.
+    fn is_of_extra(&self, plan: &Plan, entry: EntryId) -> bool {
+        let mut at = Some(entry);
+        // Terminates, because a referrer always precedes its references.
+        while let Some(entry) = at.and_then(|number| plan.get(number)) {
+            if self.extras.contains(&entry.reference.url) {
+                return true;
+            }
+            at = entry.referrer;
         }
+        false
+    }
+}
+
+fn learned_ref(entry: &PlanEntry) -> LearnedRef {
+    let reference = &entry.reference;
+    LearnedRef {
+        url: reference.url.clone(),
+        destination: reference.destination,
+        form: RequestForm {
+            cross_origin: reference.cross_origin,
+            referrer_policy: reference.referrer_policy,
+        },
+    }
+}
+
+/// True if the body of an object of this destination is text that may contain names.
+const fn is_text(destination: Destination) -> bool {
+    match destination {
+        Destination::Document
+        | Destination::Frame
+        | Destination::Style
+        | Destination::InactiveStyle
+        | Destination::Script
+        | Destination::Other
+        | Destination::Manifest => true,
+        Destination::Image | Destination::Font | Destination::Icon => false,
     }
 }
 
@@ -261,112 +430,6 @@ impl VisitResult {
         }
         if let Some(shared) = self.shared {
             shared.store(cache).await;
-        }
-    }
-}
-
-impl SharedLesson {
-    /// Reads the records again, because other devices may have changed them meanwhile.
-    async fn store(self, cache: &Cache) {
-        let mut learned = read(cache, &Partition::Shared, &self.page).await;
-        let before = [learned.page_record(), learned.pattern_record()];
-        learned.update(&Visit {
-            asked_unplanned: &self.unplanned,
-            pushed_used: &self.used,
-            // An object that one browser does not request may be needed by another.
-            pushed_unused: &[],
-            now: self.now,
-        });
-        let after = [learned.page_record(), learned.pattern_record()];
-        let keys = keys(&Partition::Shared, &self.page);
-        for ((key, before), after) in keys.into_iter().zip(before).zip(after) {
-            if after != before {
-                put(cache, &key, after).await;
-            }
-        }
-    }
-}
-
-/// Reads the records of a page. A damaged record counts as absent.
-async fn read(cache: &Cache, partition: &Partition, page: &Url) -> Learned {
-    let [exact, pattern] = keys(partition, page);
-    let exact = cache.record(RecordKind::Plan, &exact).await;
-    let pattern = cache.record(RecordKind::Plan, &pattern).await;
-    Learned::read(page, exact.as_deref(), pattern.as_deref()).unwrap_or_else(|_| Learned::new(page))
-}
-
-async fn put(cache: &Cache, key: &RecordKey, record: Vec<u8>) {
-    cache.put_record(RecordKind::Plan, key, Bytes::from(record)).await;
-}
-
-/// Keys of the records of the page and of its pattern. The records reveal one user's visits, so they are in
-/// the user's partition; see [`Publicity`] for the shared ones.
-fn keys(partition: &Partition, page: &Url) -> [RecordKey; 2] {
-    let keys = RecordKeys::of(page);
-    let origin = page.origin().ascii_serialization();
-    [keys.page, keys.pattern].map(|key| RecordKey::new(partition, Some(&origin), key.as_bytes()))
-}
-
-/// Destination of a request, from its fields and URL.
-pub(super) fn destination(url: &Url, request: &HeaderMap) -> Destination {
-    let field = |name: &str| {
-        request
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-    };
-    match field("sec-fetch-dest") {
-        "style" => return Destination::Style,
-        "script" => return Destination::Script,
-        "image" => return Destination::Image,
-        "font" => return Destination::Font,
-        "iframe" | "frame" => return Destination::Frame,
-        "manifest" => return Destination::Manifest,
-        "empty" => return Destination::Other,
-        _ => {}
-    }
-    let accept = field(header::ACCEPT.as_str());
-    let extension = url.path().rsplit_once('.').map_or("", |(_, extension)| extension);
-    if accept.starts_with("text/html") {
-        Destination::Frame
-    } else if accept.starts_with("text/css") {
-        Destination::Style
-    } else if accept.starts_with("image/") {
-        Destination::Image
-    } else if extension.eq_ignore_ascii_case("js") || extension.eq_ignore_ascii_case("mjs") {
-        Destination::Script
-    } else if ["woff", "woff2", "ttf", "otf"]
-        .iter()
-        .any(|font| extension.eq_ignore_ascii_case(font))
-    {
-        Destination::Font
-    } else {
-        Destination::Other
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::{HeaderName, HeaderValue};
-
-    use super::*;
-
-    #[test]
-    fn the_destination_is_inferred_from_the_request() {
-        for (path, name, value, expected) in [
-            ("/x", "sec-fetch-dest", "style", Destination::Style),
-            ("/x.js", "sec-fetch-dest", "empty", Destination::Other),
-            ("/x", "accept", "text/css,*/*;q=0.1", Destination::Style),
-            ("/x.js", "accept", "image/avif,image/webp,*/*", Destination::Image),
-            ("/x.JS", "accept", "*/*", Destination::Script),
-            ("/x.woff2", "accept", "*/*", Destination::Font),
-            ("/x", "accept", "*/*", Destination::Other),
-            ("/x", "accept", "text/html,*/*", Destination::Frame),
-        ] {
-            let url = Url::parse("http://a.test").unwrap().join(path).unwrap();
-            let mut request = HeaderMap::new();
-            request.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-            assert_eq!(destination(&url, &request), expected, "{path} {value}");
         }
     }
 }

@@ -39,8 +39,10 @@ pub(super) use self::{
 };
 use super::{
     context::PageLoadContext,
+    learned::{LearnedPlan, LearnedPlanStart},
     plan::{DeliveredBody, PushProgress},
-    publicity::Publicity,
+    publicity::{Disclosure, Publicity},
+    shared_lesson::Teacher,
 };
 
 /// Maximum number of events that wait for the task of a page load; then their senders wait. The task itself
@@ -157,8 +159,27 @@ impl PageLoad {
     }
 
     /// Records that an unplanned request was answered.
-    pub(super) fn unplanned_answered(&self, url: Url, publicity: Publicity) {
-        self.post(Event::Agent(AgentEvent::UnplannedAnswered { url, publicity }));
+    pub(super) fn unplanned_answered(&self, url: Url, disclosure: Disclosure) {
+        self.post(Event::Agent(AgentEvent::UnplannedAnswered { url, disclosure }));
+    }
+
+    /// Records that the host of an unplanned request cannot be reached.
+    pub(super) fn unplanned_failed(&self, url: Url) {
+        self.post(Event::Agent(AgentEvent::UnplannedFailed { url }));
+    }
+
+    /// The learned plan of a page that this load displays.
+    pub(super) async fn learned(&self, page: &Url, publicity: Publicity) -> LearnedPlan {
+        let context = &self.context;
+        LearnedPlan::load(LearnedPlanStart {
+            cache: context.learned_plans(),
+            identity: &self.identity,
+            page,
+            publicity,
+            teacher: Teacher::new(&context.device, &context.gateway.credentials),
+            refused: context.counters().refused().clone(),
+        })
+        .await
     }
 
     /// Handles `Ask`: the browser waits for these entries.

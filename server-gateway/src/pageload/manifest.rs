@@ -125,8 +125,12 @@ impl ManifestWriter {
                 entry: head.entry,
                 reason: Withdrawal::TooLarge,
             },
-            // URLs are far shorter, and the other records have a fixed size.
-            Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => return,
+            // URLs and the details of failures are far shorter, and the other records have a fixed size.
+            Record::Entry(_)
+            | Record::Withdrawn { .. }
+            | Record::Failed(_)
+            | Record::Absent(_)
+            | Record::Planned => return,
         };
         let _fits = encode_record(&instead, &mut self.decoded);
     }

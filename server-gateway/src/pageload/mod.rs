@@ -4,17 +4,23 @@
 //! * `load` is one page load: a task that owns all its state, the `plan` among it. Fetches and pushes are
 //!   tasks of their own; they, the page's parser (`tap`) and the agent's messages send events to the task.
 //! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
-//! * `learned` stores the learned plans; `publicity` decides which part other devices may use.
+//! * `learned` loads and updates the learned plans. `shared_lesson` is the part that other devices may use, by the rules
+//!   of `publicity` and `public_words`; `refusal` counts what a visit does not teach.
 pub(crate) mod context;
 pub(crate) mod counters;
 mod learned;
+mod learned_records;
 mod load;
 mod manifest;
 mod memory;
 mod plan;
+mod public_words;
 mod publicity;
 mod push;
 mod push_body;
+mod refusal;
 pub(crate) mod registry;
+mod request_destination;
+mod shared_lesson;
 
 pub(crate) use load::{BodyEnd, PageTap, Promise};

@@ -1,8 +1,8 @@
 //! Publicity: the decision which parts of one device's page load may be used for other devices.
 //!
-//! A URL that was requested without cookies and credentials, and whose response no field marks as personal,
-//! reveals nothing about its user unless the URL itself does. Storability in a shared cache would be too
-//! strict a condition: most responses to scripts have no freshness lifetime.
+//! The page's *request* decides whether a visit teaches others at all: without cookies and credentials, everything that
+//! the gateway fetches for the page is what any visitor gets. Then each URL is judged on its own. Names are told, never
+//! responses, cookies or sizes.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_http::{
     request_context::Navigation,
@@ -13,38 +13,30 @@ use longhaul_types::UnixTime;
 use longhaul_webcache::RequesterIdentity;
 use url::Url;
 
-/// Audience of an exchange.
+use super::refusal::Refusal;
+
+/// Audience of a page's visit, or of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Publicity {
-    /// Every device would have sent the same request and received the same response.
+    /// It contains nothing of the device's user.
     Public,
-    /// Only the device itself may use the exchange.
+    /// Only the device itself may use it.
     Personal,
 }
 
 impl Publicity {
-    /// Classifies an exchange by the request that the origin received, and its response.
-    pub(crate) fn of(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> Self {
-        let is_anonymous = request.keys().all(|name| {
-            let is_credential =
-                [header::COOKIE, header::AUTHORIZATION, header::PROXY_AUTHORIZATION].contains(name);
-            // Scripts send their keys in fields of their own.
-            let is_own = name.as_str().starts_with("x-") && name.as_str() != "x-requested-with";
-            !is_credential && !is_own
-        });
-        if is_anonymous && status == StatusCode::OK && is_impersonal(response) {
-            Self::Public
-        } else {
-            Self::Personal
-        }
-    }
-
-    /// Classifies the visit of a page: a frame's document reveals the embedding page, and a request with
-    /// credentials belongs to a user.
-    pub(crate) fn of_visit(identity: &RequesterIdentity) -> Self {
+    /// Classifies the visit of a page by its request, with the fields that the origin received: a request with
+    /// credentials belongs to a user, and a frame's document reveals the embedding page.
+    pub(crate) fn of_visit(
+        identity: &RequesterIdentity,
+        url: &Url,
+        request: &HeaderMap,
+        now: UnixTime,
+    ) -> Self {
         let context = identity.context();
-        if context.navigation() == Navigation::TopLevel && context.credentials().is_none() {
-            Self::Public
+        let is_top_level = context.navigation() == Navigation::TopLevel;
+        if is_top_level && context.credentials().is_none() && !has_credentials(request) {
+            Self::of_url(url, now)
         } else {
             Self::Personal
         }
@@ -75,6 +67,58 @@ impl Publicity {
     }
 }
 
+/// What must be known before other devices may be told that a page requests a URL, by its request and response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disclosure {
+    /// Public documents of the page contain the words of the URL, or two devices asked for it.
+    PublicWords,
+    /// Two devices asked for it.
+    TwoDevices,
+    /// Other devices are never told.
+    Never(Refusal),
+}
+
+impl Disclosure {
+    /// Classifies a request, as the origin received it, by its response.
+    pub(crate) fn of(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> Self {
+        if request.contains_key(header::AUTHORIZATION) || request.contains_key(header::PROXY_AUTHORIZATION) {
+            return Self::Never(Refusal::Credentials);
+        }
+        // Scripts send their keys in fields of their own, and no plan predicts them.
+        if request.keys().any(|name| is_own_field(name.as_str())) {
+            return Self::Never(Refusal::Fields);
+        }
+        if status.is_server_error() || DENIALS.contains(&status) {
+            return Self::Never(Refusal::Status);
+        }
+        if is_impersonal(response) {
+            Self::PublicWords
+        } else {
+            Self::TwoDevices
+        }
+    }
+
+    /// The stricter of two.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Never(_), _) | (Self::TwoDevices, Self::PublicWords) => self,
+            (Self::PublicWords | Self::TwoDevices, _) => other,
+        }
+    }
+}
+
+/// Returns true if a request carries credentials, also those of visit counters.
+fn has_credentials(request: &HeaderMap) -> bool {
+    [header::COOKIE, header::AUTHORIZATION, header::PROXY_AUTHORIZATION]
+        .iter()
+        .any(|name| request.contains_key(name))
+        || request.keys().any(|name| is_own_field(name.as_str()))
+}
+
+fn is_own_field(name: &str) -> bool {
+    name.starts_with("x-") && name != "x-requested-with"
+}
+
 /// Returns true if no field marks the response as one user's.
 fn is_impersonal(response: &HeaderMap) -> bool {
     let controls = response.get_all(header::CACHE_CONTROL).iter();
@@ -86,6 +130,12 @@ fn is_impersonal(response: &HeaderMap) -> bool {
         })
     });
     !is_private && !response.contains_key(header::SET_COOKIE) && vary::of(response) != Vary::Any
+}
+
+/// Returns true if a word could be a secret or identify a person: if it is long and random.
+pub(super) fn is_identifying(word: &[u8]) -> bool {
+    let digits = word.iter().filter(|byte| byte.is_ascii_digit()).count();
+    digits >= MIN_NUMBER || word.len() >= MIN_IDENTIFIER && digits > 0 && digits < word.len()
 }
 
 /// Returns true if a query name denotes a person, a session or a permission.
@@ -127,6 +177,16 @@ fn has_personal_parameter(segment: &str) -> bool {
         .any(|parameter| is_personal_name(parameter.split_once('=').map_or(parameter, |(name, _)| name)))
 }
 
+/// Statuses that depend on who asks.
+const DENIALS: [StatusCode; 3] = [
+    StatusCode::UNAUTHORIZED,
+    StatusCode::FORBIDDEN,
+    StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+];
+/// Numbers with as many digits may be those of users.
+const MIN_NUMBER: usize = 5;
+/// Words of letters and digits with this length may be those of sessions.
+const MIN_IDENTIFIER: usize = 8;
 /// Shorter values are too easily guessed to be secrets.
 const MIN_SECRET: usize = 16;
 const PERSONAL_PARTS: [&str; 17] = [
@@ -170,25 +230,60 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_without_personal_data_are_public() {
+    fn requests_and_responses_decide_who_is_told() {
         let of = |request: &[_], status, response: &[_]| {
             let status = StatusCode::from_u16(status).unwrap();
-            Publicity::of(&fields(request), status, &fields(response))
+            Disclosure::of(&fields(request), status, &fields(response))
         };
-        assert_eq!(of(&[("accept", "*/*")], 200, &[]), Publicity::Public);
+        assert_eq!(of(&[("accept", "*/*")], 200, &[]), Disclosure::PublicWords);
         let control = |value| of(&[], 200, &[("cache-control", value)]);
-        assert_eq!(control("max-age=60, public"), Publicity::Public);
-        assert_eq!(control("no-cache"), Publicity::Public);
-        assert_eq!(control("max-age=60, Private"), Publicity::Personal);
-        assert_eq!(control("private=\"x-user\""), Publicity::Personal);
-        assert_eq!(control("no-store"), Publicity::Personal);
-        assert_eq!(of(&[("cookie", "a=1")], 200, &[]), Publicity::Personal);
-        assert_eq!(of(&[("authorization", "x")], 200, &[]), Publicity::Personal);
-        assert_eq!(of(&[("x-api-key", "x")], 200, &[]), Publicity::Personal);
-        assert_eq!(of(&[("x-requested-with", "x")], 200, &[]), Publicity::Public);
-        assert_eq!(of(&[], 200, &[("set-cookie", "a=1")]), Publicity::Personal);
-        assert_eq!(of(&[], 200, &[("vary", "*")]), Publicity::Personal);
-        assert_eq!(of(&[], 404, &[]), Publicity::Personal);
+        assert_eq!(control("max-age=60, public"), Disclosure::PublicWords);
+        assert_eq!(control("no-cache"), Disclosure::PublicWords);
+        assert_eq!(control("max-age=60, Private"), Disclosure::TwoDevices);
+        assert_eq!(control("private=\"x-user\""), Disclosure::TwoDevices);
+        assert_eq!(control("no-store"), Disclosure::TwoDevices);
+        assert_eq!(of(&[], 200, &[("set-cookie", "a=1")]), Disclosure::TwoDevices);
+        assert_eq!(of(&[], 200, &[("vary", "*")]), Disclosure::TwoDevices);
+        assert_eq!(
+            of(&[("x-requested-with", "x")], 200, &[]),
+            Disclosure::PublicWords
+        );
+        for status in [204, 302, 404] {
+            assert_eq!(of(&[], status, &[]), Disclosure::PublicWords, "{status}");
+        }
+        for status in [401, 403, 407, 500, 503] {
+            assert_eq!(
+                of(&[], status, &[]),
+                Disclosure::Never(Refusal::Status),
+                "{status}"
+            );
+        }
+        let credentials = Disclosure::Never(Refusal::Credentials);
+        assert_eq!(of(&[("authorization", "x")], 200, &[]), credentials);
+        assert_eq!(
+            of(&[("x-api-key", "x")], 200, &[]),
+            Disclosure::Never(Refusal::Fields)
+        );
+        assert_eq!(credentials.and(Disclosure::PublicWords), credentials);
+        assert_eq!(
+            Disclosure::PublicWords.and(Disclosure::TwoDevices),
+            Disclosure::TwoDevices
+        );
+        assert_eq!(Disclosure::TwoDevices.and(credentials), credentials);
+        assert_eq!(
+            Disclosure::TwoDevices.and(Disclosure::PublicWords),
+            Disclosure::TwoDevices
+        );
+    }
+
+    #[test]
+    fn long_numbers_and_mixed_words_are_identifying() {
+        for word in ["12345", "9f86d081", "user12345", "a1b2c3d4e5"] {
+            assert!(is_identifying(word.as_bytes()), "{word}");
+        }
+        for word in ["app", "OpenSansCondensed", "2026", "v2", "md5", "h264"] {
+            assert!(!is_identifying(word.as_bytes()), "{word}");
+        }
     }
 
     #[test]

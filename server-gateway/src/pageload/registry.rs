@@ -10,7 +10,8 @@ use longhaul_page::{
     CrossOrigin, Destination, Discovery, Initiator, MediaType, Reference, discover_link_header,
 };
 use longhaul_session::{
-    Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, PageId, Used, Want,
+    Ask, Dictionaries, Evicted, FailureReason, Fetch, FetchKind, Hello, Holding, MirrorState, PageId, Used,
+    VersionRange, Want,
 };
 use longhaul_types::{ClientId, ContentHash};
 use longhaul_webcache::{Confirmed, OriginRequest};
@@ -20,11 +21,10 @@ use url::Url;
 
 use super::{
     context::{PageLoadContext, now},
-    learned::LearnedPlan,
     load::{BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, redirection, run},
     manifest::ManifestWriter,
     memory::ManifestMemory,
-    publicity::Publicity,
+    publicity::{Disclosure, Publicity},
 };
 
 /// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the
@@ -78,6 +78,9 @@ impl PageLoadRegistry {
     /// Handles `Hello`.
     pub(crate) async fn hello(&self, hello: &Hello) -> MirrorState {
         self.context.prefer(hello.preferences);
+        if let Some(version) = hello.versions.common(VersionRange::OURS) {
+            self.context.agree(version);
+        }
         self.context.mirror.open(hello.cache_state).await
     }
 
@@ -170,8 +173,19 @@ impl PageLoadRegistry {
             && let Some(load) = self.load(page)
         {
             self.observe_set_cookies(&url, head.headers);
-            let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers);
-            load.unplanned_answered(url, publicity);
+            let disclosure = Disclosure::of(&outgoing.parts.headers, head.status, head.headers);
+            load.unplanned_answered(url, disclosure);
+        }
+    }
+
+    /// Called when an object's fetch that no entry answered has failed.
+    pub(crate) fn failed(&self, fetch: &Fetch, outgoing: &OriginRequest, reason: FailureReason) {
+        if outgoing.parts.method == Method::GET
+            && reason.concerns_host()
+            && let (Some(page), Ok(url)) = (fetch.page, Url::parse(&fetch.url))
+            && let Some(load) = self.load(page)
+        {
+            load.unplanned_failed(url);
         }
     }
 
@@ -285,9 +299,8 @@ impl PageLoadRegistry {
         let initiator = self.initiator(&url, &outgoing.browser, head.headers).await?;
         let base = self.base(fetch, outgoing, &url).await;
         let context = &self.context;
-        let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers)
-            .and(Publicity::of_url(&url, now()));
         let page = PageId::of(fetch.id);
+        let publicity = Publicity::of_visit(&outgoing.identity, &url, &outgoing.parts.headers, now());
         let (load, events) = PageLoad::new(Arc::clone(context), page, outgoing.identity.clone());
         let load = Arc::new(load);
         let start = PageStart {
@@ -297,7 +310,7 @@ impl PageLoadRegistry {
             sent: &outgoing.parts.headers,
             response: head.headers,
             base: base.as_ref(),
-            learned: LearnedPlan::load(context.learned_plans(), &outgoing.identity, &url, publicity).await,
+            learned: load.learned(&url, publicity).await,
         };
         let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();

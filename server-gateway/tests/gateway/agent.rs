@@ -12,7 +12,7 @@ use longhaul_driver::{
 };
 use longhaul_session::{
     Body, BodyCoding, CacheStateId, FailureReason, Fetch, FetchId, FetchKind, HeaderField, HeaderSets, Hello,
-    Message, Method, MirrorState, Preferences, SESSION_VERSION, VersionRange, encode, encode_header_set,
+    Message, Method, MirrorState, Preferences, VersionRange, encode, encode_header_set,
 };
 use longhaul_types::{SecretKey, UnixTime};
 use longhaul_udp_relay::UdpRelay;
@@ -30,9 +30,14 @@ pub(crate) struct Agent {
 }
 
 pub(crate) fn hello(cache_state: u64) -> Vec<u8> {
+    hello_of(VersionRange::OURS, cache_state)
+}
+
+/// A greeting with these session versions.
+fn hello_of(versions: VersionRange, cache_state: u64) -> Vec<u8> {
     let mut wire = Vec::new();
     let hello = Hello {
-        versions: VersionRange::OURS,
+        versions,
         software: "test/1".to_owned(),
         link: None,
         cache_state: CacheStateId::new(cache_state),
@@ -121,23 +126,23 @@ pub(crate) fn dial_with(
         device,
         token,
         early,
-        cache_state,
+        hello(cache_state),
         (gateway.address, "lan-fast"),
     )
 }
 
-/// Like [`dial_with`], with this link profile.
+/// Like [`dial_with`], with this greeting and link profile.
 fn dial_over(
     gateway: &Gateway,
     device: &SecretKey,
     token: Option<[u8; 32]>,
     early: Vec<Vec<u8>>,
-    cache_state: u64,
+    greeting: Vec<u8>,
     (remote, link): (SocketAddr, &str),
 ) -> (Session, Vec<SendStream>) {
     let mut first = vec![FirstStream {
         options: options(EarlyData::Allowed),
-        bytes: hello(cache_state).into(),
+        bytes: greeting.into(),
         end: End::Open,
     }];
     first.extend(early.into_iter().map(|bytes| FirstStream {
@@ -180,10 +185,21 @@ impl Agent {
         Self::connect_over(gateway, &device, 0, link).await
     }
 
+    /// An open session of a new device that knows only these session versions.
+    pub(crate) async fn connect_of(gateway: &Gateway, versions: VersionRange) -> Self {
+        let device = gateway.admit(&free_name(gateway));
+        let greeting = hello_of(versions, 0);
+        Self::open(gateway, &device, &greeting, (gateway.address, "lan-fast"))
+            .await
+            .0
+    }
+
     /// Like `connect_by`, through a hop.
     pub(crate) async fn connect_through(gateway: &Gateway, hop: &UdpRelay, link: &str) -> Self {
         let device = gateway.admit(&free_name(gateway));
-        Self::open(gateway, &device, 0, (hop.address(), link)).await.0
+        Self::open(gateway, &device, &hello(0), (hop.address(), link))
+            .await
+            .0
     }
 
     /// Like `connect_with`, with this link profile.
@@ -193,7 +209,7 @@ impl Agent {
         cache_state: u64,
         link: &str,
     ) -> Self {
-        Self::open(gateway, device, cache_state, (gateway.address, link))
+        Self::open(gateway, device, &hello(cache_state), (gateway.address, link))
             .await
             .0
     }
@@ -204,17 +220,23 @@ impl Agent {
         device: &SecretKey,
         cache_state: u64,
     ) -> (Self, Answer) {
-        Self::open(gateway, device, cache_state, (gateway.address, "lan-fast")).await
+        Self::open(
+            gateway,
+            device,
+            &hello(cache_state),
+            (gateway.address, "lan-fast"),
+        )
+        .await
     }
 
     async fn open(
         gateway: &Gateway,
         device: &SecretKey,
-        cache_state: u64,
+        greeting: &[u8],
         way: (SocketAddr, &str),
     ) -> (Self, Answer) {
         loop {
-            let (session, mut streams) = dial_over(gateway, device, None, Vec::new(), cache_state, way);
+            let (session, mut streams) = dial_over(gateway, device, None, Vec::new(), greeting.to_vec(), way);
             let mut state = session.state();
             let settled = state
                 .wait_for(|state| !matches!(state, LinkState::Connecting))
@@ -231,7 +253,7 @@ impl Agent {
                 let Message::Welcome(welcome) = &control.message else {
                     panic!("no welcome")
                 };
-                assert_eq!(welcome.version, Some(SESSION_VERSION));
+                assert!(welcome.version.is_some());
                 agent.mirror = welcome.mirror;
                 return (agent, control);
             }

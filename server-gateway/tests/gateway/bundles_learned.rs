@@ -4,7 +4,7 @@ use longhaul_session::{EntryId, FetchId, Message, PageId, Used, Want};
 
 use crate::{
     agent::{Agent, fetch_of},
-    bundles::{Resource, Site, resource},
+    bundles::{Resource, Site, redirect, resource},
     bundles_correctness::object,
     bundles_load::{Load, LoadReader},
     gateway::Gateway,
@@ -17,7 +17,10 @@ const COOKIE: &[(&str, &str)] = &[("user-agent", "test"), ("cookie", "user=1")];
 async fn site(page: Resource) -> Site {
     let site = Site::start([
         ("/", page),
-        ("/app.js", resource("text/javascript", "load()").fresh()),
+        (
+            "/app.js",
+            resource("text/javascript", "load('/data.json')").fresh(),
+        ),
         ("/data.json", resource("application/json", "{}")),
         ("/more.json", resource("application/json", "[]")),
         ("/last.json", resource("application/json", "[]")),
@@ -44,7 +47,12 @@ fn page() -> Resource {
 async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects: &[(&str, &[(&str, &str)])]) {
     let page = site.url("a", "/");
     let load = LoadReader::whole(agent, &page, fields).await;
-    for (path, fields) in objects {
+    // What this device has learned before is an entry, which `Used` lists.
+    let planned = load.urls();
+    for (path, fields) in objects
+        .iter()
+        .filter(|(path, _)| !planned.contains(&(*path).to_owned()))
+    {
         let fields = [*fields, &[("referer", page.as_str())]].concat();
         let asked = object(agent, load.page, &site.url("a", path), &fields);
         agent.send(Message::Fetch(asked)).await;
@@ -59,6 +67,37 @@ async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects:
         }))
         .await;
 }
+
+/// Visits the page with `teacher` until `path` is planned on `pupil`: bodies are stored, and visits learned, after they
+/// end.
+async fn teach(
+    teacher: &mut Agent,
+    pupil: &mut Agent,
+    site: &Site,
+    (fields, objects): Lesson<'_>,
+    path: &str,
+) -> Load {
+    for _ in 0..1000 {
+        visit(teacher, site, fields, objects).await;
+        let load = LoadReader::whole(pupil, &site.url("a", "/"), PLAIN).await;
+        if load.urls().contains(&path.to_owned()) {
+            return load;
+        }
+    }
+    panic!("{path} was not taught");
+}
+
+fn sorted(load: &Load) -> Vec<String> {
+    let mut urls = load.urls();
+    urls.sort();
+    urls
+}
+
+/// Fields of the page's request, and the objects with their fields.
+type Lesson<'a> = (
+    &'a [(&'a str, &'a str)],
+    &'a [(&'a str, &'a [(&'a str, &'a str)])],
+);
 
 /// Loads the page until an object is planned, which shows that the previous visit has been learned.
 async fn until_planned(agent: &mut Agent, site: &Site, path: &str, fields: &[(&str, &str)]) -> Load {
@@ -91,8 +130,7 @@ async fn objects_loaded_by_scripts_are_planned_on_other_devices() {
         ("/x.json?token=1", PLAIN),
         ("/data.json", PLAIN),
     ];
-    visit(&mut first, &site, PLAIN, personal).await;
-    let load = until_planned(&mut second, &site, "/data.json", PLAIN).await;
+    let load = teach(&mut first, &mut second, &site, (PLAIN, personal), "/data.json").await;
     let mut urls = load.urls();
     urls.sort();
     assert_eq!(urls, ["/app.js", "/data.json"]);
@@ -116,26 +154,72 @@ async fn objects_loaded_by_scripts_are_planned_on_other_devices() {
     assert_eq!(load.urls().len(), 2, "{:?}", load.urls());
 }
 
+/// A page that sets a cookie, is private, must not be stored, or is an error teaches what its public scripts name: its
+/// request had no credentials.
 #[tokio::test]
-async fn personal_pages_teach_their_own_device_only() {
-    let session = [("user-agent", "test"), ("cookie", "session=1")];
+async fn the_pages_request_decides_whether_it_teaches() {
+    let carol = [("user-agent", "test"), ("cookie", "session=carol")];
     for (page, of_script) in [
         (page().with("cache-control", "private, max-age=5"), PLAIN),
-        (page().with("set-cookie", "session=1"), &session),
+        (page().with("set-cookie", "session=carol; Path=/"), &carol),
         (page().with("cache-control", "no-store"), PLAIN),
+        (
+            Resource {
+                status: 404,
+                ..page()
+            },
+            PLAIN,
+        ),
     ] {
         let gateway = Gateway::start().await;
         let mut first = Agent::connect(&gateway).await;
         let mut second = Agent::connect(&gateway).await;
         let fields = page.fields.clone();
         let site = site(page).await;
-        visit(&mut first, &site, PLAIN, &[("/data.json", of_script)]).await;
-        // Visits are learned in order: once this one is learned, the previous one is as well.
-        visit(&mut first, &site, PLAIN, &[("/last.json", of_script)]).await;
-        until_planned(&mut first, &site, "/last.json", PLAIN).await;
-        let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
-        assert_eq!(load.urls(), ["/app.js"], "{fields:?}");
+        site.set("/carol/data.json", resource("application/json", "1").fresh());
+        let objects: &[(&str, &[(&str, &str)])] = &[
+            ("/carol/data.json", of_script),
+            ("/more.json", of_script),
+            ("/mine.json", COOKIE),
+            ("/data.json", of_script),
+        ];
+        let load = teach(&mut first, &mut second, &site, (PLAIN, objects), "/data.json").await;
+        assert_eq!(sorted(&load), ["/app.js", "/data.json"], "{fields:?}");
     }
+}
+
+/// A page behind a redirect is planned, and teaches, under its own URL.
+#[tokio::test]
+async fn a_page_behind_a_redirect_has_a_learned_plan() {
+    let gateway = Gateway::start().await;
+    let mut first = Agent::connect(&gateway).await;
+    let mut second = Agent::connect(&gateway).await;
+    let site = site(redirect(302, "/home")).await;
+    site.set("/home", page());
+    let lesson: Lesson<'_> = (PLAIN, &[("/data.json", PLAIN)]);
+    let load = teach(&mut first, &mut second, &site, lesson, "/data.json").await;
+    assert_eq!(load.urls().len(), 3, "{:?}", load.urls());
+    assert_eq!(load.body_of("/data.json"), b"{}");
+    // The same page without the redirect.
+    let load = LoadReader::whole(&mut second, &site.url("a", "/home"), PLAIN).await;
+    assert!(load.urls().contains(&"/data.json".to_owned()));
+}
+
+/// A URL that nothing public names is told once two devices have asked for it.
+#[tokio::test]
+async fn two_devices_teach_what_no_script_names() {
+    let gateway = Gateway::start().await;
+    let mut first = Agent::connect(&gateway).await;
+    let mut second = Agent::connect(&gateway).await;
+    let mut third = Agent::connect(&gateway).await;
+    let site = site(page()).await;
+    let lesson: Lesson<'_> = (PLAIN, &[("/last.json", PLAIN), ("/data.json", PLAIN)]);
+    let load = teach(&mut first, &mut third, &site, lesson, "/data.json").await;
+    assert_eq!(sorted(&load), ["/app.js", "/data.json"]);
+    // The second device is the first one's witness; its objects of its own stay its own.
+    let lesson: Lesson<'_> = (PLAIN, &[("/last.json", PLAIN), ("/more.json", PLAIN)]);
+    let load = teach(&mut second, &mut third, &site, lesson, "/last.json").await;
+    assert!(!load.urls().contains(&"/more.json".to_owned()));
 }
 
 #[tokio::test]
@@ -145,8 +229,8 @@ async fn entries_unused_by_one_device_stay_planned_on_others() {
     let mut second = Agent::connect(&gateway).await;
     let mut third = Agent::connect(&gateway).await;
     let site = site(page()).await;
-    visit(&mut first, &site, PLAIN, &[("/data.json", PLAIN)]).await;
-    let load = until_planned(&mut second, &site, "/data.json", PLAIN).await;
+    let lesson: Lesson<'_> = (PLAIN, &[("/data.json", PLAIN)]);
+    let load = teach(&mut first, &mut second, &site, lesson, "/data.json").await;
     let unwanted = load.entry("/data.json");
     second
         .say(Message::Used(Used::new(load.page, 16, |entry| entry != unwanted)))

@@ -123,6 +123,12 @@ impl Load {
         })
     }
 
+    /// True if the fetch of the entry failed.
+    pub(crate) fn is_failed(&self, entry: EntryId) -> bool {
+        let is_told = |record: &Record| matches!(record, Record::Failed(failure) if failure.entry == entry);
+        self.withdrawal(entry) == Some(Withdrawal::Failed) || self.records.iter().any(is_told)
+    }
+
     pub(crate) fn body_of(&self, url: &str) -> &[u8] {
         let push = &self.pushes[&self.entry(url)];
         assert_eq!(push.end, StreamEnd::Complete, "{url}");

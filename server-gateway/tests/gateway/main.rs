@@ -12,6 +12,7 @@ mod asking;
 mod associations;
 mod bundles;
 mod bundles_correctness;
+mod bundles_failures;
 mod bundles_initiators;
 mod bundles_learned;
 mod bundles_load;

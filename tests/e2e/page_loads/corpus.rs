@@ -21,9 +21,9 @@ use crate::pair::{Pair, Setup};
 
 /// A recorded page with the hosts that resolve.
 #[derive(Debug)]
-struct Site(Page);
+pub(super) struct RecordedSite(pub(super) Page);
 
-impl Content for Site {
+impl Content for RecordedSite {
     fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
         let url = Url::parse(&request.uri.to_string()).ok();
         let Some(answer) = url.and_then(|url| self.0.answer(&request.method, &url)) else {
@@ -120,7 +120,7 @@ async fn recorded_sites_come_through_unchanged() -> Result<()> {
     };
     for page in longhaul_pages::recorded::folder(&folder)? {
         let authority = TestAuthority::new()?;
-        let content: Arc<dyn Content> = Arc::new(Site(page.clone()));
+        let content: Arc<dyn Content> = Arc::new(RecordedSite(page.clone()));
         let listen = Listen {
             plain: vec![(Ipv4Addr::LOCALHOST, 0).into()],
             tls: Vec::new(),
@@ -141,12 +141,17 @@ async fn recorded_sites_come_through_unchanged() -> Result<()> {
 }
 
 /// A pair that resolves the hosts to these origins and trusts their authority.
-async fn pair(hosting: &Hosting, authority: &TestAuthority, accelerate: &str) -> Result<Pair> {
+pub(super) async fn accelerating(
+    hosting: &Hosting,
+    authority: &TestAuthority,
+    accelerate: &str,
+) -> Result<Pair> {
     let plain = *hosting.plain().first().context("a listener")?;
     let secure = *hosting.tls().first().context("a listener with TLS")?;
     let ca = tempfile::NamedTempFile::new()?;
     std::fs::write(ca.path(), authority.pem())?;
     let mut setup = Setup::resolving(&[("*:80", plain), ("*:443", secure)]);
+    setup.gateway_config = format!("[metrics]\nlisten = \"127.0.0.1:0\"\n{}", setup.gateway_config);
     let trusted = format!("\n[fetch]\nextra-ca = ['{}']\n", ca.path().display());
     setup.gateway_config.push_str(&trusted);
     let accelerate = ["--https-accelerate", accelerate].map(str::to_owned);
@@ -165,17 +170,17 @@ async fn recorded_sites_come_through_unchanged_when_https_is_accelerated() -> Re
             continue;
         }
         let authority = TestAuthority::new()?;
-        let content: Arc<dyn Content> = Arc::new(Site(page.clone()));
+        let content: Arc<dyn Content> = Arc::new(RecordedSite(page.clone()));
         let listen = Listen {
             plain: vec![(Ipv4Addr::LOCALHOST, 0).into()],
             tls: vec![(Ipv4Addr::LOCALHOST, 0).into()],
         };
         let hosting = Hosting::start(content, &listen, &authority, HostingOptions::default()).await?;
         // A tunnel is encrypted end to end, so its bytes are the origin's.
-        let tunnelled = pair(&hosting, &authority, "off").await?;
+        let tunnelled = accelerating(&hosting, &authority, "off").await?;
         let direct = load_as_recorded(&page, &tunnelled, &authority).await?;
         drop(tunnelled);
-        let accelerated = pair(&hosting, &authority, "all").await?;
+        let accelerated = accelerating(&hosting, &authority, "all").await?;
         for visit in ["first visit", "second visit"] {
             let through = load_as_recorded(&page, &accelerated, &authority).await?;
             compare(&format!("{} ({visit})", page.name()), &direct, &through);

@@ -16,6 +16,7 @@ mod response_fields;
 mod revisits;
 pub(crate) mod rules;
 mod savings;
+mod second_device;
 mod slow_responses;
 mod validators;
 mod variants;

@@ -1,6 +1,7 @@
 //! Records of manifests (docs/protocol/session.md section 7).
 use longhaul_session::{
-    Entry, EntryBody, EntryHead, EntryId, Record, RecordReader, Scope, Withdrawal, encode_record,
+    AbsentHost, Entry, EntryBody, EntryFailure, EntryHead, EntryId, FailureReason, Record, RecordReader,
+    Scope, Withdrawal, encode_record, keepable,
 };
 
 /// Records parse or fail, equally for any split; decoded records survive a round trip.
@@ -16,6 +17,9 @@ pub(crate) fn manifest_records(bytes: &[u8]) {
         let mut wire = Vec::new();
         encode_record(&record, &mut wire).expect("a decoded value can be encoded");
         assert_eq!(read(&[&wire]), [record]);
+    }
+    if let Ok(kept) = keepable(bytes) {
+        assert_eq!(keepable(&kept), Ok(kept), "the kept form has no smaller form");
     }
 }
 
@@ -72,6 +76,17 @@ pub(crate) fn manifest_seeds() -> Vec<Vec<u8>> {
             reason: Withdrawal::TooLarge,
         },
         Record::Planned,
+        Record::Failed(EntryFailure {
+            entry: EntryId::new(6),
+            reason: FailureReason::ConnectTimeout,
+            detail: "no answer".to_owned(),
+        }),
+        Record::Absent(AbsentHost {
+            origin: "https://missing.test:8443".to_owned(),
+            reason: FailureReason::DnsNotFound,
+            detail: "no such name".to_owned(),
+            seconds: 30,
+        }),
     ];
     let (mut seeds, mut all) = (Vec::new(), Vec::new());
     for record in records {

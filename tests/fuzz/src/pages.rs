@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, header};
 use longhaul_page::{
     Destination, Discovery, Initiator, Reference, RequestChain, Viewport, discover_css, discover_link_header,
     jar::{CookiePathObservations, Jar},
-    learn::{HeldFresh, Learned, Unused, Visit},
+    learn::{HeldFresh, Learned, LearnedRef, RequestForm, Testimony, Unused, Visit},
 };
 use longhaul_types::UnixTime;
 use url::Url;
@@ -166,17 +166,28 @@ pub(crate) fn learned_plan(bytes: &[u8]) {
     }
     let mut learned = learned;
     visit(&mut learned);
-    assert!(learned.page_record().len() <= 16 * 1024);
+    assert!(learned.page_record().len() <= 112 * 1024);
 }
 
 fn visit(learned: &mut Learned) {
     let url = |text: &str| -> Url { text.parse().expect("a URL") };
+    let asked = |text: &str, destination| LearnedRef {
+        url: url(text),
+        destination,
+        form: RequestForm::default(),
+    };
     let asked = [
-        (url("http://site.test/a/late.js?t=1"), Destination::Script),
-        (url("http://cdn.test/b.png"), Destination::Image),
+        asked("http://site.test/a/late.js?t=1", Destination::Script),
+        asked("http://cdn.test/b.png", Destination::Image),
     ];
-    learned.update(&Visit {
+    let _witnesses = learned.testify(Testimony { url: 1, device: 2 }, NOW);
+    let _unlearned = learned.update(&Visit {
         asked_unplanned: &asked,
+        asked_absent: &[LearnedRef {
+            url: url("https://missing.test/x.js"),
+            destination: Destination::Script,
+            form: RequestForm::default(),
+        }],
         pushed_used: &[url("http://site.test/s.css")],
         pushed_unused: &[Unused {
             url: url("http://site.test/never.png"),

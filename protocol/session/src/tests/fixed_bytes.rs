@@ -351,4 +351,21 @@ fn records_have_these_bytes() {
         "0502fb2c0103",
     );
     assert_record(&Record::Planned, "0103");
+    assert_record(
+        &Record::Failed(EntryFailure {
+            entry: entry(300),
+            reason: FailureReason::DnsNotFound,
+            detail: "why".to_owned(),
+        }),
+        "0904fb2c010003776879",
+    );
+    assert_record(
+        &Record::Absent(AbsentHost {
+            origin: "http://a.test".to_owned(),
+            reason: FailureReason::ConnectionRefused,
+            detail: "why".to_owned(),
+            seconds: 30,
+        }),
+        "15050d687474703a2f2f612e7465737402037768791e",
+    );
 }

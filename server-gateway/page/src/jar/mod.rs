@@ -152,6 +152,11 @@ impl Jar {
         })
     }
 
+    /// Values of all cookies of the page load.
+    pub fn values(&self) -> impl Iterator<Item = &[u8]> {
+        self.cookies.iter().map(|cookie| cookie.value.as_slice())
+    }
+
     fn field(&self, url: &Url, now: UnixTime, goes: impl Fn(&Cookie) -> bool) -> Cookies {
         let live = |cookie: &&Cookie| cookie.expiry.is_none_or(|expiry| expiry > now);
         let of_host = || {

@@ -6,9 +6,14 @@
 //! pages have shown them. An object that was pushed and not used leaves the plan for a time that doubles with
 //! each repetition; a request of the browser restores it at once.
 //!
+//! A host that could not be reached is remembered for a day by one request to it. The next load of the page plans that
+//! request, so that it shows early whether the host is back.
+//!
 //! Records reveal one user's browsing: keep them per device, or omit private data.
+mod lesson;
 mod page;
 mod record;
+mod request_form;
 #[cfg(test)]
 mod tests;
 mod volatile;
@@ -18,8 +23,8 @@ use std::{collections::BTreeSet, time::Duration};
 use longhaul_types::{ContentHash, UnixTime};
 use url::Url;
 
-pub use self::record::RecordError;
-use self::record::{Evidence, Extra, MAX_EXTRAS, MAX_SUPPRESSED, MAX_URL, Record, Suppressed};
+use self::record::{MAX_EXTRAS, Record, Suppressed};
+pub use self::{record::RecordError, request_form::RequestForm};
 use crate::Destination;
 
 /// Returns true if a query value of the URL is evidently a current time or a random number.
@@ -56,6 +61,27 @@ pub struct LearnedRef {
     pub url: Url,
     /// Destination of the subresource.
     pub destination: Destination,
+    /// Mode, credentials mode and referrer policy of the request.
+    pub form: RequestForm,
+}
+
+/// A request of a device, by keyed hashes: of what devices asked for, records contain nothing else until two devices
+/// have asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Testimony {
+    /// Keyed hash of the URL.
+    pub url: u64,
+    /// Keyed hash of the device.
+    pub device: u64,
+}
+
+/// Number of devices that asked for a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witnesses {
+    /// No other device is known to have asked for it.
+    One,
+    /// Another device has asked for it, too.
+    Two,
 }
 
 /// A pushed object that the browser did not use.
@@ -81,13 +107,25 @@ pub enum HeldFresh {
 #[derive(Clone, Copy, Debug)]
 pub struct Visit<'a> {
     /// Objects that the browser requested (GET) and no plan contained, in the order of the requests.
-    pub asked_unplanned: &'a [(Url, Destination)],
+    pub asked_unplanned: &'a [LearnedRef],
+    /// Objects that the browser requested, planned or not, and whose hosts cannot be reached.
+    pub asked_absent: &'a [LearnedRef],
     /// Objects that were planned and used.
     pub pushed_used: &'a [Url],
     /// Objects that were planned and not used.
     pub pushed_unused: &'a [Unused],
     /// Time of the visit.
     pub now: UnixTime,
+}
+
+/// Requests of a visit that the record of the page does not contain afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Unlearned {
+    /// Number of requests whose URLs are too long.
+    pub too_long: usize,
+    /// Number of requests for which the record has no room.
+    pub no_room: usize,
 }
 
 /// Learned plan of one page.
@@ -127,17 +165,17 @@ impl Learned {
         Ok(learned)
     }
 
-    /// The record for [`RecordKeys::page`], at most 16 KiB.
+    /// The record for [`RecordKeys::page`], at most 112 KiB.
     pub fn page_record(&self) -> Vec<u8> {
         self.exact.encode()
     }
 
-    /// The record for [`RecordKeys::pattern`], at most 16 KiB.
+    /// The record for [`RecordKeys::pattern`], at most 112 KiB.
     pub fn pattern_record(&self) -> Vec<u8> {
         self.pattern.encode()
     }
 
-    /// Returns the objects to plan beyond the markup: at most 64, in the order in which browsers requested
+    /// Returns the objects to plan beyond the markup: at most 512, in the order in which browsers requested
     /// them.
     pub fn extras(&self, now: UnixTime) -> Vec<LearnedRef> {
         let mut found: Vec<LearnedRef> = Vec::new();
@@ -152,8 +190,7 @@ impl Learned {
             .map(|extra| volatile::shape(&extra.url))
             .collect();
         for extra in of_page.chain(of_pattern) {
-            let current = extra.misses < MAX_MISSES && extra.seen + MAX_AGE > now;
-            if !current || volatile.contains(&volatile::shape(&extra.url)) {
+            if !extra.is_current(now) || volatile.contains(&volatile::shape(&extra.url)) {
                 continue;
             }
             let Some(url) = page::specialised(&self.page, &extra.url) else {
@@ -164,6 +201,7 @@ impl Learned {
                 found.push(LearnedRef {
                     url,
                     destination: extra.destination,
+                    form: extra.form,
                 });
             }
         }
@@ -185,142 +223,21 @@ impl Learned {
             || ban(&self.pattern.suppressed, of_pattern).is_some_and(|evidence| evidence.of_more)
     }
 
-    /// Learns from a visit.
-    pub fn update(&mut self, visit: &Visit<'_>) {
+    /// Records that a device asked for a URL. Once another device has asked for it as well, the record no longer
+    /// contains the testimony: learn the request then.
+    pub fn testify(&mut self, testimony: Testimony, now: UnixTime) -> Witnesses {
+        self.exact.testify(testimony, now)
+    }
+
+    /// Learns from a visit. Returns what the page's own record does not contain.
+    pub fn update(&mut self, visit: &Visit<'_>) -> Unlearned {
         let (page, hash) = (self.page.clone(), self.hash);
         // The page's own record contains plain URLs, the pattern's record contains URLs with marks.
-        self.exact.learn(visit, hash, &|url| page::relative(&page, url));
-        self.pattern
+        let unlearned = self.exact.learn(visit, hash, &|url| page::relative(&page, url));
+        let _of_pattern = self
+            .pattern
             .learn(visit, hash, &|url| page::generalised(&page, url));
-    }
-}
-
-/// Conversion of a URL to the form that a record stores.
-type Form<'a> = &'a dyn Fn(&Url) -> String;
-
-impl Record {
-    fn learn(&mut self, visit: &Visit<'_>, page: u32, form: Form<'_>) {
-        let unplanned: Vec<(String, Destination)> = visit
-            .asked_unplanned
-            .iter()
-            .take(MAX_ASKED)
-            .filter(|(url, destination)| {
-                *destination != Destination::Document && matches!(url.scheme(), "http" | "https")
-            })
-            .map(|(url, destination)| (form(url), *destination))
-            .filter(|(url, _)| url.len() <= MAX_URL)
-            .collect();
-        let mut asked: BTreeSet<String> = unplanned.iter().map(|(url, _)| url.clone()).collect();
-        asked.extend(visit.pushed_used.iter().take(MAX_ASKED).map(form));
-        self.lift(&asked);
-        self.confirm(&asked, page, visit.now);
-        for (url, destination) in unplanned {
-            self.add(url, destination, page, visit.now);
-        }
-        for unused in visit.pushed_unused.iter().take(MAX_ASKED) {
-            if unused.held == HeldFresh::No {
-                self.strike(hash(&form(&unused.url)), page, visit.now);
-            }
-        }
-        self.expire(visit.now);
-    }
-
-    /// Removes the suppression of requested objects.
-    fn lift(&mut self, asked: &BTreeSet<String>) {
-        if self.suppressed.is_empty() {
-            return;
-        }
-        let asked: BTreeSet<u64> = asked.iter().map(|url| hash(url)).collect();
-        self.suppressed
-            .retain(|suppressed| !asked.contains(&suppressed.hash));
-    }
-
-    /// Updates the extras: those that the browser requested again, and those that it requested with other
-    /// query values.
-    fn confirm(&mut self, asked: &BTreeSet<String>, page: u32, now: UnixTime) {
-        let known: BTreeSet<&str> = self.extras.iter().map(|extra| extra.url.as_str()).collect();
-        let new_shapes: BTreeSet<String> = asked
-            .iter()
-            .filter(|url| !known.contains(url.as_str()))
-            .map(|url| volatile::shape(url))
-            .collect();
-        for extra in &mut self.extras {
-            let same_shape = new_shapes.contains(&volatile::shape(&extra.url));
-            if asked.contains(&extra.url) {
-                extra.misses = 0;
-                extra.seen = now;
-                extra.evidence.add(page);
-            } else if same_shape && extra.evidence.is_of(page) && extra.url.contains('?') {
-                extra.volatile = true;
-                extra.misses = 0;
-                extra.seen = now;
-            } else if !extra.volatile {
-                extra.misses = extra.misses.saturating_add(1);
-            }
-        }
-    }
-
-    fn add(&mut self, url: String, destination: Destination, page: u32, now: UnixTime) {
-        let shape = volatile::shape(&url);
-        let known = self
-            .extras
-            .iter()
-            .any(|extra| extra.url == url || extra.volatile && volatile::shape(&extra.url) == shape);
-        if known {
-            return;
-        }
-        if self.extras.len() >= MAX_EXTRAS {
-            let Some(worst) = self.least_useful() else { return };
-            self.extras.remove(worst);
-        }
-        self.extras.push(Extra {
-            volatile: volatile::is_volatile(&url, now),
-            url,
-            destination,
-            misses: 0,
-            seen: now,
-            evidence: Evidence::of(page),
-        });
-    }
-
-    /// Returns the extra to replace by a new one: the one with the most misses, then a volatile one. `None`
-    /// if all are as current as the new one.
-    fn least_useful(&self) -> Option<usize> {
-        let ranks = self.extras.iter().enumerate();
-        let candidates = ranks.filter(|(_, extra)| extra.misses > 0 || extra.volatile);
-        let worst = candidates.max_by_key(|(_, extra)| (extra.misses, extra.volatile));
-        worst.map(|(index, _)| index)
-    }
-
-    fn strike(&mut self, hash: u64, page: u32, now: UnixTime) {
-        let known = self
-            .suppressed
-            .iter()
-            .position(|suppressed| suppressed.hash == hash);
-        let mut suppressed = match known {
-            Some(index) => self.suppressed.remove(index),
-            None => Suppressed {
-                hash,
-                strikes: 0,
-                until: now,
-                evidence: Evidence::of(page),
-            },
-        };
-        let time = FIRST_BAN.saturating_mul(1 << suppressed.strikes.min(MAX_STRIKES));
-        suppressed.strikes = (suppressed.strikes + 1).min(MAX_STRIKES);
-        suppressed.until = now + time;
-        suppressed.evidence.add(page);
-        self.suppressed.push(suppressed);
-        if self.suppressed.len() > MAX_SUPPRESSED {
-            self.suppressed.remove(0);
-        }
-    }
-
-    fn expire(&mut self, now: UnixTime) {
-        self.extras
-            .retain(|extra| extra.misses < FORGOTTEN_MISSES && extra.seen + MAX_AGE > now);
-        self.suppressed
-            .retain(|suppressed| suppressed.until + MEMORY_OF_BANS > now);
+        unlearned
     }
 }
 
@@ -330,18 +247,5 @@ fn hash(text: &str) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Consecutive visits without the object after which it is no longer planned.
-const MAX_MISSES: u8 = 2;
-/// Consecutive visits without the object after which it is removed.
-const FORGOTTEN_MISSES: u8 = 8;
 /// Sites change their scripts; an object that was not requested for this time is not worth a guess.
 const MAX_AGE: Duration = Duration::from_secs(60 * 24 * 3600);
-/// Time for which the first useless push excludes a subresource from the plan; each further one doubles it.
-const FIRST_BAN: Duration = DAY;
-/// Maximum number of doublings: 64 days.
-const MAX_STRIKES: u8 = 6;
-/// Time after its end during which a suppression counts as a previous one.
-const MEMORY_OF_BANS: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Size of the largest plan; further objects of a visit are ignored.
-const MAX_ASKED: usize = 1000;

@@ -1,8 +1,12 @@
 //! Stored record of one page or of the pages of one pattern, and its serialized form.
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use longhaul_types::{UnixTime, varint};
 
+use super::request_form::RequestForm;
 use crate::Destination;
 
 /// A subresource that the browser requested and the markup does not contain.
@@ -11,12 +15,27 @@ pub(super) struct Extra {
     /// Relative to the page, possibly with marks for parts of the page's URL.
     pub(super) url: String,
     pub(super) destination: Destination,
+    pub(super) form: RequestForm,
     /// Visits since the last request.
     pub(super) misses: u8,
     /// New in every visit: stored so that the URL is not learned again.
     pub(super) volatile: bool,
+    /// The host could not be reached at the last request.
+    pub(super) absent: bool,
     pub(super) seen: UnixTime,
     pub(super) evidence: Evidence,
+}
+
+impl Extra {
+    fn flags(&self) -> u8 {
+        let flags = [
+            (self.volatile, VOLATILE),
+            (self.evidence.of_more, OF_MORE),
+            (self.absent, ABSENT),
+        ];
+        let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+        set.fold(0, |sum, (_, flag)| sum | flag)
+    }
 }
 
 /// A subresource that was pushed and not used.
@@ -56,6 +75,16 @@ impl Evidence {
     }
 }
 
+/// A request that one device made, and that other devices are not told yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Witnessed {
+    /// Keyed hash of the URL.
+    pub(super) url: u64,
+    /// Keyed hash of the device.
+    pub(super) device: u64,
+    pub(super) seen: UnixTime,
+}
+
 /// Stored data of a page or a pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
@@ -63,6 +92,8 @@ pub(super) struct Record {
     pub(super) extras: Vec<Extra>,
     /// Oldest first.
     pub(super) suppressed: Vec<Suppressed>,
+    /// Oldest first.
+    pub(super) witnessed: Vec<Witnessed>,
 }
 
 /// Errors of reading a record; the caller discards the record.
@@ -81,25 +112,40 @@ pub enum RecordError {
 }
 
 impl Record {
-    /// Returns the serialized form, at most [`MAX_RECORD`] bytes.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        let mut room = MAX_URLS;
-        let fitting = self.extras.iter().take(MAX_EXTRAS).take_while(|extra| {
-            let fits = extra.url.len() <= room;
-            room = room.saturating_sub(extra.url.len());
+    /// Removes the extras for which the record has no room, and continues with shorter ones. Returns their number.
+    pub(super) fn fit(&mut self) -> usize {
+        let (before, mut room, mut last) = (self.extras.len(), MAX_URLS, String::new());
+        self.extras.truncate(MAX_EXTRAS);
+        self.extras.retain(|extra| {
+            let rest = extra.url.len() - common_prefix(&last, &extra.url);
+            let fits = rest <= room;
+            if fits {
+                room -= rest;
+                last.clone_from(&extra.url);
+            }
             fits
         });
-        let extras: Vec<&Extra> = fitting.collect();
-        varint::encode(extras.len() as u64, &mut out);
-        for extra in extras {
-            varint::encode(extra.url.len() as u64, &mut out);
-            out.extend_from_slice(extra.url.as_bytes());
+        before - self.extras.len()
+    }
+
+    /// Returns the serialized form, at most [`MAX_RECORD`] bytes. [`Self::fit`] precedes it.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        varint::encode(self.extras.len() as u64, &mut out);
+        let mut last = "";
+        for extra in &self.extras {
+            let shared = common_prefix(last, &extra.url);
+            let rest = &extra.url[shared..];
+            varint::encode(shared as u64, &mut out);
+            varint::encode(rest.len() as u64, &mut out);
+            out.extend_from_slice(rest.as_bytes());
             out.push(extra.destination.number());
+            out.push(extra.form.code());
             out.push(extra.misses);
-            out.push(u8::from(extra.volatile) | u8::from(extra.evidence.of_more) << 1);
+            out.push(extra.flags());
             encode_time(extra.seen, &mut out);
             out.extend_from_slice(&extra.evidence.first.to_be_bytes());
+            last = &extra.url;
         }
         let skipped = self.suppressed.len().saturating_sub(MAX_SUPPRESSED);
         varint::encode((self.suppressed.len() - skipped) as u64, &mut out);
@@ -109,6 +155,13 @@ impl Record {
             out.push(u8::from(suppressed.evidence.of_more) << 1);
             encode_time(suppressed.until, &mut out);
             out.extend_from_slice(&suppressed.evidence.first.to_be_bytes());
+        }
+        let skipped = self.witnessed.len().saturating_sub(MAX_WITNESSED);
+        varint::encode((self.witnessed.len() - skipped) as u64, &mut out);
+        for witnessed in self.witnessed.iter().skip(skipped) {
+            out.extend_from_slice(&witnessed.url.to_be_bytes());
+            out.extend_from_slice(&witnessed.device.to_be_bytes());
+            encode_time(witnessed.seen, &mut out);
         }
         out
     }
@@ -124,11 +177,17 @@ impl Record {
             return Err(RecordError::Version(version));
         }
         let mut record = Self::default();
+        let mut room = MAX_URLS;
         for _ in 0..input.count(MAX_EXTRAS)? {
-            record.extras.push(input.extra()?);
+            let last = record.extras.last().map_or("", |extra| extra.url.as_str());
+            let extra = input.extra(last, &mut room)?;
+            record.extras.push(extra);
         }
         for _ in 0..input.count(MAX_SUPPRESSED)? {
             record.suppressed.push(input.suppressed()?);
+        }
+        for _ in 0..input.count(MAX_WITNESSED)? {
+            record.witnessed.push(input.witnessed()?);
         }
         if input.0.is_empty() {
             Ok(record)
@@ -172,17 +231,31 @@ impl<'a> Input<'a> {
         Ok(UnixTime::new(Duration::from_secs(self.number()?)))
     }
 
-    fn extra(&mut self) -> Result<Extra, RecordError> {
+    /// Reads an extra. The URL begins with bytes of `last`, the URL before it; `room` is what is left for further ones.
+    fn extra(&mut self, last: &str, room: &mut usize) -> Result<Extra, RecordError> {
+        let shared = self.count(MAX_URL)?;
         let length = self.count(MAX_URL)?;
-        let url = std::str::from_utf8(self.bytes(length)?).map_err(|_| RecordError::Damaged)?;
+        *room = room.checked_sub(length).ok_or(RecordError::TooLarge)?;
+        let rest = std::str::from_utf8(self.bytes(length)?).map_err(|_| RecordError::Damaged)?;
+        let url = format!("{}{rest}", last.get(..shared).ok_or(RecordError::Damaged)?);
+        // A longer prefix would be another form of the same record.
+        if common_prefix(last, &url) != shared {
+            return Err(RecordError::Damaged);
+        }
+        if url.len() > MAX_URL {
+            return Err(RecordError::TooLarge);
+        }
         let destination = Destination::try_from(self.byte()?).map_err(|_| RecordError::Damaged)?;
+        let form = RequestForm::of_code(self.byte()?).ok_or(RecordError::Damaged)?;
         let misses = self.byte()?;
-        let flags = self.flags(VOLATILE | OF_MORE)?;
+        let flags = self.flags(VOLATILE | OF_MORE | ABSENT)?;
         Ok(Extra {
-            url: url.to_owned(),
+            url,
             destination,
+            form,
             misses,
             volatile: flags & VOLATILE != 0,
+            absent: flags & ABSENT != 0,
             seen: self.time()?,
             evidence: self.evidence(flags)?,
         })
@@ -197,6 +270,14 @@ impl<'a> Input<'a> {
             strikes,
             until: self.time()?,
             evidence: self.evidence(flags)?,
+        })
+    }
+
+    fn witnessed(&mut self) -> Result<Witnessed, RecordError> {
+        Ok(Witnessed {
+            url: u64::from_be_bytes(self.array()?),
+            device: u64::from_be_bytes(self.array()?),
+            seen: self.time()?,
         })
     }
 
@@ -222,93 +303,34 @@ fn encode_time(time: UnixTime, out: &mut Vec<u8>) {
     varint::encode(time.since_epoch().as_secs(), out);
 }
 
-/// Version 1 did not distinguish the page's own requests from those of its frames.
-const VERSION: u8 = 2;
+/// Length of the longest common prefix of two URLs, in bytes.
+fn common_prefix(one: &str, other: &str) -> usize {
+    let equal = one
+        .bytes()
+        .zip(other.bytes())
+        .take_while(|(one, other)| one == other);
+    let mut length = equal.count();
+    while !other.is_char_boundary(length) {
+        length -= 1;
+    }
+    length
+}
+
+/// Version 1 did not distinguish the page's own requests from those of its frames; version 2 did not contain the form
+/// of the requests, and told other devices more.
+const VERSION: u8 = 3;
 const VOLATILE: u8 = 1;
 const OF_MORE: u8 = 2;
-/// Maximum number of extras: heavy pages load some dozens of objects from scripts.
-pub(super) const MAX_EXTRAS: usize = 64;
+const ABSENT: u8 = 4;
+/// Maximum number of extras: heavy pages load some hundreds of objects from scripts.
+pub(super) const MAX_EXTRAS: usize = 512;
 /// Maximum number of suppressed objects: about a quarter of the largest plan.
 pub(super) const MAX_SUPPRESSED: usize = 256;
+/// Maximum number of requests that one device made: those of one heavy page load.
+pub(super) const MAX_WITNESSED: usize = 512;
 /// Maximum length of a URL; longer URLs contain data of the visit.
 pub(super) const MAX_URL: usize = 1024;
-/// Maximum length of all URLs together: with the other data at their maximum, the record stays below
-/// [`MAX_RECORD`].
-const MAX_URLS: usize = 8 * 1024;
-/// Maximum size of a record.
-pub(super) const MAX_RECORD: usize = 16 * 1024;
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn full() -> Record {
-        let seen = UnixTime::new(Duration::from_secs(1_760_000_000));
-        let evidence = Evidence {
-            first: u32::MAX,
-            of_more: true,
-        };
-        let extras = (0..100).map(|index| Extra {
-            url: format!("/{}{index}", "x".repeat(900)),
-            destination: Destination::Script,
-            misses: 3,
-            volatile: true,
-            seen,
-            evidence,
-        });
-        let suppressed = (0..300).map(|index| Suppressed {
-            hash: index,
-            strikes: 9,
-            until: seen,
-            evidence,
-        });
-        Record {
-            extras: extras.collect(),
-            suppressed: suppressed.collect(),
-        }
-    }
-
-    #[test]
-    fn records_round_trip_within_their_bounds() {
-        let record = full();
-        let bytes = record.encode();
-        assert!(bytes.len() <= MAX_RECORD, "{}", bytes.len());
-        let read = Record::decode(&bytes).unwrap();
-        assert_eq!(read.extras, record.extras[..9]);
-        assert_eq!(read.suppressed, record.suppressed[44..]);
-        assert_eq!(Record::decode(&read.encode()), Ok(read));
-        assert_eq!(Record::decode(&Record::default().encode()), Ok(Record::default()));
-    }
-
-    #[test]
-    fn damaged_records_are_detected() {
-        let bytes = full().encode();
-        for length in 0..bytes.len() {
-            assert_eq!(Record::decode(&bytes[..length]), Err(RecordError::Damaged));
-        }
-        assert_eq!(Record::decode(&[1]), Err(RecordError::Version(1)));
-        assert_eq!(Record::decode(&[VERSION, 0x40, 65]), Err(RecordError::TooLarge));
-        assert_eq!(
-            Record::decode(&vec![1; MAX_RECORD + 1]),
-            Err(RecordError::TooLarge)
-        );
-        let mut longer = Record::default().encode();
-        longer.push(0);
-        assert_eq!(Record::decode(&longer), Err(RecordError::Damaged));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let mut versioned = vec![VERSION];
-            versioned.extend_from_slice(&bytes);
-            for input in [&bytes, &versioned] {
-                if let Ok(record) = Record::decode(input) {
-                    prop_assert_eq!(&record.encode(), input);
-                }
-            }
-        }
-    }
-}
+/// Maximum length of all URLs together, without the prefix that each has in common with the one before.
+const MAX_URLS: usize = 64 * 1024;
+/// Maximum size of a record: with all parts at their maximum, a record is smaller.
+pub(super) const MAX_RECORD: usize = 112 * 1024;

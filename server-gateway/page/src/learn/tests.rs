@@ -1,9 +1,19 @@
 use super::*;
+use crate::CrossOrigin;
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
 const START: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
 
 fn url(text: &str) -> Url {
     Url::parse("http://a.test/").unwrap().join(text).unwrap()
+}
+
+fn asked_for(url: Url, destination: Destination) -> LearnedRef {
+    LearnedRef {
+        url,
+        destination,
+        form: RequestForm::default(),
+    }
 }
 
 /// Memory of a device: both records of each page are serialized and parsed after every visit.
@@ -32,7 +42,7 @@ impl Memory {
         let unplanned: Vec<_> = seen
             .unplanned
             .iter()
-            .map(|text| (url(text), Destination::Script))
+            .map(|text| asked_for(url(text), Destination::Script))
             .collect();
         let used: Vec<_> = seen.used.iter().map(|text| url(text)).collect();
         let unused = |list: &[&str], held| {
@@ -41,8 +51,9 @@ impl Memory {
         };
         let mut all = unused(seen.unused, HeldFresh::No);
         all.extend(unused(seen.unused_but_fresh, HeldFresh::Possible));
-        learned.update(&Visit {
+        let _unlearned = learned.update(&Visit {
             asked_unplanned: &unplanned,
+            asked_absent: &[],
             pushed_used: &used,
             pushed_unused: &all,
             now,
@@ -115,17 +126,19 @@ fn objects_of_two_pages_are_planned_for_all_pages_of_the_pattern() {
 fn documents_and_other_schemes_are_not_learned() {
     let mut learned = Learned::new(&url("/p"));
     let unplanned = [
-        (url("/next"), Destination::Document),
-        (Url::parse("data:text/css,x").unwrap(), Destination::Style),
-        (url(&format!("/{}", "x".repeat(2000))), Destination::Script),
-        (url("/p"), Destination::Other),
+        asked_for(url("/next"), Destination::Document),
+        asked_for(Url::parse("data:text/css,x").unwrap(), Destination::Style),
+        asked_for(url(&format!("/{}", "x".repeat(2000))), Destination::Script),
+        asked_for(url("/p"), Destination::Other),
     ];
-    learned.update(&Visit {
+    let unlearned = learned.update(&Visit {
         asked_unplanned: &unplanned,
+        asked_absent: &[],
         pushed_used: &[],
         pushed_unused: &[],
         now: START,
     });
+    assert_eq!((unlearned.too_long, unlearned.no_room), (1, 0));
     assert!(learned.extras(START).is_empty());
 }
 
@@ -254,14 +267,15 @@ fn an_unused_learned_object_is_suppressed_as_well() {
 #[test]
 fn new_learned_objects_replace_only_missed_ones() {
     let mut memory = Memory::default();
-    let names: Vec<String> = (0..70).map(|index| format!("/s{index}.js")).collect();
+    let count = MAX_EXTRAS + 6;
+    let names: Vec<String> = (0..count).map(|index| format!("/s{index}.js")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     memory.visit("/p", &asked(&names), START);
     assert_eq!(memory.extras("/p", START).len(), MAX_EXTRAS);
     memory.visit(
         "/p",
         &Seen {
-            used: &names[1..64],
+            used: &names[1..MAX_EXTRAS],
             unplanned: &["/new.js"],
             ..Seen::default()
         },
@@ -271,6 +285,90 @@ fn new_learned_objects_replace_only_missed_ones() {
     assert_eq!(extras.len(), MAX_EXTRAS);
     assert!(!extras.contains(&"http://a.test/s0.js".to_owned()));
     assert_eq!(extras.last().unwrap(), "http://a.test/new.js");
+}
+
+#[test]
+fn a_second_device_confirms_a_request_for_a_limited_time() {
+    let mut learned = Learned::new(&url("/p"));
+    let asked = |url, device| Testimony { url, device };
+    assert_eq!(learned.testify(asked(1, 10), START), Witnesses::One);
+    assert_eq!(learned.testify(asked(1, 10), later(1)), Witnesses::One);
+    let record = learned.page_record();
+    let mut learned = Learned::read(&url("/p"), Some(&record), None).unwrap();
+    assert_eq!(learned.testify(asked(2, 20), later(2)), Witnesses::One);
+    assert_eq!(learned.testify(asked(1, 20), later(2)), Witnesses::Two);
+    // The testimony is used up.
+    assert_eq!(learned.testify(asked(1, 20), later(2)), Witnesses::One);
+    assert_eq!(learned.testify(asked(2, 10), later(62)), Witnesses::One);
+    // Many requests of one device replace older testimonies, and the record stays bounded.
+    for number in 0..2000 {
+        assert_eq!(
+            learned.testify(asked(100 + number, 30), later(62)),
+            Witnesses::One
+        );
+    }
+    assert!(learned.page_record().len() < 16 * 1024);
+    assert!(learned.extras(later(62)).is_empty());
+}
+
+#[test]
+fn the_form_of_the_newest_unplanned_request_is_kept() {
+    let mut learned = Learned::new(&url("/p"));
+    for cross_origin in [CrossOrigin::None, CrossOrigin::Credentials] {
+        let form = RequestForm {
+            cross_origin,
+            referrer_policy: Some(crate::ReferrerPolicy::NoReferrer),
+        };
+        let asked = LearnedRef {
+            form,
+            ..asked_for(url("http://b.test/x.json"), Destination::Other)
+        };
+        let _unlearned = learned.update(&Visit {
+            asked_unplanned: std::slice::from_ref(&asked),
+            asked_absent: &[],
+            pushed_used: &[],
+            pushed_unused: &[],
+            now: START,
+        });
+        let record = learned.page_record();
+        let read = Learned::read(&url("/p"), Some(&record), None).unwrap();
+        assert_eq!(read.extras(START), [asked]);
+    }
+}
+
+#[test]
+fn an_absent_host_is_remembered_for_a_day_by_one_request() {
+    let page = url("/p");
+    let mut learned = Learned::new(&page);
+    let missing = |text: &str| asked_for(url(text), Destination::Image);
+    let absent = [
+        "http://missing.test/1",
+        "http://missing.test/2",
+        "http://other.test/",
+    ]
+    .map(missing);
+    let visit = |learned: &mut Learned, absent: &[LearnedRef], used: &[Url], now| {
+        let _unlearned = learned.update(&Visit {
+            asked_unplanned: &[],
+            asked_absent: absent,
+            pushed_used: used,
+            pushed_unused: &[],
+            now,
+        });
+        *learned = Learned::read(&page, Some(&learned.page_record()), None).unwrap();
+    };
+    let planned = |learned: &Learned, now| {
+        let extras = learned.extras(now).into_iter();
+        extras.map(|extra| extra.url.to_string()).collect::<Vec<_>>()
+    };
+    let of_each = ["http://missing.test/1", "http://other.test/"];
+    visit(&mut learned, &absent, &[], START);
+    assert_eq!(planned(&learned, START), of_each);
+    visit(&mut learned, &absent[1..2], &[], START + DAY / 2);
+    assert_eq!(planned(&learned, START + DAY), of_each[..1]);
+    // A host that answers again is remembered as any other object.
+    visit(&mut learned, &[], &[url("http://missing.test/1")], START + DAY);
+    assert_eq!(planned(&learned, later(30)), of_each[..1]);
 }
 
 #[test]
@@ -299,7 +397,7 @@ mod properties {
                 let (used, unused) = rest.split_at(rest.len() / 2);
                 memory.visit(&page, &Seen { unplanned: asked, used, unused, ..Seen::default() }, later(day));
                 prop_assert!(memory.extras(&page, later(day)).len() <= MAX_EXTRAS);
-                prop_assert!(memory.records.values().all(|record| record.len() <= 16 * 1024));
+                prop_assert!(memory.records.values().all(|record| record.len() <= 112 * 1024));
             }
         }
     }

@@ -8,11 +8,14 @@ use longhaul_webcache::BodyReader;
 use tokio::sync::oneshot;
 use url::Url;
 
-use crate::pageload::{
-    learned::VisitResult,
-    memory::ManifestMemory,
-    plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
-    publicity::Publicity,
+use crate::{
+    failure::Failure,
+    pageload::{
+        learned::{LearnedPlan, VisitResult},
+        memory::ManifestMemory,
+        plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
+        publicity::Disclosure,
+    },
 };
 
 /// An event of a page load. Events of one sender are handled in their order. A reply that is dropped means
@@ -22,6 +25,8 @@ pub(in crate::pageload) enum Event {
     PageGrew {
         references: Vec<Reference>,
     },
+    /// The page's own document is complete and has this CHK.
+    PageComplete(ContentHash),
     /// The page's own document adds no further entry.
     PageSearched,
     Response {
@@ -54,6 +59,8 @@ pub(in crate::pageload) enum ResponseEvent {
     },
     /// The response is a document whose references are planned.
     Document(Initiator),
+    /// The document is the page to which the page redirected, with this learned plan.
+    Redirected(Box<LearnedPlan>),
     /// The response is a style sheet whose references are planned, with the referrer policy that it declares.
     StyleSheet(Option<ReferrerPolicy>),
     /// The response has these references.
@@ -66,6 +73,8 @@ pub(in crate::pageload) enum ResponseEvent {
     Searched,
     /// The head is complete.
     Answered(Box<Answer>),
+    /// The fetch failed.
+    Failed(Failure),
     /// There is no response.
     Withdrawn(Withdrawal),
 }
@@ -99,7 +108,9 @@ pub(in crate::pageload) enum AgentEvent {
     /// The browser requests an object.
     Request(Box<BrowserRequest>),
     /// A request that no entry answers has a response.
-    UnplannedAnswered { url: Url, publicity: Publicity },
+    UnplannedAnswered { url: Url, disclosure: Disclosure },
+    /// The host of a request that no entry answers cannot be reached.
+    UnplannedFailed { url: Url },
     /// The browser waits for these entries.
     BrowserWaits(Vec<EntryId>),
     /// Requests the CHK of an answered entry's body.

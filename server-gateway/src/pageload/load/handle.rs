@@ -17,6 +17,7 @@ impl LoadTask {
                 }
                 self.state.document_grew();
             }
+            Event::PageComplete(hash) => self.state.learned.document_complete(hash),
             Event::PageSearched => self.state.plan.page_searched(),
             Event::Response { entry, event } => self.handle_response(entry, event),
             Event::Push { entry, event } => self.handle_push(entry, event),
@@ -31,12 +32,14 @@ impl LoadTask {
             ResponseEvent::Arrived { cookies, reply } => send(reply, state.responded(entry, &cookies)),
             ResponseEvent::Redirects { target, policy } => state.redirected(*target, entry, policy),
             ResponseEvent::Document(document) => state.document_arrives(entry, document),
+            ResponseEvent::Redirected(learned) => state.follow_redirect(entry, *learned),
             ResponseEvent::StyleSheet(policy) => state.style_sheet_arrives(entry, policy),
             ResponseEvent::Found(references) => state.found(references, Some(entry)),
             ResponseEvent::MarkupNeeded { reply } => send(reply, state.markup_of(entry)),
             ResponseEvent::ImagesPending(images) => state.images_pending(entry, images),
             ResponseEvent::Searched => state.plan.entry_searched(entry),
             ResponseEvent::Answered(answer) => state.answered(entry, *answer),
+            ResponseEvent::Failed(failure) => state.failed(entry, &failure),
             ResponseEvent::Withdrawn(reason) => state.plan.withdraw(entry, reason),
         }
     }
@@ -62,7 +65,10 @@ impl LoadTask {
         let state = &mut self.state;
         match event {
             AgentEvent::Request(request) => state.request(*request),
-            AgentEvent::UnplannedAnswered { url, publicity } => state.learned.answered(&url, publicity),
+            AgentEvent::UnplannedAnswered { url, disclosure } => {
+                state.learned.answered(&url, disclosure);
+            }
+            AgentEvent::UnplannedFailed { url } => state.learned.failed(&url),
             AgentEvent::BrowserWaits(entries) => state.browser_waits(&entries),
             AgentEvent::HashNeeded { entry, reply } => send(reply, state.hash_of(entry)),
             AgentEvent::PushAgain { entry, body } => state.push_again(entry, body),

@@ -1,11 +1,17 @@
 //! The browser's requests for objects of a page load.
 use http::{HeaderMap, header};
-use longhaul_page::{Destination, Reference, Relation, RequestChain};
+use longhaul_http::request_context::identity_key;
+use longhaul_page::{
+    Destination, Reference, Relation, RequestChain,
+    learn::{LearnedRef, RequestForm},
+};
 use longhaul_session::EntryId;
 use url::Url;
 
 use super::{event::BrowserRequest, state::LoadState};
-use crate::pageload::{context::now, learned, plan::Match};
+use crate::pageload::{
+    context::now, plan::Match, publicity::Disclosure, refusal::Refusal, request_destination::destination_of,
+};
 
 impl LoadState {
     /// Handles a request for an object: it waits for the head of its entry. A request that no entry matches
@@ -13,9 +19,9 @@ impl LoadState {
     pub(super) fn request(&mut self, request: BrowserRequest) {
         let BrowserRequest { url, headers, .. } = &request;
         let Some(entry) = self.plan.find(url.as_str()) else {
-            let destination = learned::destination(url, headers);
-            if self.is_made_by_page(url, headers, destination) {
-                self.learned.unplanned(url, destination);
+            match self.unplanned(url, headers) {
+                Ok((asked, disclosure)) => self.learned.unplanned(asked, disclosure),
+                Err(reason) => self.context().counters().refused().add(reason, 1),
             }
             return;
         };
@@ -50,17 +56,53 @@ impl LoadState {
         }
     }
 
-    /// Returns true if the page's own document made a browser request that no entry answers. Requests of
-    /// frames, and of frames within frames, must not be planned as the page's.
-    fn is_made_by_page(&self, url: &Url, request: &HeaderMap, destination: Destination) -> bool {
+    /// The part of an unplanned request that is learned, and what its credentials permit; the reason if the request
+    /// teaches nothing.
+    fn unplanned(&self, url: &Url, request: &HeaderMap) -> Result<(LearnedRef, Disclosure), Refusal> {
+        let destination = destination_of(url, request);
+        if !self.names_page(url, request) {
+            return Err(Refusal::Requester);
+        }
         let page = &self.document;
+        let form = RequestForm::of(page, url, destination, request).ok_or(Refusal::Mode)?;
+        // The page's own request would have carried the page's cookies: a request without them comes from a
+        // frame in a frame.
+        let reference = Reference {
+            cross_origin: form.cross_origin,
+            ..Reference::new(url.clone(), destination)
+        };
+        let chain = RequestChain::document(page.clone());
+        let observed = self.context().observed();
+        let own = self
+            .predictor
+            .predict(&reference, &chain, &observed.templates, &self.jar, now());
+        drop(observed);
+        if own.fields.contains_key(header::COOKIE) && !request.contains_key(header::COOKIE) {
+            return Err(Refusal::Requester);
+        }
+        let disclosure = if identity_key(request) == identity_key(&own.fields) {
+            Disclosure::PublicWords
+        } else {
+            Disclosure::Never(Refusal::Credentials)
+        };
+        let asked = LearnedRef {
+            url: url.clone(),
+            destination,
+            form,
+        };
+        Ok((asked, disclosure))
+    }
+
+    /// Returns true if a browser request that no entry answers states that the page's own document made it. Requests
+    /// of frames, and of frames within frames, must not be planned as the page's.
+    fn names_page(&self, url: &Url, request: &HeaderMap) -> bool {
         let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
-        let relation = page.relation(url);
+        let relation = self.document.relation(url);
         let declared_relation = text("sec-fetch-site");
         if declared_relation.is_some_and(|declared| declared != relation.name()) {
             return false;
         }
-        let is_named = match text(header::ORIGIN.as_str()).or_else(|| text(header::REFERER.as_str())) {
+        match text(header::ORIGIN.as_str()).or_else(|| text(header::REFERER.as_str())) {
             Some(declared) => self.is_of_page(declared),
             // Only a document of the same origin sends such a request; a cross-site request carries no
             // cookies, whoever makes it.
@@ -69,19 +111,7 @@ impl LoadState {
                 Relation::SameSite => false,
                 Relation::CrossSite => true,
             },
-        };
-        if !is_named {
-            return false;
         }
-        // The page's own request would have carried the page's cookies: a request without them comes from a
-        // frame in a frame.
-        let reference = Reference::new(url.clone(), destination);
-        let chain = RequestChain::document(page.clone());
-        let observed = self.context().observed();
-        let own = self
-            .predictor
-            .predict(&reference, &chain, &observed.templates, &self.jar, now());
-        !own.fields.contains_key(header::COOKIE) || request.contains_key(header::COOKIE)
     }
 
     /// Returns true if an origin or referrer is that of the page or of one of its style sheets.

@@ -6,7 +6,7 @@ use longhaul_http::{policy, site::host_of_url};
 use longhaul_page::{
     Certainty, Destination, Initiator, Markup, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
 };
-use longhaul_session::{EntryId, Used};
+use longhaul_session::{EntryId, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
 use url::Url;
@@ -16,12 +16,17 @@ use super::{
     event::{BrowserRequest, EntryRequest},
     initiators::Frames,
 };
-use crate::pageload::{
-    context::{PageLoadContext, now},
-    learned::{LearnedPlan, VisitResult},
-    memory::ManifestMemory,
-    plan::{Answer, AnswerBody, Arrival, Placement, Plan, PlanEntry, PlanLimits, PredictedCookies},
-    push_body::PushBody,
+use crate::{
+    failure::Failure,
+    pageload::{
+        context::{PageLoadContext, now},
+        learned::{LearnedPlan, VisitResult},
+        memory::ManifestMemory,
+        plan::{
+            Answer, AnswerBody, Arrival, HostState, Placement, Plan, PlanEntry, PlanLimits, PredictedCookies,
+        },
+        push_body::PushBody,
+    },
 };
 
 /// The state of a page load.
@@ -112,6 +117,14 @@ impl LoadState {
     pub(in crate::pageload) fn plan_extras(&mut self) {
         let extras = self.learned.extras(now());
         self.found(extras, None);
+    }
+
+    /// Continues with the learned plan of the page to which the page redirected, whose document is the response of
+    /// `entry`.
+    pub(super) fn follow_redirect(&mut self, entry: EntryId, learned: LearnedPlan) {
+        self.learned.redirected(learned);
+        let extras = self.learned.extras(now());
+        self.found(extras, Some(entry));
     }
 
     /// Plans the references of `referrer` (`None`: the page) that its document would fetch.
@@ -217,6 +230,17 @@ impl LoadState {
         }
     }
 
+    /// Ends an entry whose fetch failed. An agent that knows no records of failures asks again for the browser.
+    pub(super) fn failed(&mut self, entry: EntryId, failure: &Failure) {
+        if !self.context().tells_failures() {
+            return self.plan.withdraw(entry, Withdrawal::Failed);
+        }
+        let Failure { reason, detail } = failure;
+        if self.plan.fail(entry, *reason, detail) == HostState::NewlyAbsent {
+            self.context().counters().absent_host();
+        }
+    }
+
     /// Pushes a body again, unless the limit of repetitions is reached.
     pub(super) fn push_again(&mut self, entry: EntryId, body: BodyReader) {
         self.plan.want(entry, PushBody::Again(body));
@@ -231,6 +255,7 @@ impl LoadState {
     /// Learns from the entries that the browser used.
     pub(super) fn used(&mut self, used: &Used) -> VisitResult {
         self.context().counters().taken(self.plan.taken(used));
-        self.learned.learn(&self.plan, used, now())
+        let cookies = self.jar.values().map(<[u8]>::to_vec).collect();
+        self.learned.learn(&self.plan, used, cookies, now())
     }
 }

@@ -22,6 +22,7 @@ use super::{
 use crate::pageload::{
     context::now,
     plan::{Answer, AnswerBody, PredictedCookies},
+    publicity::Publicity,
     push_body::{ArrivingDocument, PushBody},
 };
 
@@ -39,16 +40,15 @@ const USUAL: u64 = 64 * 1024;
 const MAX_AGAIN: Duration = Duration::from_secs(30);
 /// Fetches an entry up to the point where its body waits for its push.
 pub(super) async fn fetch(load: &PageLoad, entry: EntryId, lookup: CacheRequest) {
-    let answered = match load.context.fetch(lookup).await {
-        Ok(stored) => answer(load, entry, stored).await,
+    let event = match load.context.fetch(lookup).await {
+        Ok(stored) => match answer(load, entry, stored).await {
+            Ok(answer) => ResponseEvent::Answered(Box::new(answer)),
+            Err(reason) => ResponseEvent::Withdrawn(reason),
+        },
         Err(failure) => {
             debug!(%entry, reason = ?failure.reason, "an entry has no response");
-            Err(Withdrawal::Failed)
+            ResponseEvent::Failed(failure)
         }
-    };
-    let event = match answered {
-        Ok(answer) => ResponseEvent::Answered(Box::new(answer)),
-        Err(reason) => ResponseEvent::Withdrawn(reason),
     };
     load.send_response(entry, event).await;
 }
@@ -201,6 +201,12 @@ impl Response<'_> {
         let viewport = load.context.viewport();
         if let Some(source) = source {
             load.send_response(self.entry, source).await;
+            if document.is_some() && reference.destination == Destination::Document {
+                let publicity = Publicity::of_url(&reference.url, now());
+                let learned = load.learned(&reference.url, publicity).await;
+                let learned = ResponseEvent::Redirected(Box::new(learned));
+                load.send_response(self.entry, learned).await;
+            }
             let links = discover_link_header(self.headers, &reference.url, viewport);
             load.found(links, self.entry).await;
         }

@@ -49,9 +49,10 @@ impl PageTap {
         let discovery = self.discovery.take();
         // References found at the end are planned if the document is complete. The default icon is not
         // planned: browsers request it rarely, and such a request is learned.
-        if let (Some(discovery), BodyEnd::Complete(_)) = (discovery, end) {
+        if let (Some(discovery), BodyEnd::Complete(hash)) = (discovery, end) {
             let references = discovery.finish();
             self.load.send(Event::PageGrew { references }).await;
+            self.load.send(Event::PageComplete(hash)).await;
         }
         // These references are not urgent, so no flush is awaited.
     }

@@ -100,6 +100,7 @@ impl Plan {
         }
         let partition = answer.partition.as_ref().map(Partition::label);
         let body = self.place(entry, known, partition, holds);
+        self.host_answers(entry);
         if !self.reserve(entry, body) {
             return not_pushed;
         }
@@ -181,7 +182,11 @@ impl Plan {
         );
         let answered = self.changes.iter_mut().find_map(|change| match change {
             ManifestChange::Answered(answered) => (answered.entry == later).then_some(answered),
-            ManifestChange::Added { .. } | ManifestChange::Withdrawn { .. } | ManifestChange::Closed => None,
+            ManifestChange::Added { .. }
+            | ManifestChange::Withdrawn { .. }
+            | ManifestChange::Failed(_)
+            | ManifestChange::Absent(_)
+            | ManifestChange::Closed => None,
         });
         let Some(answered) = answered.filter(|_| later > entry && is_waiting) else {
             return false;

@@ -1,7 +1,9 @@
 //! Changes of a plan that its manifest does not contain yet, and the records that announce them.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_page::Destination;
-use longhaul_session::{Entry, EntryBody, EntryHead, EntryId, HeaderField, Record, Scope, Withdrawal};
+use longhaul_session::{
+    AbsentHost, Entry, EntryBody, EntryFailure, EntryHead, EntryId, HeaderField, Record, Scope, Withdrawal,
+};
 use longhaul_types::ContentHash;
 
 /// A change of a plan.
@@ -17,6 +19,10 @@ pub(super) enum ManifestChange {
     Answered(AnsweredEntry),
     /// An entry will have no response.
     Withdrawn { entry: EntryId, reason: Withdrawal },
+    /// The gateway could not connect to the host of an entry.
+    Failed(EntryFailure),
+    /// The gateway cannot reach a host.
+    Absent(AbsentHost),
     /// No further entry follows.
     Closed,
 }
@@ -58,8 +64,11 @@ impl ManifestChange {
         match self {
             Self::Added { .. } => (0, EntryId::FIRST),
             Self::Answered(answered) => (1, answered.entry),
-            Self::Withdrawn { entry, .. } => (2, *entry),
-            Self::Closed => (3, EntryId::FIRST),
+            // Before the withdrawn entries of the host, whose requests the agent then does not send.
+            Self::Absent(_) => (2, EntryId::FIRST),
+            Self::Withdrawn { entry, .. } => (3, *entry),
+            Self::Failed(failure) => (3, failure.entry),
+            Self::Closed => (4, EntryId::FIRST),
         }
     }
 }
@@ -73,6 +82,8 @@ impl From<ManifestChange> for Record {
             }),
             ManifestChange::Answered(answered) => Self::Head(answered.into()),
             ManifestChange::Withdrawn { entry, reason } => Self::Withdrawn { entry, reason },
+            ManifestChange::Failed(failure) => Self::Failed(failure),
+            ManifestChange::Absent(host) => Self::Absent(host),
             ManifestChange::Closed => Self::Planned,
         }
     }

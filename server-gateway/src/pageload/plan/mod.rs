@@ -2,12 +2,13 @@
 mod answer;
 mod body;
 mod entry;
+mod failure;
 mod manifest_change;
 mod request;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_cache::PartitionLabel;
 use longhaul_http::policy;
@@ -23,6 +24,7 @@ pub(crate) use self::{
         Answered, Arrival, PlanEntry, PredictedCookies, ReferenceSearch, ReferenceSource, Refetch, Stage,
         Usability,
     },
+    failure::HostState,
     request::{ExpectedInitiator, Match},
 };
 use self::{entry::Rank, manifest_change::ManifestChange};
@@ -75,6 +77,8 @@ pub(crate) struct Plan {
     by_hash: BTreeMap<(ContentHash, PartitionLabel), EntryId>,
     /// CHKs of the base manifest's entries, by the URL in the entry.
     previous_hashes: BTreeMap<String, ContentHash>,
+    /// Origins (RFC 6454 section 6.2) whose hosts cannot be reached.
+    absent: BTreeSet<String>,
     /// Changes that the manifest does not contain yet.
     changes: Vec<ManifestChange>,
     /// Number of documents and style sheets that may add further entries.
@@ -98,6 +102,7 @@ impl Plan {
             by_url: BTreeMap::new(),
             by_hash: BTreeMap::new(),
             previous_hashes,
+            absent: BTreeSet::new(),
             changes: Vec::new(),
             searching: 1,
             entry_list: EntryList::Open,
@@ -182,6 +187,9 @@ impl Plan {
             let url = reference.url.as_str();
             // Browsers fetch objects of another scheme than the page's differently: `https` through a tunnel.
             if url == self.page.as_str() || reference.url.scheme() != self.page.scheme() {
+                continue;
+            }
+            if self.is_absent(&reference.url) {
                 continue;
             }
             if let Some(known) = self.find(url) {

@@ -48,7 +48,7 @@ fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
     headers
 }
 
-fn answer(body: AnswerBody) -> Answer {
+pub(super) fn answer(body: AnswerBody) -> Answer {
     Answer {
         status: StatusCode::OK,
         headers: headers(&[("content-type", "text/plain")]),
@@ -108,7 +108,11 @@ fn nothing_held(_: &ContentHash) -> bool {
 fn bodies(records: &[Record]) -> Vec<(EntryId, EntryBody)> {
     let heads = records.iter().filter_map(|record| match record {
         Record::Head(head) => Some((head.entry, head.body)),
-        Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => None,
+        Record::Entry(_)
+        | Record::Withdrawn { .. }
+        | Record::Failed(_)
+        | Record::Absent(_)
+        | Record::Planned => None,
     });
     heads.collect()
 }
@@ -128,7 +132,11 @@ fn a_url_is_one_entry_and_short_within_the_pages_origin() {
         .into_iter()
         .map(|record| match record {
             Record::Entry(entry) => (entry.url, entry.destination),
-            other @ (Record::Head(_) | Record::Withdrawn { .. } | Record::Planned) => panic!("{other:?}"),
+            other @ (Record::Head(_)
+            | Record::Withdrawn { .. }
+            | Record::Failed(_)
+            | Record::Absent(_)
+            | Record::Planned) => panic!("{other:?}"),
         })
         .collect();
     let expected = [
@@ -265,7 +273,9 @@ fn too_large_entries_are_withdrawn() {
         .into_iter()
         .filter_map(|record| match record {
             Record::Withdrawn { entry, reason } => Some((entry, reason)),
-            Record::Entry(_) | Record::Head(_) | Record::Planned => None,
+            Record::Entry(_) | Record::Head(_) | Record::Failed(_) | Record::Absent(_) | Record::Planned => {
+                None
+            }
         })
         .collect();
     assert_eq!(

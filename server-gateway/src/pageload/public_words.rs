@@ -1,0 +1,207 @@
+//! Public words: which words of the URLs that a page's scripts requested stand in bodies that any visitor of the page
+//! gets.
+//!
+//! A URL that consists of such words reveals nothing of the device's user but that somebody requested it. A word is a
+//! maximal run of letters and digits, byte for byte.
+use std::collections::{BTreeMap, BTreeSet};
+
+use url::{Position, Url};
+
+use super::publicity::is_identifying;
+
+/// Maximum length of a word; longer runs are data.
+const MAX_WORD: usize = 256;
+
+/// Visitors that get a body byte for byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyAudience {
+    /// All: the gateway shares the body between devices.
+    Everybody,
+    /// Those who ask without credentials, as the gateway did for this page load. The body may contain words that the
+    /// origin made for this visit, such as a session's number.
+    ThisVisit,
+}
+
+/// Words of URLs, and those of them that were found in public bodies.
+#[derive(Debug, Default)]
+pub(crate) struct PublicWords {
+    /// True if the word was found.
+    words: BTreeMap<Vec<u8>, bool>,
+    hosts: BTreeMap<Vec<u8>, bool>,
+    /// Words of this visit's cookies, which are not public wherever they stand.
+    secrets: BTreeSet<Vec<u8>>,
+}
+
+impl PublicWords {
+    /// Creates the search for the words and hosts of these URLs. `cookies` are the values of the cookies that the
+    /// browser got in this page load.
+    pub(crate) fn of<'a>(
+        urls: impl IntoIterator<Item = &'a Url>,
+        cookies: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Self {
+        let mut search = Self::default();
+        for url in urls {
+            let words = words_of(url).map(|word| (word.to_vec(), false));
+            search.words.extend(words);
+            let host = url.host_str().map(|host| (host.as_bytes().to_vec(), false));
+            search.hosts.extend(host);
+        }
+        for cookie in cookies {
+            let words = words(cookie.as_ref()).map(<[u8]>::to_vec);
+            search.secrets.extend(words);
+        }
+        search
+    }
+
+    /// True if no further body can add anything.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.words.values().chain(self.hosts.values()).all(|found| *found)
+    }
+
+    /// Searches a part of a body. `rest` is the end of the part before, which the call replaces; empty at the start of
+    /// the body.
+    pub(crate) fn search(&mut self, audience: BodyAudience, part: &[u8], rest: &mut Vec<u8>) {
+        rest.extend_from_slice(part);
+        let is_in_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+        // A word at the end may go on in the next part.
+        let tail = rest.iter().rev().take_while(|byte| is_in_name(byte)).count();
+        let kept = rest.split_off(rest.len() - tail);
+        self.search_all(audience, rest);
+        *rest = kept;
+        if rest.len() > MAX_WORD {
+            // No name is as long: the rest is data, whose first bytes are searched on their own.
+            self.search_all(audience, rest);
+            rest.clear();
+        }
+    }
+
+    /// Searches the end of a body.
+    pub(crate) fn search_all(&mut self, audience: BodyAudience, text: &[u8]) {
+        for word in words(text) {
+            let is_public = audience == BodyAudience::Everybody || !is_identifying(word);
+            if is_public && let Some(found) = self.words.get_mut(word) {
+                *found = true;
+            }
+        }
+        let names = text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-')));
+        for name in names.filter(|name| !name.is_empty()) {
+            if let Some(found) = self.hosts.get_mut(name) {
+                *found = true;
+            }
+        }
+    }
+
+    /// True if public bodies contain all words of a URL, and no cookie of this visit contains one that could identify
+    /// somebody.
+    pub(crate) fn contains(&self, url: &Url) -> bool {
+        words_of(url).all(|word| {
+            let is_of_cookie = self.secrets.contains(word) && word.len() >= MIN_SECRET;
+            !is_of_cookie && self.words.get(word).is_some_and(|found| *found)
+        })
+    }
+
+    /// True if a public body contains the host.
+    pub(crate) fn contains_host(&self, host: &str) -> bool {
+        self.hosts.get(host.as_bytes()).is_some_and(|found| *found)
+    }
+}
+
+/// Shorter words occur in cookies by chance, such as `en` and `1`.
+const MIN_SECRET: usize = 3;
+
+/// Words of the path and the query of a URL.
+fn words_of(url: &Url) -> impl Iterator<Item = &[u8]> {
+    words(url[Position::BeforePath..Position::AfterQuery].as_bytes())
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| !byte.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [&str; 0] = [];
+
+    fn url(text: &str) -> Url {
+        Url::parse("http://a.test/").unwrap().join(text).unwrap()
+    }
+
+    fn search<'a>(urls: &'a [Url], cookies: &[&str], bodies: &[(BodyAudience, &[&str])]) -> Vec<&'a str> {
+        let mut search = PublicWords::of(urls, cookies);
+        for (audience, parts) in bodies {
+            let mut rest = Vec::new();
+            for part in *parts {
+                search.search(*audience, part.as_bytes(), &mut rest);
+            }
+            search.search_all(*audience, &rest);
+        }
+        let public = urls.iter().filter(|url| search.contains(url));
+        public.map(Url::as_str).collect()
+    }
+
+    #[test]
+    fn urls_of_words_that_stand_in_bodies_are_public() {
+        let urls = ["/api/v2/votes.json?page=3", "/api/v2/alice.json", "/"].map(url);
+        let script: &[&str] = &[
+            "get('/api/v2/' + name + '.js",
+            "on'); votes",
+            "(); load({page: 3})",
+        ];
+        let found = search(&urls, &NONE, &[(BodyAudience::ThisVisit, script)]);
+        assert_eq!(
+            found,
+            ["http://a.test/api/v2/votes.json?page=3", "http://a.test/"]
+        );
+        // Parts of words are not words.
+        assert_eq!(
+            search(
+                &[url("/vote")],
+                &NONE,
+                &[(BodyAudience::Everybody, &["votes vot", "e1"])]
+            ),
+            NONE
+        );
+    }
+
+    #[test]
+    fn words_that_an_origin_makes_for_a_visit_count_only_in_shared_bodies() {
+        let chunk = [url("/js/9f86d081884c.js")];
+        let script: &[&str] = &["import('/js/9f86d081884c.js')"];
+        assert_eq!(search(&chunk, &NONE, &[(BodyAudience::ThisVisit, script)]), NONE);
+        let found = search(&chunk, &NONE, &[(BodyAudience::Everybody, script)]);
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn words_of_cookies_are_not_public() {
+        let urls = ["/u/carol.png", "/lang/en.js"].map(url);
+        let body: &[&str] = &["u carol png lang en js"];
+        let found = search(&urls, &["name=carol&l=en"], &[(BodyAudience::Everybody, body)]);
+        assert_eq!(found, ["http://a.test/lang/en.js"]);
+    }
+
+    #[test]
+    fn hosts_are_found_whole() {
+        let urls = [url("https://cdn.b.test/x"), url("http://b.test/x")];
+        let mut search = PublicWords::of(&urls, NONE);
+        let mut rest = Vec::new();
+        for part in ["load(\"https:\\/\\/cdn.", "b.test\\/\" + name)"] {
+            search.search(BodyAudience::ThisVisit, part.as_bytes(), &mut rest);
+        }
+        assert!(search.contains_host("cdn.b.test") && !search.contains_host("b.test"));
+        assert!(!search.is_complete());
+    }
+
+    #[test]
+    fn long_runs_without_words_take_no_memory() {
+        let mut search = PublicWords::of(&[url("/x")], NONE);
+        let mut rest = Vec::new();
+        for _ in 0..100 {
+            search.search(BodyAudience::Everybody, &[b'a'; 1000], &mut rest);
+            assert!(rest.len() <= MAX_WORD);
+        }
+    }
+}

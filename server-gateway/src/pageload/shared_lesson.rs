@@ -1,0 +1,179 @@
+//! The part of a visit that other devices may be told: which URLs the page's scripts requested.
+//!
+//! A URL is told if its host is named by the page's documents, it has no personal parts, and either all its words stand
+//! in bodies that any visitor of the page gets, or two devices asked for it. Until then the gateway keeps only keyed
+//! hashes of it (docs/decisions/0072).
+#[cfg(test)]
+mod tests;
+
+use longhaul_cache::{Cache, Partition};
+use longhaul_http::request_context::CredentialsSecret;
+use longhaul_page::learn::{Learned, LearnedRef, Testimony, Visit, Witnesses};
+use longhaul_types::{ContentHash, PublicKey, UnixTime};
+use url::Url;
+
+use super::{
+    learned_records,
+    public_words::{BodyAudience, PublicWords},
+    publicity::Disclosure,
+    refusal::{Refusal, RefusalCounters},
+};
+
+/// Maximum number of bytes of bodies that are searched for the words of a visit's URLs.
+const MAX_SEARCHED: u64 = 4 * 1024 * 1024;
+
+/// The device that teaches, by keyed hashes.
+#[derive(Clone, Debug)]
+pub(crate) struct Teacher {
+    key: [u8; 32],
+    device: u64,
+}
+
+impl Teacher {
+    /// `secret` is the gateway's: without it, nobody can test whether a device asked for a URL.
+    pub(crate) fn new(device: &PublicKey, secret: &CredentialsSecret) -> Self {
+        let key = blake3::derive_key("longhaul 1 testimony key", secret.as_bytes());
+        let device = hash(&key, &[b"device ", device.as_bytes().as_slice()].concat());
+        Self { key, device }
+    }
+
+    fn testimony(&self, url: &Url) -> Testimony {
+        Testimony {
+            url: hash(&self.key, format!("url {url}").as_bytes()),
+            device: self.device,
+        }
+    }
+}
+
+fn hash(key: &[u8; 32], text: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&blake3::keyed_hash(key, text).as_bytes()[..8]);
+    u64::from_be_bytes(bytes)
+}
+
+/// A request of the page's scripts that other devices may be told.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) asked: LearnedRef,
+    pub(super) disclosure: Disclosure,
+    pub(super) host: HostNaming,
+    /// True if the gateway cannot reach the host.
+    pub(super) is_absent: bool,
+}
+
+/// Whether the page's documents refer to other URLs of a host. Others could be inventions of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostNaming {
+    /// A document, style sheet or redirect does.
+    Named,
+    /// None does, but a script may contain the name.
+    Unknown,
+}
+
+/// What a page load teaches other devices.
+pub(super) struct SharedLesson {
+    pub(super) page: Url,
+    pub(super) teacher: Teacher,
+    pub(super) candidates: Vec<Candidate>,
+    /// URLs that the browser requested; their presence in shared records is confirmed.
+    pub(super) used: Vec<Url>,
+    /// Text bodies of the page's own documents.
+    pub(super) bodies: Vec<(ContentHash, BodyAudience)>,
+    /// Values of the cookies that responses of this page load set.
+    pub(super) cookies: Vec<Vec<u8>>,
+    pub(super) refused: RefusalCounters,
+    pub(super) now: UnixTime,
+}
+
+impl SharedLesson {
+    /// Reads the records again, because other devices may have changed them meanwhile.
+    pub(super) async fn store(self, cache: &Cache) {
+        let words = self.search(cache).await;
+        let mut learned = learned_records::read(cache, &Partition::Shared, &self.page).await;
+        let before = [learned.page_record(), learned.pattern_record()];
+        self.teach(&mut learned, &words);
+        let after = [learned.page_record(), learned.pattern_record()];
+        let keys = learned_records::keys(&Partition::Shared, &self.page);
+        for ((key, before), after) in keys.into_iter().zip(before).zip(after) {
+            if after != before {
+                learned_records::put(cache, &key, after).await;
+            }
+        }
+    }
+
+    /// Searches the bodies for the words of the candidates.
+    async fn search(&self, cache: &Cache) -> PublicWords {
+        let mut words = self.words();
+        let mut left = MAX_SEARCHED;
+        for (hash, audience) in &self.bodies {
+            if words.is_complete() {
+                break;
+            }
+            // Bodies that may not be stored are not searched.
+            let Some(mut body) = cache.body(*hash).await.filter(|body| body.length() <= left) else {
+                continue;
+            };
+            left -= body.length();
+            let mut rest = Vec::new();
+            while let Some(Ok(part)) = body.next().await {
+                words.search(*audience, &part, &mut rest);
+            }
+            words.search_all(*audience, &rest);
+        }
+        words
+    }
+
+    /// The search for the words of the candidates, before any body.
+    pub(super) fn words(&self) -> PublicWords {
+        let by_words = self.candidates.iter().filter(|candidate| {
+            candidate.disclosure == Disclosure::PublicWords || candidate.host == HostNaming::Unknown
+        });
+        PublicWords::of(by_words.map(|candidate| &candidate.asked.url), &self.cookies)
+    }
+
+    /// Adds what may be told to the shared records.
+    pub(super) fn teach(&self, learned: &mut Learned, words: &PublicWords) {
+        let (mut told, mut absent) = (Vec::new(), Vec::new());
+        for candidate in &self.candidates {
+            match self.judge(candidate, learned, words) {
+                Ok(()) if candidate.is_absent => absent.push(candidate.asked.clone()),
+                Ok(()) => told.push(candidate.asked.clone()),
+                Err(reason) => self.refused.add(reason, 1),
+            }
+        }
+        // What the shared record has no room for is not counted: the device's own record counts such requests.
+        let _unlearned = learned.update(&Visit {
+            asked_unplanned: &told,
+            asked_absent: &absent,
+            pushed_used: &self.used,
+            // An object that one browser does not request may be needed by another.
+            pushed_unused: &[],
+            now: self.now,
+        });
+    }
+
+    fn judge(
+        &self,
+        candidate: &Candidate,
+        learned: &mut Learned,
+        words: &PublicWords,
+    ) -> Result<(), Refusal> {
+        let url = &candidate.asked.url;
+        let is_named = || url.host_str().is_some_and(|host| words.contains_host(host));
+        if candidate.host == HostNaming::Unknown && !is_named() {
+            return Err(Refusal::Host);
+        }
+        let is_public = match candidate.disclosure {
+            Disclosure::PublicWords => words.contains(url),
+            Disclosure::TwoDevices => false,
+            Disclosure::Never(reason) => return Err(reason),
+        };
+        if is_public {
+            return Ok(());
+        }
+        match learned.testify(self.teacher.testimony(url), self.now) {
+            Witnesses::Two => Ok(()),
+            Witnesses::One => Err(Refusal::OneDevice),
+        }
+    }
+}

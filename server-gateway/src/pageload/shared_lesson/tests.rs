@@ -1,0 +1,231 @@
+use std::time::Duration;
+
+use longhaul_page::{Destination, learn::RequestForm};
+use proptest::{prelude::*, sample::select};
+
+use super::*;
+
+const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
+const SECRET: CredentialsSecret = CredentialsSecret::from_bytes([7; 32]);
+
+fn url(text: &str) -> Url {
+    Url::parse("http://site.test/").unwrap().join(text).unwrap()
+}
+
+fn candidate(text: &str, disclosure: Disclosure) -> Candidate {
+    Candidate {
+        asked: LearnedRef {
+            url: url(text),
+            destination: Destination::Script,
+            form: RequestForm::default(),
+        },
+        disclosure,
+        host: HostNaming::Named,
+        is_absent: false,
+    }
+}
+
+fn device(number: u8) -> Teacher {
+    Teacher::new(&PublicKey::from_bytes([number; 32]), &SECRET)
+}
+
+fn lesson(number: u8, page: &str, candidates: Vec<Candidate>) -> SharedLesson {
+    SharedLesson {
+        page: url(page),
+        teacher: device(number),
+        candidates,
+        used: Vec::new(),
+        bodies: Vec::new(),
+        cookies: Vec::new(),
+        refused: RefusalCounters::default(),
+        now: NOW,
+    }
+}
+
+/// Teaches a lesson with these bodies.
+fn teach(lesson: &SharedLesson, learned: &mut Learned, bodies: &[(BodyAudience, &str)]) {
+    let mut words = lesson.words();
+    for (audience, text) in bodies {
+        words.search_all(*audience, text.as_bytes());
+    }
+    lesson.teach(learned, &words);
+}
+
+fn told(learned: &Learned) -> Vec<String> {
+    let extras = learned.extras(NOW).into_iter();
+    extras.map(|extra| extra.url.path().to_owned()).collect()
+}
+
+#[test]
+fn one_device_teaches_public_words_and_two_teach_the_rest() {
+    let mut learned = Learned::new(&url("/"));
+    let script = [(BodyAudience::Everybody, "load('/data.json')")];
+    let by_words = Disclosure::PublicWords;
+    let candidates = || {
+        vec![
+            candidate("/data.json", by_words),
+            candidate("/alice/data.json", by_words),
+            candidate("/both.json", by_words),
+            candidate("/json/data", Disclosure::TwoDevices),
+            candidate("/json", Disclosure::Never(Refusal::Credentials)),
+        ]
+    };
+    for _ in 0..3 {
+        teach(&lesson(1, "/", candidates()), &mut learned, &script);
+        assert_eq!(told(&learned), ["/data.json"]);
+    }
+    let of_second = vec![
+        candidate("/both.json", by_words),
+        candidate("/json/data", Disclosure::TwoDevices),
+        candidate("/bob/data.json", by_words),
+        candidate("/json", Disclosure::Never(Refusal::Status)),
+    ];
+    teach(&lesson(2, "/", of_second), &mut learned, &script);
+    assert_eq!(told(&learned), ["/data.json", "/both.json", "/json/data"]);
+    // What is kept of the others are hashes.
+    let record = learned.page_record();
+    for name in ["alice", "bob"] {
+        assert!(!record.windows(name.len()).any(|part| part == name.as_bytes()));
+    }
+}
+
+#[test]
+fn hosts_that_nothing_names_are_not_told() {
+    let mut learned = Learned::new(&url("/"));
+    let of_host = |host: &str| Candidate {
+        host: HostNaming::Unknown,
+        ..candidate(&format!("http://{host}/a.js"), Disclosure::PublicWords)
+    };
+    let script = [(BodyAudience::ThisVisit, "inject('//cdn.test/a.js'); a.evil.test")];
+    for number in 0..3 {
+        let lesson = lesson(number, "/", vec![of_host("cdn.test"), of_host("evil.test")]);
+        teach(&lesson, &mut learned, &script);
+    }
+    let extras = learned.extras(NOW);
+    let hosts: Vec<_> = extras.iter().filter_map(|extra| extra.url.host_str()).collect();
+    assert_eq!(hosts, ["cdn.test"]);
+}
+
+/// Words that the site's documents contain for everybody.
+const VOCABULARY: [&str; 6] = ["api", "v2", "votes", "json", "page", "9f86d081884c"];
+
+/// A part of a URL that a script makes.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// A word of the site's documents.
+    Word(&'static str),
+    /// A name of the persona, which the site knows by local storage or by the fragment.
+    Name,
+    /// The persona's number.
+    Number,
+    /// A token that the page's own document contains for this visit.
+    Token,
+    /// The value of a cookie that this visit was given.
+    Cookie,
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        4 => select(&VOCABULARY).prop_map(Part::Word),
+        1 => Just(Part::Name),
+        1 => Just(Part::Number),
+        1 => Just(Part::Token),
+        1 => Just(Part::Cookie),
+    ]
+}
+
+/// A request: parts of its URL, their places (path or query), and what its response permits.
+type Asked = (Vec<(Part, bool)>, Disclosure);
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let disclosure = select(vec![
+        Disclosure::PublicWords,
+        Disclosure::TwoDevices,
+        Disclosure::Never(Refusal::Credentials),
+    ]);
+    (prop::collection::vec((part(), any::<bool>()), 1..5), disclosure)
+}
+
+/// The visits of two personas: who, which page, and the requests.
+fn visits() -> impl Strategy<Value = Vec<(bool, usize, Vec<Asked>)>> {
+    prop::collection::vec(
+        (any::<bool>(), 0..3_usize, prop::collection::vec(asked(), 0..6)),
+        1..8,
+    )
+}
+
+const PAGES: [&str; 3] = ["/article/1001/a", "/article/1002/b", "/article/1003/c"];
+
+/// A persona, and one of its visits.
+struct Secrets {
+    name: &'static str,
+    number: &'static str,
+    token: String,
+    cookie: String,
+}
+
+impl Secrets {
+    fn of(is_first: bool, visit: usize) -> Self {
+        let (name, number) = if is_first {
+            ("alice", "4711")
+        } else {
+            ("bob", "815")
+        };
+        Self {
+            name,
+            number,
+            token: format!("tok{visit}{name}77x"),
+            cookie: format!("cookie{visit}{name}"),
+        }
+    }
+
+    fn text(&self, part: Part) -> &str {
+        match part {
+            Part::Word(word) => word,
+            Part::Name => self.name,
+            Part::Number => self.number,
+            Part::Token => &self.token,
+            Part::Cookie => &self.cookie,
+        }
+    }
+
+    fn url(&self, parts: &[(Part, bool)]) -> String {
+        let place = |in_query: bool| {
+            let parts = parts.iter().filter(move |(_, of_query)| *of_query == in_query);
+            parts.map(|(part, _)| self.text(*part)).collect::<Vec<_>>()
+        };
+        format!("/{}?q={}", place(false).join("/"), place(true).join("&x="))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    /// Whatever two personas visit, in any order and however often: what a third is told contains no name, number,
+    /// token or cookie of either.
+    #[test]
+    fn nothing_of_one_persona_is_told_to_another(visits in visits()) {
+        let mut learned = PAGES.map(|page| Learned::new(&url(page)));
+        for (visit, (is_first, page, requests)) in visits.iter().enumerate() {
+            let secrets = Secrets::of(*is_first, visit);
+            let candidates = requests
+                .iter()
+                .map(|(parts, disclosure)| candidate(&secrets.url(parts), *disclosure))
+                .collect();
+            let mut lesson = lesson(u8::from(*is_first), PAGES[*page], candidates);
+            lesson.cookies = vec![format!("id={}", secrets.cookie).into_bytes()];
+            // The page's own document may repeat the cookie and a token; an origin's mistake may even share it.
+            let own = format!("<p id={}>{} q x {}", secrets.token, secrets.cookie, VOCABULARY.join(" "));
+            let bodies = [
+                (BodyAudience::Everybody, format!("{} q x {}", VOCABULARY.join(" "), secrets.cookie)),
+                (BodyAudience::ThisVisit, own),
+            ];
+            let bodies = bodies.each_ref().map(|(audience, text)| (*audience, text.as_str()));
+            teach(&lesson, &mut learned[*page], &bodies);
+        }
+        for extra in learned.iter().flat_map(|learned| learned.extras(NOW)) {
+            for secret in ["alice", "bob", "4711", "815", "tok", "cookie"] {
+                prop_assert!(!extra.url.as_str().contains(secret), "{}", extra.url);
+            }
+        }
+    }
+}
