@@ -49,7 +49,7 @@ pub enum PhaseExit {
 
 impl PhaseExit {
     /// All values, in the order of their discriminants.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::LookupFresh,
         Self::LookupNotModified,
         Self::LookupAnnounced,
