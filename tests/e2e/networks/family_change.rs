@@ -52,7 +52,7 @@ async fn download_in_both(carrier: &'static str) -> Result<()> {
         })
         .await
     });
-    let outcome = timeout(LIMIT * 2, work)
+    let outcome = timeout(LIMIT * 4, work)
         .await
         .context("in time")
         .and_then(|done| done);

@@ -116,7 +116,7 @@ async fn a_download_and_a_page_survive_new_networks() -> Result<()> {
         let page = ask(proxy, get(&format!("http://{HOST}/page"), &[])).await?;
         anyhow::Ok((body, page))
     });
-    let (body, page) = timeout(LIMIT * 2, work).await.context("in time")??;
+    let (body, page) = timeout(LIMIT * 4, work).await.context("in time")??;
     assert!(body == noise(SIZE, 30), "{} bytes that differ", body.len());
     assert_eq!((page.status, page.ending), (200, Ending::Whole));
     let status = programs.status_until(|status| status["state"] == "open").await?;
