@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
 use super::{CHANGES, PRIVATE, token::ControlToken};
-use crate::access::{Denial, UserId};
+use crate::{
+    access::{AccessRules, Denial, UserId},
+    connection::{ConnectionPermit, Owner},
+};
 
 /// Reason why a request to the control port is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +16,7 @@ pub(super) enum Refusal {
     Host,
     #[error("this port accepts changes only from its own pages")]
     Origin,
-    #[error("this path accepts no changes: use GET, or POST /pictures or /forget")]
+    #[error("this path accepts no changes: use GET")]
     Method,
     #[error(
         "this port shows its pages to the user who runs the agent; others need the token, which `longhaul-agent status` \
@@ -45,6 +48,18 @@ pub(super) struct Caller {
 }
 
 impl Caller {
+    /// Checks the peer of a connection and counts the connection for its user; `None` if the user has too many.
+    pub(super) async fn admitted(
+        access: &AccessRules,
+        local: SocketAddr,
+        peer: SocketAddr,
+        permit: &ConnectionPermit,
+    ) -> Option<Self> {
+        let caller = Self::of(&access.current().check_peer(local, peer).await);
+        let owner = caller.user.map_or(Owner::Refused, Owner::User);
+        permit.set_owner(owner).then_some(caller)
+    }
+
     /// The peer of a connection that was checked.
     pub(super) fn of(checked: &Result<Option<UserId>, Denial>) -> Self {
         Self {

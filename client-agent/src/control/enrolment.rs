@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     access::AccessRules,
-    connection::{Accepted, InUseBody, Owner, accept, serve_http},
+    connection::{Accepted, InUseBody, accept, serve_http},
     dashboard::{self, ENROL},
     proxy_body::ProxyBody,
     state_dir::StateDir,
@@ -69,11 +69,9 @@ async fn serve_one(accepted: Accepted, enrolment: Arc<Enrolment>) {
         peer,
         permit,
     } = accepted;
-    let checked = enrolment.access.current().check_peer(local, peer).await;
-    let caller = Caller::of(&checked);
-    if !permit.set_owner(caller.user.map_or(Owner::Refused, Owner::User)) {
+    let Some(caller) = Caller::admitted(&enrolment.access, local, peer, &permit).await else {
         return;
-    }
+    };
     let service = service_fn(|request: Request<Incoming>| {
         let (enrolment, in_use) = (Arc::clone(&enrolment), Some(permit.begin()));
         async move {

@@ -38,7 +38,7 @@ use orders::Order;
 
 use crate::{
     access::AccessRules,
-    connection::{Accepted, ConnectionLimits, InUseBody, Owner, accept, serve_http},
+    connection::{Accepted, ConnectionLimits, InUseBody, accept, serve_http},
     dashboard::{
         self, AUTHORITY, CANCEL_WAITING, ENROL, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, JOURNAL,
         LIVE, MEASURE, METERED, PAGE, PICTURES, REMOVE_AUTHORITY, RULES, RULES_ORIGINALS, RULES_PAUSE,
@@ -131,11 +131,9 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
         peer,
         permit,
     } = accepted;
-    let checked = control.access.current().check_peer(local, peer).await;
-    let caller = Caller::of(&checked);
-    if !permit.set_owner(caller.user.map_or(Owner::Refused, Owner::User)) {
+    let Some(caller) = Caller::admitted(&control.access, local, peer, &permit).await else {
         return;
-    }
+    };
     let service = service_fn(|request: Request<Incoming>| {
         let (control, in_use) = (Arc::clone(&control), Some(permit.begin()));
         async move {

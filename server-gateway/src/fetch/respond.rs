@@ -161,8 +161,8 @@ impl Responder {
         Ok(())
     }
 
-    /// True if the head must not wait until the scheduler sends the body: on a slow hop, that of a large image is sent
-    /// minutes after the browser's request, and that of a download after other downloads.
+    /// True if the head has to be sent before the scheduler sends the body. On a slow hop, the body of a large image is
+    /// sent minutes after the browser's request, and the body of a download after other downloads.
     fn has_urgent_head(&self, end: End) -> bool {
         match self.class {
             class::BULK => end == End::Open || !self.windows.is_empty(),

@@ -21,7 +21,7 @@ use crate::pair::{Pair, Setup};
 
 /// A recorded page with the hosts that resolve.
 #[derive(Debug)]
-pub(super) struct RecordedSite(pub(super) Page);
+struct RecordedSite(Page);
 
 impl Content for RecordedSite {
     fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
@@ -159,6 +159,16 @@ pub(super) async fn accelerating(
     Pair::start(setup).await
 }
 
+/// Serves a recorded page on loopback, by http and https.
+pub(super) async fn host(page: &Page, authority: &TestAuthority) -> Result<Hosting> {
+    let content: Arc<dyn Content> = Arc::new(RecordedSite(page.clone()));
+    let listen = Listen {
+        plain: vec![(Ipv4Addr::LOCALHOST, 0).into()],
+        tls: vec![(Ipv4Addr::LOCALHOST, 0).into()],
+    };
+    Ok(Hosting::start(content, &listen, authority, HostingOptions::default()).await?)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_sites_come_through_unchanged_when_https_is_accelerated() -> Result<()> {
     let Some(folder) = corpus() else {
@@ -170,12 +180,7 @@ async fn recorded_sites_come_through_unchanged_when_https_is_accelerated() -> Re
             continue;
         }
         let authority = TestAuthority::new()?;
-        let content: Arc<dyn Content> = Arc::new(RecordedSite(page.clone()));
-        let listen = Listen {
-            plain: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-            tls: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-        };
-        let hosting = Hosting::start(content, &listen, &authority, HostingOptions::default()).await?;
+        let hosting = host(&page, &authority).await?;
         // A tunnel is encrypted end to end, so its bytes are the origin's.
         let tunnelled = accelerating(&hosting, &authority, "off").await?;
         let direct = load_as_recorded(&page, &tunnelled, &authority).await?;

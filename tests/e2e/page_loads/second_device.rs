@@ -1,16 +1,16 @@
 //! What the visits of one device teach another: recorded sites in Chromium, and hosts that do not exist.
-use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Result;
 use longhaul_chromium::{Browser, BrowserOptions, LoadOptions};
-use longhaul_hosting::{Content, Hosting, HostingOptions, Listen, TestAuthority};
+use longhaul_hosting::TestAuthority;
 use longhaul_tests::process::corpus;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
 use super::{
     answer,
-    corpus::{RecordedSite, accelerating},
+    corpus::{accelerating, host},
     origin, page,
     visitor::Visitor,
 };
@@ -71,12 +71,7 @@ async fn requests_of_a_second_device_are_counted() -> Result<()> {
             continue;
         }
         let authority = TestAuthority::new()?;
-        let content: Arc<dyn Content> = Arc::new(RecordedSite(page.clone()));
-        let listen = Listen {
-            plain: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-            tls: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-        };
-        let hosting = Hosting::start(content, &listen, &authority, HostingOptions::default()).await?;
+        let hosting = host(&page, &authority).await?;
         let pair = accelerating(&hosting, &authority, "all").await?;
         let second = pair
             .second_agent_with("second", &["--https-accelerate", "all"])
