@@ -17,6 +17,7 @@ pub enum PhaseExit {
     ManifestAnnounced,
     ManifestNotFound,
     ManifestTime,
+    ManifestOpen,
     PromisedHead,
     PromisedNotModified,
     PromisedWithdrawn,
@@ -39,6 +40,7 @@ pub enum PhaseExit {
     SentHeldMissing,
     SentBaseMissing,
     SentPromised,
+    SentAnnounced,
     SentPromisedUnknown,
     SentRepeated,
     SentLost,
@@ -49,7 +51,7 @@ pub enum PhaseExit {
 
 impl PhaseExit {
     /// All values, in the order of their discriminants.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 43] = [
         Self::LookupFresh,
         Self::LookupNotModified,
         Self::LookupAnnounced,
@@ -63,6 +65,7 @@ impl PhaseExit {
         Self::ManifestAnnounced,
         Self::ManifestNotFound,
         Self::ManifestTime,
+        Self::ManifestOpen,
         Self::PromisedHead,
         Self::PromisedNotModified,
         Self::PromisedWithdrawn,
@@ -85,6 +88,7 @@ impl PhaseExit {
         Self::SentHeldMissing,
         Self::SentBaseMissing,
         Self::SentPromised,
+        Self::SentAnnounced,
         Self::SentPromisedUnknown,
         Self::SentRepeated,
         Self::SentLost,
@@ -109,6 +113,7 @@ impl PhaseExit {
             Self::ManifestAnnounced => "manifest.announced",
             Self::ManifestNotFound => "manifest.not-found",
             Self::ManifestTime => "manifest.time",
+            Self::ManifestOpen => "manifest.open",
             Self::PromisedHead => "promised.head",
             Self::PromisedNotModified => "promised.not-modified",
             Self::PromisedWithdrawn => "promised.withdrawn",
@@ -131,6 +136,7 @@ impl PhaseExit {
             Self::SentHeldMissing => "sent.held-missing",
             Self::SentBaseMissing => "sent.base-missing",
             Self::SentPromised => "sent.promised",
+            Self::SentAnnounced => "sent.announced",
             Self::SentPromisedUnknown => "sent.promised-unknown",
             Self::SentRepeated => "sent.repeated",
             Self::SentLost => "sent.lost",

@@ -113,6 +113,7 @@ impl Source {
             | Exit::ManifestAnnounced
             | Exit::ManifestNotFound
             | Exit::ManifestTime
+            | Exit::ManifestOpen
             | Exit::PromisedHead
             | Exit::PromisedWithdrawn
             | Exit::PromisedMismatch
@@ -127,6 +128,7 @@ impl Source {
             | Exit::SentHeldMissing
             | Exit::SentBaseMissing
             | Exit::SentPromised
+            | Exit::SentAnnounced
             | Exit::SentPromisedUnknown
             | Exit::SentRepeated
             | Exit::SentLost => return None,

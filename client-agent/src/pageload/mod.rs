@@ -26,4 +26,4 @@ pub(crate) use page_load::{PageLoad, PageLoadStart};
 pub use page_loads::PageLoads;
 pub(crate) use page_state::{DocumentProgress, ManifestProgress, PageResponse};
 pub(crate) use pushed_body::{BodyFault, PushedBody, PushedBodyReader};
-pub(crate) use request_match::{BrowserRequest, match_response};
+pub(crate) use request_match::{BrowserRequest, MismatchReason, match_response};

@@ -1,7 +1,7 @@
 //! A request whose response a manifest announces: the wait for its head, then for its body.
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use longhaul_http::{
     conditional::{is_not_modified, not_modified_fields},
     field_list,
@@ -22,10 +22,21 @@ use super::{
 use crate::{
     counters::PhaseExit,
     images::suits,
-    pageload::{BrowserRequest, FailedFetch, HeadState, match_response},
+    pageload::{BrowserRequest, FailedFetch, HeadState, MismatchReason, match_response},
     pages::Failure,
     store::StorageContext,
 };
+
+/// Reason why an announced response does not answer a request.
+#[derive(Debug)]
+pub(super) enum Unsuitable {
+    /// The head is malformed.
+    Malformed,
+    /// The user's rule changed after the gateway had chosen the image.
+    ImageLevel,
+    /// The requests differ.
+    Mismatch(#[expect(dead_code, reason = "is logged")] MismatchReason),
+}
 
 impl RequestTask {
     pub(super) async fn wait_for_head(&mut self, promise: Promise) -> Phase {
@@ -68,33 +79,21 @@ impl RequestTask {
         )
     }
 
-    /// Checks whether the entry's head answers this request.
+    /// Answers with the entry if its head answers this request.
     fn match_entry(&mut self, promise: Promise, head: Arc<EntryHead>) -> Phase {
-        let status = StatusCode::from_u16(head.status)
-            .ok()
-            .filter(|status| status.as_u16() >= 200);
-        let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
-            return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken);
+        let (status, fields) = match self.check_announced(&promise, &head) {
+            Ok(checked) => checked,
+            Err(Unsuitable::Malformed) => return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken),
+            Err(reason) => {
+                debug!(
+                    ?reason,
+                    status = head.status,
+                    url = ?Pii(&self.request.fetch.url),
+                    "an announced response does not match the browser's request"
+                );
+                return self.send_as_ordinary_fetch(PhaseExit::PromisedMismatch);
+            }
         };
-        if !suits(self.images, &fields) {
-            // The user's rule changed after the gateway had chosen the image.
-            return self.send_as_ordinary_fetch(PhaseExit::PromisedMismatch);
-        }
-        let browser_request = BrowserRequest {
-            headers: &self.request.request_headers,
-            context: &self.request.context,
-            reload: self.request.reload,
-            by_style_sheet: promise.by_style_sheet,
-        };
-        if let Err(mismatch) = match_response(&head, &fields, browser_request, promise.load.reload) {
-            debug!(
-                ?mismatch,
-                %status,
-                url = ?Pii(&self.request.fetch.url),
-                "an announced response does not match the browser's request"
-            );
-            return self.send_as_ordinary_fetch(PhaseExit::PromisedMismatch);
-        }
         if !promise.load.claim(promise.entry, head.scope) {
             return self.send_as_ordinary_fetch(PhaseExit::PromisedUsed);
         }
@@ -109,6 +108,32 @@ impl RequestTask {
             );
         }
         self.change_phase(PhaseExit::PromisedHead, Phase::Arriving(promise, head))
+    }
+
+    /// Returns status and fields of an entry's response if it answers this request.
+    pub(super) fn check_announced(
+        &self,
+        promise: &Promise,
+        head: &EntryHead,
+    ) -> Result<(StatusCode, HeaderMap), Unsuitable> {
+        let status = StatusCode::from_u16(head.status)
+            .ok()
+            .filter(|status| status.as_u16() >= 200);
+        let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
+            return Err(Unsuitable::Malformed);
+        };
+        if !suits(self.images, &fields) {
+            return Err(Unsuitable::ImageLevel);
+        }
+        let browser_request = BrowserRequest {
+            headers: &self.request.request_headers,
+            context: &self.request.context,
+            reload: self.request.reload,
+            by_style_sheet: promise.by_style_sheet,
+        };
+        match_response(head, &fields, browser_request, promise.load.reload)
+            .map(|()| (status, fields))
+            .map_err(Unsuitable::Mismatch)
     }
 
     /// Waits for the body. After some time the browser gets the head alone: on a slow hop, the body of a large object

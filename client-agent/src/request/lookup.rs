@@ -79,6 +79,8 @@ impl RequestTask {
             if let Some(Promise { load, entry, .. }) = &found {
                 // A pushed response may already be in the cache; the entry counts as used.
                 load.mark_used(*entry, load.body_entry(*entry), None);
+            } else if is_page && redirected.is_none() {
+                self.begin_load_of_cached_page().await;
             }
             return phase;
         }
@@ -160,6 +162,7 @@ impl RequestTask {
         match store.look_up(self.query()).await {
             Lookup::Fresh(status, fields, body) => {
                 if let Some(body) = &body {
+                    self.held_version = Some(body.chk());
                     self.count_cache_answer(&body.chk(), found);
                 }
                 let source = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
@@ -204,7 +207,7 @@ impl RequestTask {
     }
 
     /// Finds the data of the page's previous load for its fetch.
-    async fn prepare_page(&mut self) {
+    pub(super) async fn prepare_page(&mut self) {
         if !self.acceleration.push.load().enabled {
             return;
         }
@@ -258,6 +261,9 @@ impl RequestTask {
             }
             if load.is_over() || load.is_withdrawn(&self.request.fetch.url) {
                 return self.handle_unannounced(PhaseExit::ManifestNotFound).await;
+            }
+            if self.is_sent_meanwhile(&load) {
+                return self.change_phase(PhaseExit::ManifestOpen, Phase::Waiting);
             }
             tokio::select! {
                 biased;

@@ -20,8 +20,10 @@
 mod announced_body;
 mod announced_response;
 mod body_relay;
+mod cached_page;
 mod gateway_answer;
 mod lookup;
+mod open_manifest;
 mod outcome;
 mod page_membership;
 mod phase;

@@ -11,7 +11,7 @@ use tracing::debug;
 use super::{
     outcome::RequestOutcome,
     page_membership::{PageUse, Role},
-    phase::Phase,
+    phase::{Phase, Promise},
     response,
     task::{DirectFetch, RequestTask},
     upload::{Transmission, UploadError, UploadTraits},
@@ -30,11 +30,12 @@ enum Event {
     Sent(Result<(), UploadError>),
     Direct(Result<Response<OriginBody>, FetchError>),
     FallbackDue,
+    Announced(Promise),
 }
 
 impl RequestTask {
     /// Sets the members of the fetch that depend on page load and session.
-    fn complete_fetch(&mut self, session: &GatewaySession) {
+    pub(super) fn complete_fetch(&mut self, session: &GatewaySession) {
         let page = self.page.as_ref().map(|page| &page.load);
         let of_session = page.filter(|load| load.session.serial() == session.serial() && !load.is_over());
         let context = &mut self.request.fetch.context;
@@ -51,7 +52,7 @@ impl RequestTask {
     }
 
     /// Starts the page load of a page's fetch, before the fetch is sent.
-    fn begin_page(&mut self, exchange: &Exchange) {
+    pub(super) fn begin_page(&mut self, exchange: &Exchange) {
         if self.request.fetch.kind != FetchKind::Page {
             return;
         }
@@ -93,12 +94,14 @@ impl RequestTask {
         self.begin_page(&exchange);
         let mut transmission = Some(self.transmission(&session, send_phase, fetch));
         let mut direct: Option<DirectFetch> = None;
+        let mut manifest = self.open_manifest(&session);
         loop {
             let event = tokio::select! {
                 biased;
                 answer = exchange.answer() => Event::GatewayAnswer(answer),
                 sent = run(&mut transmission) => Event::Sent(sent),
                 answer = run(&mut direct) => Event::Direct(answer),
+                promise = self.announced_meanwhile(manifest.as_mut()) => Event::Announced(promise),
                 () = self.fallback.until_due(), if direct.is_none() && self.is_repeatable_now() => Event::FallbackDue,
             };
             match event {
@@ -124,6 +127,10 @@ impl RequestTask {
                             )));
                         }
                     }
+                }
+                // Dropping the exchange cancels the fetch.
+                Event::Announced(promise) => {
+                    return self.change_phase(PhaseExit::SentAnnounced, Phase::Promised(promise));
                 }
                 Event::FallbackDue => direct = Some(self.direct_fetch()),
                 Event::Direct(Ok(answer)) => {
@@ -176,7 +183,7 @@ impl RequestTask {
 }
 
 /// Rate that uploads can use: the rate that the gateway grants.
-fn uplink_rate(session: &GatewaySession) -> Option<BitRate> {
+pub(super) fn uplink_rate(session: &GatewaySession) -> Option<BitRate> {
     Some(session.stats().send_rate).filter(|rate| *rate != BitRate::default())
 }
 

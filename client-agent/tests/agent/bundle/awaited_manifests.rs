@@ -1,7 +1,7 @@
 //! Requests that wait for a manifest.
 use std::time::Duration;
 
-use longhaul_session::{FetchKind, Record};
+use longhaul_session::{Delivery, FetchKind, Message, Record};
 
 use super::promises::OBJECT;
 use crate::support::script::{
@@ -9,35 +9,50 @@ use crate::support::script::{
 };
 
 #[tokio::test]
-async fn a_request_waits_a_little_for_the_manifest() {
-    let change =
-        |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
-    let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir, longhaul_session::MirrorState::Agreed, change).await;
+async fn a_request_is_sent_while_the_manifest_may_announce_its_response() {
+    let mut world = World::new().await;
     let (page, mut manifest) = world.page(&[]).await;
-    let early = world.agent.begin(OBJECT, &[OF_PAGE]);
-    let other = world.agent.begin("http://site.test/by-script", &[OF_PAGE]);
-    world
-        .agent
-        .until("both wait", |status| {
-            status.exits.get("lookup.page-load") == Some(&2)
-        })
-        .await;
+    let announced = world.agent.begin(OBJECT, &[OF_PAGE]);
+    let sent = world.fetch().await;
+    assert_eq!(
+        (sent.fetch.page, sent.fetch.kind, sent.fetch.delivery),
+        (Some(page.page_id()), FetchKind::Object, Delivery::Any)
+    );
+    let by_script = world.agent.begin("http://site.test/by-script", &[OF_PAGE]);
+    let other = world.fetch().await;
     manifest.record(entry("/a.css")).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
-    page.push(0, b"early").await;
-    assert_eq!(early.await.unwrap().text(), "early");
-    assert_eq!(world.agent.exits("manifest.announced"), 1);
-    // After `Planned` there is nothing to wait for.
+    page.push(0, b"pushed").await;
+    assert_eq!(announced.await.unwrap().text(), "pushed");
+    // The gateway need not answer any more.
+    let cancelled = world
+        .control(|message| match message {
+            Message::Cancel(cancel) => Some(cancel.fetch),
+            _ => None,
+        })
+        .await;
+    assert_eq!(cancelled, sent.fetch.id);
+    // After `Planned`, the answer to the fetch is still awaited.
     manifest.record(Record::Planned).await;
-    let asked = world.fetch().await;
-    assert_eq!(
-        (asked.fetch.page, asked.fetch.kind),
-        (Some(page.page_id()), FetchKind::Object)
-    );
-    asked.answer(200, &[], b"own").await;
-    assert_eq!(other.await.unwrap().text(), "own");
-    assert_eq!(world.agent.exits("manifest.not-found"), 1);
+    other.answer(200, &[], b"own").await;
+    assert_eq!(by_script.await.unwrap().text(), "own");
+    assert_eq!(world.agent.exits("manifest.open"), 2);
+    assert_eq!(world.agent.exits("sent.announced"), 1);
+}
+
+#[tokio::test]
+async fn the_gateways_answer_is_used_if_the_announced_response_does_not_match() {
+    let mut world = World::new().await;
+    let (_page, mut manifest) = world.page(&[]).await;
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE, ("accept-language", "de")]);
+    let sent = world.fetch().await;
+    manifest.record(entry("/a.css")).await;
+    let fields = [FRESH, ("vary", "accept-language")];
+    manifest.head(reusable(0, &fields, pushed())).await;
+    sent.answer(200, &fields, b"own").await;
+    assert_eq!(browser.await.unwrap().text(), "own");
+    assert_eq!(world.agent.exits("sent.announced"), 0);
+    world.no_fetch();
 }
 
 #[tokio::test]
@@ -70,7 +85,7 @@ async fn requests_wait_for_the_target_of_a_redirected_page() {
 }
 
 #[tokio::test]
-async fn the_wait_for_a_manifest_without_records_is_bounded() {
+async fn a_manifest_without_records_delays_no_request() {
     let mut world = World::new().await;
     let (page, _manifest) = world.page(&[]).await;
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
@@ -78,7 +93,7 @@ async fn the_wait_for_a_manifest_without_records_is_bounded() {
     assert_eq!(asked.fetch.page, Some(page.page_id()));
     asked.answer(200, &[], b"own").await;
     assert_eq!(browser.await.unwrap().text(), "own");
-    assert_eq!(world.agent.exits("manifest.time"), 1);
+    assert_eq!(world.agent.exits("manifest.open"), 1);
     let foreign = world.agent.begin(OBJECT, &[("referer", "http://other.test/")]);
     let asked = world.fetch().await;
     assert_eq!(asked.fetch.page, None);

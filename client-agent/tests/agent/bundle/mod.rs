@@ -2,6 +2,7 @@
 mod awaited_manifests;
 mod bases;
 mod cache;
+mod cached_pages;
 mod faults;
 mod held_bodies;
 mod leaving;

@@ -65,6 +65,8 @@ struct Script {
 /// A fetch that the test answers.
 pub(crate) struct BrowserRequest {
     pub(crate) fetch: Fetch,
+    /// The request's fields.
+    pub(crate) fields: Vec<HeaderField>,
     pub(crate) link: Arc<Link>,
 }
 

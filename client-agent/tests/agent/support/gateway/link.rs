@@ -137,6 +137,7 @@ impl Link {
         if let Some(script) = &self.shared.script {
             let asked = BrowserRequest {
                 fetch,
+                fields: seen.fields,
                 link: Arc::clone(&self),
             };
             let _ended = script.fetches.send(asked);
