@@ -4,11 +4,11 @@
 //! Lookup  --fresh--> Cached          WaitingForManifest --announced--> Promised
 //!    |  +--the page is known--> WaitingForManifest |                      ^ | |
 //!    |  +--announced-----------------------------> | -------- Promised ---+ | head fits
-//!    |                                             | not found, time        v
+//!    |                                             | open, not found, time  v
 //! other                                            |       +--withdrawn,-- Arriving -body-> Promised (exit)
 //!    v                                             v       v   mismatch,... |
 //! Waiting --session--> Sent --head--> Forwarded  Waiting <------------------+ broken, stuck, lost
-//!    |  ^                | |  +--Promised--> Promised
+//!    |  ^                | |  +--Promised, announced--> Promised
 //!    |  +-- repeated ----+ +-- the gateway's Failed --> Refused
 //!    +--- gateway silent for long ---> Direct
 //! ```

@@ -1,6 +1,7 @@
 //! Correctness of page loads: requests as browsers send them, through separate agent and gateway processes,
 //! compared with the origin's data. Tests of speed are skipped if the agent does not accelerate page loads;
 //! all others apply to every agent.
+mod cached_pages;
 mod codings;
 mod corpus;
 mod credentials;
