@@ -33,6 +33,8 @@ const PACKET_BITS: u64 = 1200 * 8;
 const QUEUED: u64 = 2 * 64 * 1024;
 /// Longest encoded body that is sent with its head: the scheduler sends short streams first.
 const SENT_WITH_HEAD: usize = 2048;
+/// Encoded `Head` of most responses, at most.
+const MAX_SHORT_HEAD: usize = 1024;
 /// Length at which an object of unknown length becomes bulk.
 const LONG: u64 = 1024 * 1024;
 
@@ -106,6 +108,11 @@ impl Responder {
     /// Decoded bytes of a completely sent body.
     pub(super) const fn decoded(&self) -> u64 {
         self.decoded
+    }
+
+    /// True if head and body are sent together, in the class of the body.
+    pub(super) const fn is_one_piece(&self) -> bool {
+        self.sent <= (SENT_WITH_HEAD + MAX_SHORT_HEAD) as u64
     }
 
     /// Returns the stream, to wait for the agent's acknowledgement.

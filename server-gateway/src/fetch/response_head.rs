@@ -1,14 +1,16 @@
 //! Sends the response of the store or of the origin as the answer to a fetch.
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_delivery::{DeltaCandidates, DeltaKey};
+use longhaul_driver::SendStream;
 use longhaul_origin::OriginClient;
 use longhaul_session::{BodyPlace, Delivery, FailureReason, Fetch, FetchKind, class};
 use longhaul_types::ContentHash;
 use longhaul_webcache::{
     Audience, BodyReader, CacheStatus, Content, GatewayResponse, OriginRequest, RequesterIdentity,
 };
+use tokio::time::timeout;
 use tracing::debug;
 use url::Url;
 
@@ -26,6 +28,10 @@ use crate::{
     pageload::{BodyEnd, PageTap, registry::PageHead},
     session::context::SessionContext,
 };
+
+/// Time after which a short response no longer waits for the turn of its class. Programs give up after a minute without a
+/// head; on a slow hop, all short responses at once would delay what the page needs first.
+const OVERDUE: Duration = Duration::from_secs(25);
 
 /// Sends the response to a fetch.
 pub(super) async fn respond(
@@ -187,6 +193,7 @@ impl ResponseHead<'_> {
             Responder::new(Arc::clone(context), wire, class, length, offset).counted_in(self.count);
         let relayed = relay(&mut responder, body, pipeline).await?;
         let decoded = responder.decoded();
+        let is_one_piece = responder.is_one_piece();
         // The agent does not store responses of connection-bound logins.
         let stream = responder.into_stream().filter(|_| login.is_none());
         if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
@@ -195,7 +202,7 @@ impl ResponseHead<'_> {
             let partition = identity.partition();
             // Outlives the fetch, and ends with the session at the latest.
             tokio::spawn(async move {
-                if stream.delivered().await.is_ok() {
+                if is_delivered(&mut stream, is_one_piece).await {
                     page_loads.delivered(partition, hash, status, &headers);
                     if let Some(delta_key) = delta_key {
                         page_loads.context().bases.learn(&delta_key, hash, decoded).await;
@@ -205,4 +212,14 @@ impl ResponseHead<'_> {
         }
         Ok(relayed.outcome())
     }
+}
+
+/// Waits until the agent has acknowledged the stream; returns false if it never will. A short response that is not
+/// acknowledged in time becomes as urgent as heads are.
+async fn is_delivered(stream: &mut SendStream, is_one_piece: bool) -> bool {
+    if is_one_piece && timeout(OVERDUE, stream.delivered()).await.is_err() {
+        // Fails if the session has ended, which `delivered` reports.
+        let _gone = stream.set_priority(class::PAGE).await;
+    }
+    stream.delivered().await.is_ok()
 }

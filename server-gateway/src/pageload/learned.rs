@@ -3,13 +3,13 @@
 //! Each client has records of its own. What other devices may be told ([`SharedLesson`]) is also added to records that
 //! all devices use, so that the first visit of a page on a device is planned by what scripts loaded elsewhere. Records
 //! of unused pushes are per device only.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition, RecordKey};
 use longhaul_page::{
     CredentialsPermission, Destination, Importance, Inserter, Reference,
-    learn::{HeldFresh, Learned, LearnedRef, RequestForm, Unused, Visit},
+    learn::{HeldFresh, Learned, LearnedRef, LiteralRequest, RequestForm, Unused, Visit},
 };
 use longhaul_session::{EntryId, Used};
 use longhaul_types::{ContentHash, UnixTime};
@@ -42,6 +42,10 @@ pub(crate) struct LearnedPlan {
     /// Publicity of this visit.
     publicity: Publicity,
     teacher: Teacher,
+    /// Requests of other devices for URLs that stand in the page's document, by the URLs' keyed hashes.
+    known_literals: BTreeMap<u64, LiteralRequest>,
+    /// Keyed hashes of the URLs that stand in the page's own document, as far as it has arrived.
+    literals: BTreeSet<u64>,
     /// URLs planned from the records.
     extras: BTreeSet<Url>,
     unplanned: Vec<Unplanned>,
@@ -87,6 +91,8 @@ pub(crate) struct LearnedPlanStart<'a> {
     pub(crate) teacher: Teacher,
     /// Counters of what the visit does not teach.
     pub(crate) refused: RefusalCounters,
+    /// Time of the visit.
+    pub(crate) now: UnixTime,
 }
 
 impl LearnedPlan {
@@ -99,6 +105,7 @@ impl LearnedPlan {
             publicity,
             teacher,
             refused,
+            now,
         } = start;
         let partition = identity.partition();
         let own = match (cache, &partition) {
@@ -113,9 +120,11 @@ impl LearnedPlan {
             page: page.clone(),
             partition,
             own,
+            known_literals: shared.literals(now),
             shared,
             publicity,
             teacher,
+            literals: BTreeSet::new(),
             extras: BTreeSet::new(),
             unplanned: Vec::new(),
             document: None,
@@ -152,19 +161,30 @@ impl LearnedPlan {
             .collect();
         extras
             .into_iter()
-            .map(|(extra, credentials)| {
-                let reference = Reference::new(extra.url, extra.destination);
-                Reference {
-                    // Objects loaded by scripts do not block the parser.
-                    importance: reference.importance.max(Importance::High),
-                    inserter: Inserter::Script,
-                    cross_origin: extra.form.cross_origin,
-                    referrer_policy: extra.form.referrer_policy,
-                    credentials,
-                    ..reference
-                }
-            })
+            .map(|(extra, credentials)| reference_of(extra, credentials))
             .collect()
+    }
+
+    /// Records that these URLs stand in the page's own document. Returns those that scripts loaded on other devices,
+    /// whose documents contained them, too: this device learns no URL that it does not have.
+    pub(crate) fn literals(&mut self, urls: Vec<Url>, now: UnixTime) -> Vec<Reference> {
+        let mut found = Vec::new();
+        for url in urls {
+            let hash = self.teacher.hash_of(&url);
+            self.literals.insert(hash);
+            let Some(LiteralRequest { destination, form }) = self.known_literals.get(&hash).copied() else {
+                continue;
+            };
+            if !self.own.suppressed(&url, now) && self.extras.insert(url.clone()) {
+                let extra = LearnedRef {
+                    url,
+                    destination,
+                    form,
+                };
+                found.push(reference_of(extra, CredentialsPermission::Never));
+            }
+        }
+        found
     }
 
     /// Returns true if pushes of the URL to this device were unused. Other devices may use another browser.
@@ -336,6 +356,7 @@ impl LearnedPlan {
             };
             let is_named = asked.url.host_str().is_some_and(|host| hosts.contains(host));
             candidates.push(Candidate {
+                is_literal: self.literals.contains(&self.teacher.hash_of(&asked.url)),
                 asked,
                 disclosure,
                 host: if is_named {
@@ -394,6 +415,20 @@ impl LearnedPlan {
             at = entry.referrer;
         }
         false
+    }
+}
+
+/// The reference that a script makes.
+fn reference_of(extra: LearnedRef, credentials: CredentialsPermission) -> Reference {
+    let reference = Reference::new(extra.url, extra.destination);
+    Reference {
+        // Objects loaded by scripts do not block the parser.
+        importance: reference.importance.max(Importance::High),
+        inserter: Inserter::Script,
+        cross_origin: extra.form.cross_origin,
+        referrer_policy: extra.form.referrer_policy,
+        credentials,
+        ..reference
     }
 }
 

@@ -178,6 +178,7 @@ impl PageLoad {
             publicity,
             teacher: Teacher::new(&context.device, &context.gateway.credentials),
             refused: context.counters().refused().clone(),
+            now: super::context::now(),
         })
         .await
     }
@@ -239,15 +240,27 @@ impl PageLoad {
 
     /// As [`Self::found`], and removes the references that are on their way. Cancel safe.
     pub(super) async fn plan_found(&self, references: &mut Vec<Reference>, referrer: EntryId) {
-        if references.is_empty() {
+        self.take(references, referrer, ResponseEvent::Found).await;
+    }
+
+    /// Plans what scripts load of the URLs that stand in the page's document, which is the response of an entry.
+    async fn literals(&self, mut urls: Vec<Url>, document: EntryId) {
+        self.plan_literals(&mut urls, document).await;
+    }
+
+    /// As [`Self::literals`], and removes the URLs that are on their way. Cancel safe.
+    pub(super) async fn plan_literals(&self, urls: &mut Vec<Url>, document: EntryId) {
+        self.take(urls, document, ResponseEvent::Literals).await;
+    }
+
+    /// Sends what `found` contains, if anything, as an event of an entry. Cancel safe.
+    async fn take<T>(&self, found: &mut Vec<T>, entry: EntryId, event: impl FnOnce(Vec<T>) -> ResponseEvent) {
+        if found.is_empty() {
             return;
         }
         if let Ok(place) = self.events.reserve().await {
-            let event = ResponseEvent::Found(std::mem::take(references));
-            place.send(Event::Response {
-                entry: referrer,
-                event,
-            });
+            let event = event(std::mem::take(found));
+            place.send(Event::Response { entry, event });
         }
     }
 

@@ -325,7 +325,7 @@ impl PageLoadRegistry {
             state.plan_extras();
             let discovery = Discovery::of(initiator, media.charset.as_deref(), viewport);
             state.set_markup(discovery.markup());
-            Some(PageTap::new(Arc::clone(&load), discovery))
+            Some(PageTap::new(Arc::clone(&load), &url, discovery))
         };
         let manifest = ManifestWriter::new(context.session.clone(), page, base);
         let task = tokio::spawn(run(state, manifest, events).in_current_span());

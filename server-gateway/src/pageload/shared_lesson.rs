@@ -2,13 +2,14 @@
 //!
 //! A URL is told if its host is named by the page's documents, it has no personal parts, and either all its words stand
 //! in bodies that any visitor of the page gets, or two devices asked for it. Until then the gateway keeps only keyed
-//! hashes of it (docs/decisions/0072).
+//! hashes of it (docs/decisions/0072). By its hash, a URL that stood in the document of the device that taught it is found
+//! in the documents of other devices (docs/decisions/0081).
 #[cfg(test)]
 mod tests;
 
 use longhaul_cache::{Cache, Partition};
 use longhaul_http::request_context::CredentialsSecret;
-use longhaul_page::learn::{Learned, LearnedRef, Testimony, Visit, Witnesses};
+use longhaul_page::learn::{Learned, LearnedRef, LiteralRequest, Testimony, Visit, Witnesses};
 use longhaul_types::{ContentHash, PublicKey, UnixTime};
 use url::Url;
 
@@ -37,11 +38,26 @@ impl Teacher {
         Self { key, device }
     }
 
-    fn testimony(&self, url: &Url) -> Testimony {
+    fn testimony(&self, candidate: &Candidate) -> Testimony {
+        let LearnedRef {
+            url,
+            destination,
+            form,
+        } = &candidate.asked;
+        let literal = LiteralRequest {
+            destination: *destination,
+            form: *form,
+        };
         Testimony {
-            url: hash(&self.key, format!("url {url}").as_bytes()),
+            url: self.hash_of(url),
             device: self.device,
+            literal: candidate.is_literal.then_some(literal),
         }
+    }
+
+    /// Keyed hash of a URL.
+    pub(super) fn hash_of(&self, url: &Url) -> u64 {
+        hash(&self.key, format!("url {url}").as_bytes())
     }
 }
 
@@ -57,6 +73,8 @@ pub(super) struct Candidate {
     pub(super) asked: LearnedRef,
     pub(super) disclosure: Disclosure,
     pub(super) host: HostNaming,
+    /// True if the URL stands in the page's document.
+    pub(super) is_literal: bool,
     /// True if the gateway cannot reach the host.
     pub(super) is_absent: bool,
 }
@@ -136,8 +154,9 @@ impl SharedLesson {
         let (mut told, mut absent) = (Vec::new(), Vec::new());
         for candidate in &self.candidates {
             match self.judge(candidate, learned, words) {
-                Ok(()) if candidate.is_absent => absent.push(candidate.asked.clone()),
-                Ok(()) => told.push(candidate.asked.clone()),
+                Ok(Verdict::Told) if candidate.is_absent => absent.push(candidate.asked.clone()),
+                Ok(Verdict::Told) => told.push(candidate.asked.clone()),
+                Ok(Verdict::Literal) => {}
                 Err(reason) => self.refused.add(reason, 1),
             }
         }
@@ -157,23 +176,37 @@ impl SharedLesson {
         candidate: &Candidate,
         learned: &mut Learned,
         words: &PublicWords,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Verdict, Refusal> {
         let url = &candidate.asked.url;
         let is_named = || url.host_str().is_some_and(|host| words.contains_host(host));
-        if candidate.host == HostNaming::Unknown && !is_named() {
+        if candidate.host == HostNaming::Unknown && !candidate.is_literal && !is_named() {
             return Err(Refusal::Host);
         }
         let is_public = match candidate.disclosure {
             Disclosure::PublicWords => words.contains(url),
             Disclosure::TwoDevices => false,
+            Disclosure::Never(Refusal::Url) if candidate.is_literal => {
+                learned.remember_literal(self.teacher.testimony(candidate), self.now);
+                return Ok(Verdict::Literal);
+            }
             Disclosure::Never(reason) => return Err(reason),
         };
         if is_public {
-            return Ok(());
+            return Ok(Verdict::Told);
         }
-        match learned.testify(self.teacher.testimony(url), self.now) {
-            Witnesses::Two => Ok(()),
+        match learned.testify(self.teacher.testimony(candidate), self.now) {
+            Witnesses::Two => Ok(Verdict::Told),
+            Witnesses::One if candidate.is_literal => Ok(Verdict::Literal),
             Witnesses::One => Err(Refusal::OneDevice),
         }
     }
+}
+
+/// Who may be told a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Every device.
+    Told,
+    /// Devices whose documents contain it.
+    Literal,
 }

@@ -205,6 +205,51 @@ async fn a_page_behind_a_redirect_has_a_learned_plan() {
     assert!(load.urls().contains(&"/data.json".to_owned()));
 }
 
+/// A URL that one device asked for is found in the documents of others that contain it, whatever it looks like. No other
+/// document leads to it.
+#[tokio::test]
+async fn urls_that_stand_in_both_documents_are_planned_after_one_device() {
+    const LITERAL: &str = "/data/9f86d081884c.js";
+    const TOKEN: &str = "/x.js?token=1";
+    for redirected in [false, true] {
+        let gateway = Gateway::start().await;
+        let mut first = Agent::connect(&gateway).await;
+        let mut second = Agent::connect(&gateway).await;
+        let mut third = Agent::connect(&gateway).await;
+        let data = r#"<script src=/app.js></script><script>{"a":"\/data\/9f86d081884c.js","b":"/x.js?token=1"}</script>"#;
+        let with_data = resource("text/html", data).with("set-cookie", "session=carol; Path=/");
+        let (site, path) = if redirected {
+            let site = site(redirect(302, "/home")).await;
+            site.set("/home", with_data);
+            (site, "/home")
+        } else {
+            (site(with_data).await, "/")
+        };
+        for (path, body) in [(LITERAL, "1"), (TOKEN, "2"), ("/data/5d41402abc4b.js", "3")] {
+            site.set(path, resource("text/javascript", body).fresh());
+        }
+        let carol = [("user-agent", "test"), ("cookie", "session=carol")];
+        let objects: &[(&str, &[(&str, &str)])] = &[
+            (LITERAL, &carol),
+            (TOKEN, &carol),
+            ("/data/5d41402abc4b.js", &carol),
+            ("/data.json", &carol),
+        ];
+        let load = teach(&mut first, &mut second, &site, (PLAIN, objects), LITERAL).await;
+        let mut expected = vec!["/app.js", LITERAL, "/data.json", TOKEN];
+        if redirected {
+            expected.push("/home");
+        }
+        expected.sort_unstable();
+        assert_eq!(sorted(&load), expected);
+        assert_eq!(load.body_of(LITERAL), b"1");
+        // The same page with other data.
+        site.set(path, page());
+        let load = until_planned(&mut third, &site, "/data.json", PLAIN).await;
+        assert!(!load.urls().iter().any(|url| url == LITERAL || url == TOKEN));
+    }
+}
+
 /// A URL that nothing public names is told once two devices have asked for it.
 #[tokio::test]
 async fn two_devices_teach_what_no_script_names() {

@@ -180,7 +180,15 @@ fn visit(learned: &mut Learned) {
         asked("http://site.test/a/late.js?t=1", Destination::Script),
         asked("http://cdn.test/b.png", Destination::Image),
     ];
-    let _witnesses = learned.testify(Testimony { url: 1, device: 2 }, NOW);
+    let _witnesses = learned.testify(
+        Testimony {
+            url: 1,
+            device: 2,
+            literal: None,
+        },
+        NOW,
+    );
+    let _literals = learned.literals(NOW);
     let _unlearned = learned.update(&Visit {
         asked_unplanned: &asked,
         asked_absent: &[LearnedRef {

@@ -5,7 +5,7 @@ use longhaul_types::UnixTime;
 use url::Url;
 
 use super::{
-    HeldFresh, LearnedRef, MAX_AGE, Testimony, Unlearned, Visit, Witnesses, hash,
+    HeldFresh, LearnedRef, LiteralRequest, MAX_AGE, Testimony, Unlearned, Visit, Witnesses, hash,
     record::{
         Evidence, Extra, MAX_EXTRAS, MAX_SUPPRESSED, MAX_URL, MAX_WITNESSED, Record, Suppressed, Witnessed,
     },
@@ -63,26 +63,48 @@ impl Record {
 
     /// See [`super::Learned::testify`].
     pub(super) fn testify(&mut self, testimony: Testimony, now: UnixTime) -> Witnesses {
-        let Testimony { url, device } = testimony;
-        self.witnessed.retain(|witnessed| witnessed.seen + MAX_AGE > now);
-        if let Some(known) = self.witnessed.iter().position(|witnessed| witnessed.url == url) {
-            let mut witnessed = self.witnessed.remove(known);
-            if witnessed.device != device {
-                return Witnesses::Two;
-            }
-            witnessed.seen = now;
-            self.witnessed.push(witnessed);
-            return Witnesses::One;
+        match self.take_witnessed(testimony.url, now) {
+            Some(known) if known.device != testimony.device => return Witnesses::Two,
+            Some(known) => self.witness(testimony, known.literal, now),
+            None => self.witness(testimony, None, now),
         }
+        Witnesses::One
+    }
+
+    /// See [`super::Learned::remember_literal`].
+    pub(super) fn remember_literal(&mut self, testimony: Testimony, now: UnixTime) {
+        let known = self.take_witnessed(testimony.url, now);
+        self.witness(testimony, known.and_then(|known| known.literal), now);
+    }
+
+    /// See [`super::Learned::literals`].
+    pub(super) fn literals(&self, now: UnixTime) -> impl Iterator<Item = (u64, LiteralRequest)> {
+        let current = self
+            .witnessed
+            .iter()
+            .filter(move |witnessed| witnessed.seen + MAX_AGE > now);
+        current.filter_map(|witnessed| Some((witnessed.url, witnessed.literal?)))
+    }
+
+    /// Removes and returns the testimony about a URL.
+    fn take_witnessed(&mut self, url: u64, now: UnixTime) -> Option<Witnessed> {
+        self.witnessed.retain(|witnessed| witnessed.seen + MAX_AGE > now);
+        let known = self.witnessed.iter().position(|witnessed| witnessed.url == url)?;
+        Some(self.witnessed.remove(known))
+    }
+
+    /// Adds a testimony; `before` is the request of an earlier one about the URL.
+    fn witness(&mut self, testimony: Testimony, before: Option<LiteralRequest>, now: UnixTime) {
         if self.witnessed.len() >= MAX_WITNESSED {
             self.witnessed.remove(0);
         }
+        let Testimony { url, device, literal } = testimony;
         self.witnessed.push(Witnessed {
             url,
             device,
+            literal: literal.or(before),
             seen: now,
         });
-        Witnesses::One
     }
 
     /// Removes the suppression of requested objects.

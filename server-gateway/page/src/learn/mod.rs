@@ -18,13 +18,19 @@ mod request_form;
 mod tests;
 mod volatile;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use longhaul_types::{ContentHash, UnixTime};
 use url::Url;
 
 use self::record::{MAX_EXTRAS, Record, Suppressed};
-pub use self::{record::RecordError, request_form::RequestForm};
+pub use self::{
+    record::RecordError,
+    request_form::{LiteralRequest, RequestForm},
+};
 use crate::Destination;
 
 /// Returns true if a query value of the URL is evidently a current time or a random number.
@@ -73,6 +79,9 @@ pub struct Testimony {
     pub url: u64,
     /// Keyed hash of the device.
     pub device: u64,
+    /// The request, if its URL stands in the document of the page. Then other devices may be told it whose documents
+    /// contain the URL, too.
+    pub literal: Option<LiteralRequest>,
 }
 
 /// Number of devices that asked for a URL.
@@ -165,12 +174,12 @@ impl Learned {
         Ok(learned)
     }
 
-    /// The record for [`RecordKeys::page`], at most 112 KiB.
+    /// The record for [`RecordKeys::page`], at most 114 KiB.
     pub fn page_record(&self) -> Vec<u8> {
         self.exact.encode()
     }
 
-    /// The record for [`RecordKeys::pattern`], at most 112 KiB.
+    /// The record for [`RecordKeys::pattern`], at most 114 KiB.
     pub fn pattern_record(&self) -> Vec<u8> {
         self.pattern.encode()
     }
@@ -227,6 +236,17 @@ impl Learned {
     /// contains the testimony: learn the request then.
     pub fn testify(&mut self, testimony: Testimony, now: UnixTime) -> Witnesses {
         self.exact.testify(testimony, now)
+    }
+
+    /// Records that a device asked for a URL that stands in the page's document, and that may be told only to devices whose
+    /// documents contain it, however many asked for it.
+    pub fn remember_literal(&mut self, testimony: Testimony, now: UnixTime) {
+        self.exact.remember_literal(testimony, now);
+    }
+
+    /// The requests for URLs that stand in the page's document, by the keyed hashes of the URLs.
+    pub fn literals(&self, now: UnixTime) -> BTreeMap<u64, LiteralRequest> {
+        self.exact.literals(now).collect()
     }
 
     /// Learns from a visit. Returns what the page's own record does not contain.

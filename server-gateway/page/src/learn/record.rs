@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use longhaul_types::{UnixTime, varint};
 
-use super::request_form::RequestForm;
+use super::request_form::{LiteralRequest, RequestForm};
 use crate::Destination;
 
 /// A subresource that the browser requested and the markup does not contain.
@@ -82,6 +82,8 @@ pub(super) struct Witnessed {
     pub(super) url: u64,
     /// Keyed hash of the device.
     pub(super) device: u64,
+    /// The request, if its URL stood in the document of the page.
+    pub(super) literal: Option<LiteralRequest>,
     pub(super) seen: UnixTime,
 }
 
@@ -161,6 +163,11 @@ impl Record {
         for witnessed in self.witnessed.iter().skip(skipped) {
             out.extend_from_slice(&witnessed.url.to_be_bytes());
             out.extend_from_slice(&witnessed.device.to_be_bytes());
+            out.push(u8::from(witnessed.literal.is_some()));
+            if let Some(literal) = witnessed.literal {
+                out.push(literal.destination.number());
+                out.push(literal.form.code());
+            }
             encode_time(witnessed.seen, &mut out);
         }
         out
@@ -245,8 +252,7 @@ impl<'a> Input<'a> {
         if url.len() > MAX_URL {
             return Err(RecordError::TooLarge);
         }
-        let destination = Destination::try_from(self.byte()?).map_err(|_| RecordError::Damaged)?;
-        let form = RequestForm::of_code(self.byte()?).ok_or(RecordError::Damaged)?;
+        let LiteralRequest { destination, form } = self.literal()?;
         let misses = self.byte()?;
         let flags = self.flags(VOLATILE | OF_MORE | ABSENT)?;
         Ok(Extra {
@@ -258,6 +264,13 @@ impl<'a> Input<'a> {
             absent: flags & ABSENT != 0,
             seen: self.time()?,
             evidence: self.evidence(flags)?,
+        })
+    }
+
+    fn literal(&mut self) -> Result<LiteralRequest, RecordError> {
+        Ok(LiteralRequest {
+            destination: Destination::try_from(self.byte()?).map_err(|_| RecordError::Damaged)?,
+            form: RequestForm::of_code(self.byte()?).ok_or(RecordError::Damaged)?,
         })
     }
 
@@ -277,6 +290,11 @@ impl<'a> Input<'a> {
         Ok(Witnessed {
             url: u64::from_be_bytes(self.array()?),
             device: u64::from_be_bytes(self.array()?),
+            literal: match self.byte()? {
+                0 => None,
+                1 => Some(self.literal()?),
+                _ => return Err(RecordError::Damaged),
+            },
             seen: self.time()?,
         })
     }
@@ -317,8 +335,8 @@ fn common_prefix(one: &str, other: &str) -> usize {
 }
 
 /// Version 1 did not distinguish the page's own requests from those of its frames; version 2 did not contain the form
-/// of the requests, and told other devices more.
-const VERSION: u8 = 3;
+/// of the requests, and told other devices more. Version 3 did not distinguish requests whose URLs stand in the document.
+const VERSION: u8 = 4;
 const VOLATILE: u8 = 1;
 const OF_MORE: u8 = 2;
 const ABSENT: u8 = 4;
@@ -333,4 +351,4 @@ pub(super) const MAX_URL: usize = 1024;
 /// Maximum length of all URLs together, without the prefix that each has in common with the one before.
 const MAX_URLS: usize = 64 * 1024;
 /// Maximum size of a record: with all parts at their maximum, a record is smaller.
-pub(super) const MAX_RECORD: usize = 112 * 1024;
+pub(super) const MAX_RECORD: usize = 114 * 1024;

@@ -13,6 +13,15 @@ pub struct RequestForm {
     pub referrer_policy: Option<ReferrerPolicy>,
 }
 
+/// A request whose URL stands in the document of the page: destination and form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiteralRequest {
+    /// Destination of the subresource.
+    pub destination: Destination,
+    /// Mode, credentials mode and referrer policy of the request.
+    pub form: RequestForm,
+}
+
 impl RequestForm {
     /// Returns the form of the browser's `request` for `url`, which `document` made. `None` if no plan can contain such
     /// a request: its mode is `same-origin` (workers) or `websocket`, or `no-cors` without a destination.

@@ -25,6 +25,8 @@ pub(in crate::pageload) enum Event {
     PageGrew {
         references: Vec<Reference>,
     },
+    /// These URLs stand in the part of the page's own document that has arrived.
+    Literals(Vec<Url>),
     /// The page's own document is complete and has this CHK.
     PageComplete(ContentHash),
     /// The page's own document adds no further entry.
@@ -65,6 +67,8 @@ pub(in crate::pageload) enum ResponseEvent {
     StyleSheet(Option<ReferrerPolicy>),
     /// The response has these references.
     Found(Vec<Reference>),
+    /// These URLs stand in the response, which is the page to which the page redirected.
+    Literals(Vec<Url>),
     /// Requests the markup of the page, if the response is a style sheet of the page's own document.
     MarkupNeeded { reply: oneshot::Sender<Markup> },
     /// The style sheet has images that no element of the page displays so far.

@@ -17,6 +17,7 @@ impl LoadTask {
                 }
                 self.state.document_grew();
             }
+            Event::Literals(urls) => self.state.literals(urls, None),
             Event::PageComplete(hash) => self.state.learned.document_complete(hash),
             Event::PageSearched => self.state.plan.page_searched(),
             Event::Response { entry, event } => self.handle_response(entry, event),
@@ -35,6 +36,7 @@ impl LoadTask {
             ResponseEvent::Redirected(learned) => state.follow_redirect(entry, *learned),
             ResponseEvent::StyleSheet(policy) => state.style_sheet_arrives(entry, policy),
             ResponseEvent::Found(references) => state.found(references, Some(entry)),
+            ResponseEvent::Literals(urls) => state.literals(urls, Some(entry)),
             ResponseEvent::MarkupNeeded { reply } => send(reply, state.markup_of(entry)),
             ResponseEvent::ImagesPending(images) => state.images_pending(entry, images),
             ResponseEvent::Searched => state.plan.entry_searched(entry),

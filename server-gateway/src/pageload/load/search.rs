@@ -9,7 +9,10 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{PageLoad, event::ResponseEvent};
-use crate::pageload::{plan::AnswerBody, push_body::PushBody};
+use crate::pageload::{
+    plan::AnswerBody,
+    push_body::{DocumentLiterals, PushBody},
+};
 
 /// Limits of size and time for reading a style sheet completely before it is sent.
 const MAX_SEARCHED: usize = 2 * 1024 * 1024;
@@ -17,7 +20,7 @@ const MAX_SEARCH: Duration = Duration::from_secs(5);
 
 /// Parser of a body.
 pub(super) enum Search<'a> {
-    Document(Box<Discovery>),
+    Document(Box<Discovery>, DocumentLiterals),
     /// With the URL and charset of the style sheet.
     Sheet(&'a Url, Option<String>),
 }
@@ -49,7 +52,10 @@ pub(super) async fn search(
             // Kept before anything is awaited, because this future may be dropped at its limit of time.
             chunks.push_back(chunk.clone());
             match &mut search {
-                Search::Document(discovery) => load.found(discovery.write(&chunk), entry).await,
+                Search::Document(discovery, literals) => {
+                    load.found(discovery.write(&chunk), entry).await;
+                    load.literals(literals.write(&chunk), entry).await;
+                }
                 Search::Sheet(..) => text.extend_from_slice(&chunk),
             }
             if read >= MAX_SEARCHED {
@@ -60,8 +66,8 @@ pub(super) async fn search(
     };
     let outcome = timeout(MAX_SEARCH, reading).await.unwrap_or(Read::Part);
     let found = match search {
-        Search::Document(discovery) if outcome == Read::Whole => discovery.finish(),
-        Search::Document(_) => Vec::new(),
+        Search::Document(discovery, _) if outcome == Read::Whole => discovery.finish(),
+        Search::Document(..) => Vec::new(),
         Search::Sheet(url, charset) => search_sheet(load, entry, &text, url, charset.as_deref()).await,
     };
     load.found(found, entry).await;

@@ -119,6 +119,13 @@ impl LoadState {
         self.found(extras, None);
     }
 
+    /// Plans what scripts load of the URLs that stand in the page's document, which is the response of `document` (`None`:
+    /// the page's own).
+    pub(super) fn literals(&mut self, urls: Vec<Url>, document: Option<EntryId>) {
+        let extras = self.learned.literals(urls, now());
+        self.found(extras, document);
+    }
+
     /// Continues with the learned plan of the page to which the page redirected, whose document is the response of
     /// `entry`.
     pub(super) fn follow_redirect(&mut self, entry: EntryId, learned: LearnedPlan) {

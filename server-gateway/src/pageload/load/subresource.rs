@@ -23,7 +23,7 @@ use crate::pageload::{
     context::now,
     plan::{Answer, AnswerBody, PredictedCookies},
     publicity::Publicity,
-    push_body::{ArrivingDocument, PushBody},
+    push_body::{ArrivingDocument, DocumentLiterals, PushBody},
 };
 
 /// Maximum wait for a body's end before its head is written: the CHK of a complete body shows whether the
@@ -218,12 +218,16 @@ impl Response<'_> {
         let complete = reader.chk_when_complete(wait, MAX_AWAITED).await;
         let length = reader.length();
         if let Some(document) = document {
+            let literals = match reference.destination {
+                Destination::Document => DocumentLiterals::of_page(&reference.url),
+                _ => DocumentLiterals::none(),
+            };
             let discovery = Discovery::of(document, media.charset.as_deref(), viewport);
             if complete.is_some() {
-                let document = Search::Document(Box::new(discovery));
+                let document = Search::Document(Box::new(discovery), literals);
                 return search(load, self.entry, reader, document).await;
             }
-            let document = ArrivingDocument::new(reader, discovery);
+            let document = ArrivingDocument::new(reader, discovery, literals);
             return Some(AnswerBody::Arriving {
                 length,
                 source: PushBody::Document(Box::new(document)),

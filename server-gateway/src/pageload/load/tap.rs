@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use longhaul_page::Discovery;
+use longhaul_page::{Discovery, LiteralUrls};
 use longhaul_types::ContentHash;
+use url::Url;
 
 use super::{PageLoad, event::Event};
 
@@ -24,13 +25,16 @@ pub(crate) struct PageTap {
     load: Arc<PageLoad>,
     /// `Some` until the end.
     discovery: Option<Discovery>,
+    literals: LiteralUrls,
 }
 
 impl PageTap {
-    pub(crate) const fn new(load: Arc<PageLoad>, discovery: Discovery) -> Self {
+    /// `page` is the URL of the document.
+    pub(crate) fn new(load: Arc<PageLoad>, page: &Url, discovery: Discovery) -> Self {
         Self {
             load,
             discovery: Some(discovery),
+            literals: LiteralUrls::new(page),
         }
     }
 
@@ -41,6 +45,10 @@ impl PageTap {
         };
         let references = discovery.write(decoded);
         self.load.send(Event::PageGrew { references }).await;
+        let literals = self.literals.write(decoded);
+        if !literals.is_empty() {
+            self.load.send(Event::Literals(literals)).await;
+        }
         self.load.flush().await;
     }
 

@@ -26,10 +26,12 @@ impl ArrivingDocument {
             if let Some(discovery) = &mut self.discovery {
                 self.found.extend(discovery.write(&chunk));
             }
+            self.found_literals.extend(self.literals.write(&chunk));
             // Stored, because this future may be dropped while the manifest is written.
             self.announcing = Some(chunk);
         }
         load.plan_found(&mut self.found, entry).await;
+        load.plan_literals(&mut self.found_literals, entry).await;
         load.flush().await;
         self.announcing.take().map(Ok)
     }

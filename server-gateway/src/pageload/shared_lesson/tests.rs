@@ -21,6 +21,7 @@ fn candidate(text: &str, disclosure: Disclosure) -> Candidate {
         },
         disclosure,
         host: HostNaming::Named,
+        is_literal: false,
         is_absent: false,
     }
 }
@@ -87,6 +88,40 @@ fn one_device_teaches_public_words_and_two_teach_the_rest() {
     for name in ["alice", "bob"] {
         assert!(!record.windows(name.len()).any(|part| part == name.as_bytes()));
     }
+}
+
+#[test]
+fn urls_of_the_document_are_kept_by_their_hashes() {
+    let mut learned = Learned::new(&url("/"));
+    let literal = |text, disclosure| Candidate {
+        is_literal: true,
+        host: HostNaming::Unknown,
+        ..candidate(text, disclosure)
+    };
+    let personal = Disclosure::Never(Refusal::Url);
+    let candidates = || {
+        vec![
+            literal("http://img.test/9f86d081884c.png", Disclosure::PublicWords),
+            literal("/x?token=1", personal),
+            literal("/private.json", Disclosure::Never(Refusal::Status)),
+            candidate("/other.json", Disclosure::PublicWords),
+        ]
+    };
+    teach(&lesson(1, "/", candidates()), &mut learned, &[]);
+    assert_eq!(told(&learned), [""; 0]);
+    let hashes = ["http://img.test/9f86d081884c.png", "/x?token=1"].map(|text| device(2).hash_of(&url(text)));
+    let known: Vec<u64> = learned.literals(NOW).into_keys().collect();
+    let mut expected = hashes.to_vec();
+    expected.sort_unstable();
+    assert_eq!(known, expected);
+    // However many devices ask for it, a personal URL is never told by its name.
+    for number in 2..5 {
+        teach(&lesson(number, "/", candidates()), &mut learned, &[]);
+    }
+    assert_eq!(told(&learned), ["/9f86d081884c.png", "/other.json"]);
+    assert!(learned.literals(NOW).contains_key(&hashes[1]));
+    let later = NOW + Duration::from_secs(61 * 24 * 3600);
+    assert!(learned.literals(later).is_empty());
 }
 
 #[test]

@@ -42,6 +42,10 @@ fn full() -> Record {
     let witnessed = (0..600).map(|index| Witnessed {
         url: index,
         device: u64::MAX,
+        literal: (index % 2 == 0).then_some(LiteralRequest {
+            destination: Destination::Image,
+            form: RequestForm::default(),
+        }),
         seen,
     });
     Record {
@@ -112,7 +116,7 @@ fn damaged_records_are_detected() {
     for length in 0..bytes.len() {
         assert_eq!(Record::decode(&bytes[..length]), Err(RecordError::Damaged));
     }
-    for older in [1, 2] {
+    for older in [1, 2, 3] {
         assert_eq!(Record::decode(&[older]), Err(RecordError::Version(older)));
     }
     assert_eq!(Record::decode(&[VERSION, 0x42, 1]), Err(RecordError::TooLarge));
