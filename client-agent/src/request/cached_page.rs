@@ -3,6 +3,8 @@
 //! The gateway plans the objects of a page from the page's body. It gets a fetch of the page with `only-if-cached` (RFC
 //! 9111 section 5.2.1.7): it answers from its own cache, with the hash of the body that the agent holds, and the origin
 //! is not asked. The browser does not wait for it.
+use std::sync::Arc;
+
 use http::{StatusCode, header};
 use longhaul_http::field_list;
 use longhaul_session::HeaderField;
@@ -15,17 +17,42 @@ use crate::{
 };
 
 impl RequestTask {
-    /// Begins the page load of a navigation that the cache has answered, if there is a session for it.
-    pub(super) async fn begin_load_of_cached_page(&mut self) {
+    /// Begins the page load of a navigation that the cache has answered, while the browser gets the answer.
+    pub(super) fn begin_load_of_cached_page(&mut self) {
+        let task = Self {
+            upstream: Arc::clone(&self.upstream),
+            storage: Arc::clone(&self.storage),
+            acceleration: Arc::clone(&self.acceleration),
+            counters: Arc::clone(&self.counters),
+            recording: self.recording.clone(),
+            scope: Arc::clone(&self.scope),
+            turn: None,
+            request: self.request.clone(),
+            images: self.images,
+            is_paused: self.is_paused,
+            upload: None,
+            policy: self.policy,
+            repeats: 0,
+            fallback: self.upstream.fallback_clock(),
+            page: None,
+            previous_page: self.previous_page.take(),
+            held_version: self.held_version,
+            kept_manifest: None,
+            held_bodies: Vec::new(),
+        };
+        tokio::spawn(task.load_cached_page());
+    }
+
+    /// Begins the page load if there is a session for it, and follows it to the gateway's answer.
+    async fn load_cached_page(mut self) {
         self.prepare_page().await;
         let Some((session, send_phase)) = self.upstream.gateway.usable_session(self.request.required_state)
         else {
             return;
         };
         self.complete_fetch(&session);
-        let mut fetch = self.request.fetch.clone();
-        fetch.fields.push(only_if_cached());
-        let (exchange, wire) = match session.encode_fetch(&fetch, None, self.policy) {
+        self.request.fetch.fields.push(only_if_cached());
+        let (exchange, wire) = match session.encode_fetch(&self.request.fetch, None, self.policy) {
             Ok(encoded) => encoded,
             Err(error) => {
                 debug!(%error, "the page load of a cached page does not begin");
@@ -46,11 +73,9 @@ impl RequestTask {
             send_phase,
             fetch: wire,
         };
-        tokio::spawn(async move {
-            if transmission.bodyless().await.is_ok() {
-                follow(page, exchange).await;
-            }
-        });
+        if transmission.bodyless().await.is_ok() {
+            follow(page, exchange).await;
+        }
     }
 }
 

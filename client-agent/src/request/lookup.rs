@@ -80,7 +80,7 @@ impl RequestTask {
                 // A pushed response may already be in the cache; the entry counts as used.
                 load.mark_used(*entry, load.body_entry(*entry), None);
             } else if is_page && redirected.is_none() {
-                self.begin_load_of_cached_page().await;
+                self.begin_load_of_cached_page();
             }
             return phase;
         }

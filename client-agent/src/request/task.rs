@@ -46,14 +46,14 @@ pub(super) struct RequestTask {
     pub(super) counters: Arc<Counters>,
     /// The request's record in the journal.
     pub(super) recording: Recording,
-    scope: Arc<ConnectionScope>,
+    pub(super) scope: Arc<ConnectionScope>,
     /// Turn of a request whose browser has the page that says that the hop is away.
-    turn: Option<OwnedSemaphorePermit>,
+    pub(super) turn: Option<OwnedSemaphorePermit>,
     pub(super) request: UpstreamRequest,
     /// Image level of the page that displays the response.
     pub(super) images: ImageLevel,
     /// True if the user has paused that page's site: the response is the origin's own.
-    is_paused: bool,
+    pub(super) is_paused: bool,
     pub(super) upload: Option<SharedUpload>,
     pub(super) policy: BasePolicy,
     pub(super) repeats: u8,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A validated and classified request of the browser.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct UpstreamRequest {
     pub(super) fetch: FetchDraft,
     pub(super) class: Priority,

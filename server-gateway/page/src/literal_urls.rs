@@ -167,15 +167,13 @@ fn escape(bytes: &[u8]) -> Symbol {
 /// A character reference of HTML.
 fn character_reference(bytes: &[u8]) -> Symbol {
     let window = &bytes[..bytes.len().min(MAX_ESCAPE)];
-    let Some(end) = window.iter().position(|byte| *byte == b';') else {
-        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'#';
-        let may_continue = bytes.len() < MAX_ESCAPE && bytes[1..].iter().all(is_name);
-        return if may_continue {
-            Symbol::Incomplete
-        } else {
-            Symbol::Byte(b'&', 1)
-        };
-    };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'#';
+    let end = 1 + window[1..].iter().take_while(|byte| is_name(byte)).count();
+    match window.get(end) {
+        Some(b';') => {}
+        None if window.len() < MAX_ESCAPE => return Symbol::Incomplete,
+        Some(_) | None => return Symbol::Byte(b'&', 1),
+    }
     let length = end + 1;
     match &bytes[1..end] {
         b"amp" => Symbol::Byte(b'&', length),

@@ -147,6 +147,11 @@ pub const HARNESSES: &[Harness] = &[
         seeds: input::trace_seeds,
     },
     Harness {
+        name: "literal_urls",
+        run: pages::literal_urls,
+        seeds: pages::literal_seeds,
+    },
+    Harness {
         name: "manifest_records",
         run: manifest::manifest_records,
         seeds: manifest::manifest_seeds,
