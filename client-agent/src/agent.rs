@@ -26,6 +26,7 @@ use crate::{
     gateway::{Gateway, GatewayConfig},
     handles::Handles,
     history::History,
+    holdout::HoldOut,
     https::{AuthorityError, Https},
     images::ImageSettings,
     journal::Journal,
@@ -170,6 +171,12 @@ impl Agent {
         });
         let history = History::open(state_dir.path(), Arc::clone(&counters), gateway.clone()).await;
         let journal = Journal::open(state_dir.path(), config.keep_journal).await;
+        let hold_out = HoldOut::new(
+            config.hold_out,
+            config.metered,
+            gateway.clone(),
+            credentials_secret.as_bytes(),
+        );
         let waiting_pages = WaitingPages::default();
         let kept = KeptData {
             waiting_pages: waiting_pages.clone(),
@@ -178,6 +185,7 @@ impl Agent {
             networks,
             history: history.clone(),
             journal: journal.clone(),
+            hold_out: hold_out.clone(),
         };
         let deletions = DeletionQueue::start(kept, state_dir.clone(), &gateway);
         let handles = Handles {
@@ -190,6 +198,7 @@ impl Agent {
                 http_proxy: carrier.proxy,
                 rules: ArcSwap::from_pointee(upstream_rules),
                 site_rules: rules.clone(),
+                hold_out,
                 working_hosts: WorkingHosts::default(),
                 waiting_pages,
             }),

@@ -311,6 +311,9 @@ pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Er
             .map_or_else(|| "not measured".to_owned(), |rtt| format!("{rtt:.0} ms"));
         let _infallible = write!(out, "\nlink      RTT {rtt}, rate {rate} ({})", status.link);
     }
+    for compared in status.hold_out.iter().filter(|compared| compared.comparisons > 0) {
+        let _infallible = write!(out, "\ncompared  {}", compared.text());
+    }
     let direct = if status.direct_in_use {
         ", now direct because the gateway does not answer"
     } else {

@@ -17,6 +17,7 @@ use tracing::warn;
 use crate::{
     gateway::{Gateway, RequiredSessionState},
     history::History,
+    holdout::HoldOut,
     journal::Journal,
     networks::NetworkMemory,
     pageload::PageLoads,
@@ -111,6 +112,8 @@ pub(crate) struct KeptData {
     pub(crate) history: History,
     /// The last requests, which are those of the user who runs the agent.
     pub(crate) journal: Journal,
+    /// The times of visits.
+    pub(crate) hold_out: HoldOut,
 }
 
 #[derive(Debug)]
@@ -151,6 +154,7 @@ impl DeletionQueue {
         if client.is_none_or(|client| client == ClientId::OWNER) {
             inner.kept.journal.forget(site.map(Site::domain)).await;
         }
+        inner.kept.hold_out.clear();
         inner.kept.history.forget().await;
         inner.kept.store.forget(client, site.map(Site::domain)).await;
         let mut changes = inner.changed.subscribe();

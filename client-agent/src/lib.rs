@@ -30,6 +30,7 @@ pub mod forget;
 pub mod gateway;
 pub mod handles;
 pub mod history;
+pub mod holdout;
 pub mod host_name;
 pub mod https;
 mod https_server;

@@ -23,6 +23,8 @@ pub struct ProxyBody {
     source: Source,
     /// Records the body in the journal.
     recording: Option<BodyRecording>,
+    /// What ends with the body.
+    _guard: Option<Box<dyn Send>>,
 }
 
 enum Source {
@@ -68,12 +70,19 @@ impl ProxyBody {
         Self {
             source,
             recording: None,
+            _guard: None,
         }
     }
 
     /// The same body, recorded in the journal.
     pub(crate) fn recorded(mut self, recording: BodyRecording) -> Self {
         self.recording = Some(recording);
+        self
+    }
+
+    /// The same body; `guard` is dropped with it.
+    pub(crate) fn guarded_by(mut self, guard: impl Send + 'static) -> Self {
+        self._guard = Some(Box::new(guard));
         self
     }
 

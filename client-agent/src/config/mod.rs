@@ -21,6 +21,7 @@ use longhaul_types::{ByteCount, Invite, LinkProfile, Techniques};
 
 use crate::{
     gateway::{CarrierSettings, PortalCheck, PortalSettings},
+    holdout::HoldOutSetting,
     https::HttpsSettings,
     listener::Access,
     networks::Metered,
@@ -113,6 +114,8 @@ pub struct Config {
     pub away: AwaySettings,
     /// `journal.keep`: true if the journal is in a file, too. Default no.
     pub keep_journal: bool,
+    /// `hold-out`: whether visits go direct to compare their times. Default yes.
+    pub hold_out: HoldOutSetting,
     /// `[cache]`: the agent's cache.
     pub cache: CacheSettings,
     /// `[push]`: page bundles.

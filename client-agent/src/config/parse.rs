@@ -11,6 +11,7 @@ use url::Url;
 use super::Fallback;
 use crate::{
     gateway::{Carriers, PinPolicy, PortalCheck},
+    holdout::HoldOutSetting,
     https::Accelerate,
     networks::Metered,
 };
@@ -76,6 +77,15 @@ pub(super) fn metered(value: &Value, _: &Form) -> Result<Metered, Wrong> {
         .yes_no(value)
         .map_err(|wrong| wrong.instead("write `yes`, `no` or `auto`"))?;
     Ok(if yes { Metered::Yes } else { Metered::No })
+}
+
+pub(super) fn hold_out(value: &Value, form: &Form) -> Result<HoldOutSetting, Wrong> {
+    // The words are `yes`, `no` and `metered`, in this order.
+    Ok(match form.word(value)? {
+        0 => HoldOutSetting::Yes,
+        1 => HoldOutSetting::No,
+        _ => HoldOutSetting::Metered,
+    })
 }
 
 pub(super) fn pin(value: &Value, form: &Form) -> Result<PinPolicy, Wrong> {

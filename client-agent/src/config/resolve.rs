@@ -166,6 +166,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         queue_time: layers.get(&settings::AWAY_QUEUE_TIME),
     };
     let keep_journal = layers.get(&settings::JOURNAL_KEEP);
+    let hold_out = layers.get(&settings::HOLD_OUT);
     let state_dir = state_dir.unwrap_or_default();
     let cache = CacheSettings {
         size: layers.get(&settings::CACHE_SIZE),
@@ -200,6 +201,7 @@ fn resolve_layers(mut layers: Layers<'_>) -> Result<(Config, Report), Mistakes> 
         link,
         remember_links,
         keep_journal,
+        hold_out,
         metered,
         carrier,
         portal,

@@ -1,6 +1,7 @@
 //! Descriptions of the agent's settings.
 mod acceleration;
 mod away;
+mod hold_out;
 mod hop;
 mod journal;
 
@@ -16,6 +17,7 @@ pub use acceleration::{
     CACHE_DIR, CACHE_SIZE, HTTPS_ACCELERATE, HTTPS_EXCEPT, IMAGE_LEVEL, PUSH_ENABLED, PUSH_PATIENCE,
 };
 pub use away::{AWAY_PAGE_AFTER, AWAY_QUEUE, AWAY_QUEUE_TIME, DIRECT_ALLOW, FALLBACK_AFTER};
+pub use hold_out::HOLD_OUT;
 pub use hop::{
     CARRIER, CARRIER_PIN, CARRIER_PROXY, CARRIER_PROXY_PASSWORD_FILE, CARRIER_QUIC_PORT, CARRIER_TLS_PORT,
     LINK, LINK_METERED, LINK_REMEMBER, PORTAL_CHECK, PORTAL_PORT, SESSION_EARLY_CREDENTIALS,
@@ -65,6 +67,7 @@ impl Configured for Agent {
             &AWAY_QUEUE,
             &AWAY_QUEUE_TIME,
             &JOURNAL_KEEP,
+            &HOLD_OUT,
             &CACHE_SIZE,
             &CACHE_DIR,
             &HTTPS_ACCELERATE,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{
     figures,
     samples::Samples,
-    status::{PeriodSavings, Status},
+    status::{HoldOutStatus, PeriodSavings, Status},
 };
 use crate::savings::SavedByCause;
 
@@ -41,6 +41,8 @@ impl LiveFigures {
         live.set("requests", status.requests.to_string());
         live.set("failures", status.failures.to_string());
         live.set("direct", status.direct_requests.to_string());
+        let compared = status.hold_out.iter().map(HoldOutStatus::text);
+        live.set("compared", compared.collect::<Vec<_>>().join("; "));
         live.set("cache", cache(status));
         live
     }

@@ -16,8 +16,8 @@ pub(crate) use page_loads::{failures, find, newest};
 pub use rules_status::{RuleStatus, RulesStatus};
 pub(crate) use samples::{Counted, Sample, Samples};
 pub use status::{
-    BypassedHost, HttpsStatus, KeptSavings, PeriodSavings, SavingsDays, SavingsStatus, SessionStatus, Status,
-    TroubleStatus, WaitingStatus,
+    BypassedHost, HoldOutStatus, HttpsStatus, KeptSavings, PeriodSavings, SavingsDays, SavingsStatus,
+    SessionStatus, Status, TroubleStatus, WaitingStatus,
 };
 
 /// Path for changes of the image level.

@@ -1,5 +1,6 @@
 //! The status for tools: `/status.json`. The changelog lists each key that gets another name.
 mod entries;
+mod hold_out;
 mod savings;
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
@@ -7,6 +8,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use serde::{Deserialize, Serialize};
 
 pub use entries::{BypassedHost, HttpsStatus, SessionStatus, TroubleStatus, WaitingStatus};
+pub use hold_out::HoldOutStatus;
 pub use savings::{KeptSavings, PeriodSavings, SavingsDays, SavingsStatus};
 
 use crate::{
@@ -73,6 +75,9 @@ pub struct Status {
     pub direct_requests: u64,
     /// True if requests are sent directly at present.
     pub direct_in_use: bool,
+    /// Whether Longhaul is slower than direct connections, by kind of visit; empty without a session.
+    #[serde(default)]
+    pub hold_out: Vec<HoldOutStatus>,
     /// Requests repeated in another session or outside early data.
     pub repeated: u64,
     /// Body windows that did not match their check.
@@ -222,6 +227,12 @@ impl Status {
                 .fallback_after
                 .zip(silent)
                 .is_some_and(|(after, silent)| silent >= after),
+            hold_out: upstream
+                .hold_out
+                .regressions()
+                .into_iter()
+                .map(HoldOutStatus::of)
+                .collect(),
             repeated: counters.repeated.get(),
             windows_bad: counters.windows_bad.get(),
             resumed: counters.resumed.get(),

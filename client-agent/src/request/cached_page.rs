@@ -30,6 +30,8 @@ impl RequestTask {
             request: self.request.clone(),
             images: self.images,
             is_paused: self.is_paused,
+            is_held_out: false,
+            page_request: None,
             upload: None,
             policy: self.policy,
             repeats: 0,

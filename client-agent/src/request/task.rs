@@ -27,6 +27,7 @@ use crate::{
     counters::{Counters, PhaseExit},
     gateway::{BasePolicy, SendError},
     handles::Handles,
+    holdout::PageRequest,
     journal::{NewRequest, Recording},
     pageload::{KeptManifest, PageLoad},
     pages::{BadRequest, Failure, Lost},
@@ -54,6 +55,10 @@ pub(super) struct RequestTask {
     pub(super) images: ImageLevel,
     /// True if the user has paused that page's site: the response is the origin's own.
     pub(super) is_paused: bool,
+    /// True if the page goes direct, so that its time is compared with others.
+    pub(super) is_held_out: bool,
+    /// The request in the visit of its page, until the response has ended.
+    pub(super) page_request: Option<PageRequest>,
     pub(super) upload: Option<SharedUpload>,
     pub(super) policy: BasePolicy,
     pub(super) repeats: u8,
@@ -106,10 +111,20 @@ impl RequestTask {
         let page_host = request.context.page_host(&request.fetch.url);
         let images = acceleration.images.level_for(page_host);
         let is_paused = page_host.is_some_and(|host| upstream.site_rules.is_paused(host));
-        if is_paused {
+        let page_request = page_host.filter(|_| !is_paused).and_then(|host| {
+            let may_go_direct = request.may_be_held_out() && upstream.permits_hold_out();
+            let client = request.context.client();
+            upstream
+                .hold_out
+                .begin_request(client, host, request.is_navigation, may_go_direct)
+        });
+        let is_held_out =
+            request.may_be_held_out() && page_request.as_ref().is_some_and(PageRequest::is_direct);
+        if is_paused || is_held_out {
             request.refuse_transformation();
         }
-        if is_paused || !acceleration.push.load().enabled || !request.may_be_answered_locally() {
+        if is_paused || is_held_out || !acceleration.push.load().enabled || !request.may_be_answered_locally()
+        {
             // The gateway plans nothing for a fetch of kind object.
             request.fetch.kind = FetchKind::Object;
         }
@@ -140,6 +155,8 @@ impl RequestTask {
             request,
             images,
             is_paused,
+            is_held_out,
+            page_request,
             upload,
             policy: BasePolicy::Best,
             repeats: 0,
@@ -157,7 +174,8 @@ impl RequestTask {
         let gateway = self.upstream.gateway.clone();
         let _waiting = gateway.demand();
         // What detects a captive portal has to see the network: the gateway and the cache see none.
-        let mut phase = if self.is_portal_detection() || self.is_paused && self.fallback.permits_direct() {
+        let goes_direct = self.is_paused || self.is_held_out;
+        let mut phase = if self.is_portal_detection() || goes_direct && self.fallback.permits_direct() {
             Phase::Direct
         } else {
             Phase::Lookup
@@ -232,7 +250,7 @@ impl RequestTask {
 
     /// True if the agent's cache or a push may answer the request.
     pub(super) fn may_be_answered_locally(&self) -> bool {
-        !self.is_paused && self.request.may_be_answered_locally()
+        !self.is_paused && !self.is_held_out && self.request.may_be_answered_locally()
     }
 
     /// Builds the response for the browser, with the body from `source`.
@@ -310,6 +328,10 @@ impl RequestTask {
                 self.clear_site_data(answer.headers()).await;
                 let response = response::of_origin(answer, &self.request.method);
                 self.change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)))
+            }
+            Err(error) if self.is_held_out && self.is_repeatable_now() => {
+                self.fallback.failed(error);
+                Phase::Waiting
             }
             // The machine may be offline; the gateway may be reachable again first.
             Err(error) if direct::is_offline(&error) && !self.is_portal_detection() && self.rewind() => {

@@ -151,6 +151,17 @@ impl UpstreamRequest {
         self.fetch.context.connection.is_some()
     }
 
+    /// True if the request may go direct only to compare times: it has no credentials, which a host may have bound to the
+    /// gateway's address, and may be repeated.
+    pub(super) fn may_be_held_out(&self) -> bool {
+        let has_credentials =
+            self.headers.contains_key(header::COOKIE) || self.headers.contains_key(header::AUTHORIZATION);
+        self.repeatability == Repeatability::Safe
+            && !self.fetch.has_body
+            && !self.is_bound()
+            && !has_credentials
+    }
+
     /// True if the agent's cache or a push may answer the request: a GET without body and without fields that
     /// only an origin can evaluate.
     pub(super) fn may_be_answered_locally(&self) -> bool {

@@ -5,6 +5,7 @@
 //! connected, so that a failure can still be answered with an error page.
 mod accepted;
 mod connect;
+mod observed;
 mod open;
 mod prepared;
 mod relay;

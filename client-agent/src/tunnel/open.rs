@@ -62,7 +62,7 @@ pub(super) async fn open(
     }
 }
 
-async fn open_direct(
+pub(super) async fn open_direct(
     upstream: &Upstream,
     counters: &Counters,
     host: &str,

@@ -11,13 +11,15 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    open::{OpenTunnel, accepted, open, send_open},
+    observed::Observed,
+    open::{OpenTunnel, accepted, open, open_direct, send_open},
     relay::{BUFFER, relay, relay_direct},
 };
 use crate::{
     connection::ConnectionScope,
     counters::Counters,
     gateway::{GatewaySession, RequiredSessionState, ResponseStream, SendPhase},
+    holdout::Visit,
     pages::Failure,
     upstream::Upstream,
 };
@@ -35,6 +37,8 @@ pub(crate) struct PreparedTunnel {
     host: String,
     port: u16,
     state: State,
+    /// Measures the time to the host's first bytes.
+    visit: Option<Visit>,
 }
 
 enum State {
@@ -49,9 +53,14 @@ pub(crate) async fn prepare(
     scope: &Arc<ConnectionScope>,
     (host, port): (String, u16),
 ) -> Result<PreparedTunnel, Failure> {
+    let visit = (!upstream.goes_direct(&host))
+        .then(|| upstream.hold_out.begin_tunnel(&host, upstream.permits_hold_out()))
+        .flatten();
+    let (held_out, visit) = open_held_out(upstream, counters, (&host, port), visit).await;
     let session = upstream.gateway.usable_session(RequiredSessionState::Open);
-    let state = match session {
-        Some((session, SendPhase::Open))
+    let state = match (held_out, session) {
+        (Some(direct), _) => State::Open(Box::new(direct)),
+        (None, Some((session, SendPhase::Open)))
             if upstream.working_hosts.contains(&host, port) && !upstream.goes_direct(&host) =>
         {
             State::WorkingHost(session)
@@ -69,7 +78,28 @@ pub(crate) async fn prepare(
         host,
         port,
         state,
+        visit,
     })
+}
+
+/// Opens a tunnel directly if its visit is held out. If that fails, the tunnel takes the usual way, and its time does not
+/// count.
+async fn open_held_out(
+    upstream: &Upstream,
+    counters: &Counters,
+    (host, port): (&str, u16),
+    visit: Option<Visit>,
+) -> (Option<OpenTunnel>, Option<Visit>) {
+    if !visit.as_ref().is_some_and(Visit::is_direct) {
+        return (None, visit);
+    }
+    match open_direct(upstream, counters, host, port, TunnelSecurity::Untouched).await {
+        Ok(opened) => (Some(opened), visit),
+        Err(error) => {
+            debug!(%error, "a held-out tunnel goes through the gateway");
+            (None, None)
+        }
+    }
 }
 
 impl PreparedTunnel {
@@ -87,9 +117,12 @@ impl PreparedTunnel {
             }
         };
         let ended = match opened {
-            OpenTunnel::Gateway(up, down) => relay_after(client, first, up, down, &self.counters).await,
+            OpenTunnel::Gateway(up, down) => {
+                let client = Observed::new(client, self.visit);
+                relay_after(client, first, up, down, &self.counters).await
+            }
             OpenTunnel::Direct(mut host) => match host.write_all(&first).await {
-                Ok(()) => relay_direct(client, host, &self.counters).await,
+                Ok(()) => relay_direct(Observed::new(client, self.visit), host, &self.counters).await,
                 Err(error) => Err(error),
             },
         };
@@ -119,7 +152,7 @@ impl PreparedTunnel {
         match opened {
             Ok(Some((up, down))) => {
                 self.upstream.working_hosts.record(host, port);
-                let ended = relay(client, up, down, &self.counters).await;
+                let ended = relay(Observed::new(client, self.visit), up, down, &self.counters).await;
                 debug!(?ended, "tunnel ended");
             }
             // Dropping `client` closes its connection; the next attempt is told the reason.

@@ -17,6 +17,7 @@ pub use working_hosts::WorkingHosts;
 
 use crate::{
     gateway::{Certificates, Gateway},
+    holdout::HoldOut,
     rules::SiteRules,
 };
 
@@ -59,6 +60,8 @@ pub struct Upstream {
     pub rules: ArcSwap<UpstreamRules>,
     /// The user's rules for sites.
     pub site_rules: SiteRules,
+    /// Which visits go direct, to compare their times.
+    pub hold_out: HoldOut,
     /// Hosts to which tunnels were opened recently.
     pub working_hosts: WorkingHosts,
     /// Pages that wait for the hop.
@@ -69,6 +72,13 @@ impl Upstream {
     /// True if connections to a host go direct because the user has paused it.
     pub(crate) fn goes_direct(&self, host: &str) -> bool {
         self.rules.load().fallback_after.is_some() && self.site_rules.is_paused(host)
+    }
+
+    /// True if visits may go direct to compare their times: the settings permit direct connections, and no HTTP proxy of
+    /// the network is in the way.
+    pub(crate) fn permits_hold_out(&self) -> bool {
+        let view = self.gateway.view();
+        self.rules.load().fallback_after.is_some() && self.http_proxy.is_none() && view.login_page().is_none()
     }
 
     /// Starts the fallback clock of a request or tunnel.

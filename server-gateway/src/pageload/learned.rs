@@ -12,8 +12,9 @@ use longhaul_page::{
     learn::{HeldFresh, Learned, LearnedRef, LiteralRequest, RequestForm, Unused, Visit},
 };
 use longhaul_session::{EntryId, Used};
-use longhaul_types::{ContentHash, UnixTime};
+use longhaul_types::{ContentHash, Pii, UnixTime};
 use longhaul_webcache::{Audience, RequesterIdentity};
+use tracing::debug;
 use url::Url;
 
 use super::{
@@ -256,6 +257,7 @@ impl LearnedPlan {
                 } else {
                     HeldFresh::No
                 };
+                debug!(url = ?Pii(&url), bytes = entry.pushed, "the browser did not use an entry");
                 unused.push(Unused { url, held });
             }
         }

@@ -45,6 +45,9 @@ pub enum Command {
     Papers(PapersArgs),
     /// Creates one self-contained HTML report of results files
     Report(ReportArgs),
+    /// Compares what browsers request near the gateway and behind a link: what a browser beside the gateway would find
+    /// ahead
+    Scout(ScoutArgs),
     /// Lists links, pages and systems
     List(ListArgs),
     /// One load in a separate network: the command starts this subcommand itself
@@ -275,6 +278,15 @@ pub struct PapersArgs {
     /// A sentence about the run, for the report; may be repeated
     #[arg(long, value_name = "SENTENCE")]
     pub note: Vec<String>,
+}
+
+/// Arguments of `scout`.
+#[derive(Clone, Debug, Args)]
+pub struct ScoutArgs {
+    /// Results files of `pages --loader chromium`, with loads of the same pages by direct-h2 over lan-fast and by
+    /// Longhaul over other links
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
 }
 
 /// Arguments of `report`.

@@ -17,6 +17,7 @@ pub mod loader;
 pub mod pages;
 pub mod papers;
 pub mod run;
+mod scout;
 pub mod select;
 pub mod state;
 mod statistics;
@@ -150,6 +151,7 @@ fn run_command(command: &Command, source: BuildSource) -> Result<(), CommandErro
         Command::Codec(args) => codec::codec(args, source),
         Command::Papers(args) => runtime.block_on(papers::papers(args, source)),
         Command::Report(args) => report(args),
+        Command::Scout(args) => scout::scout(args),
         Command::List(args) => list(args),
         Command::Worker => Ok(()),
     }

@@ -31,6 +31,7 @@ use crate::{
     devtools::{DevTools, DevToolsError},
     flags::{BrowserOptions, Viewport},
     motion::Motion,
+    usage::{self, Usage},
 };
 
 /// Program names: Debian's first, then others.
@@ -174,6 +175,11 @@ impl Browser {
     /// Returns the process group for the accounting of CPU time; its id is that of the browser's process.
     pub fn process_group(&self) -> Option<u32> {
         self.processes.child.id()
+    }
+
+    /// What the browser's processes have used so far.
+    pub fn usage(&self) -> Usage {
+        self.process_group().map(usage::of_group).unwrap_or_default()
     }
 
     /// Requests the browser to end, so that it writes its files (`--log-net-log`), and ends it in any case.

@@ -19,9 +19,11 @@ mod paint;
 mod requests;
 mod response;
 mod tab;
+mod usage;
 
 pub use browser::{Browser, ChromiumError};
 pub use devtools::DevToolsError;
 pub use flags::{BrowserOptions, Http2, Names, ProxyScheme, Viewport};
 pub use load::{Cache, EvaluateError, LoadError, LoadOptions, Loaded};
 pub use motion::Motion;
+pub use usage::Usage;

@@ -8,6 +8,7 @@ mod credentials;
 mod cross_site_probing;
 mod delta_bases;
 mod devices;
+mod hold_out;
 mod images;
 mod kept_savings;
 mod killed_programs;

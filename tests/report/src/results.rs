@@ -204,6 +204,12 @@ pub struct Row {
     /// Maximum memory of the gateway (or other proxy) during the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_gateway_bytes: Option<u64>,
+    /// Processor time of all processes of Chromium during the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_browser_s: Option<f64>,
+    /// Memory of all processes of Chromium at the end of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_browser_bytes: Option<u64>,
     /// 99th percentile of the delay of packet deliveries compared with the link model: the emulator's own
     /// error.
     #[serde(default)]
@@ -245,6 +251,9 @@ pub struct Detail {
 pub struct DetailObject {
     /// Its URL, shortened.
     pub url: String,
+    /// Hash of the whole URL, by which loads are compared.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
     /// `document`, `style`, `script`, `image`, `font`, `other`.
     pub class: String,
     /// `delivered`, `missing`, `failed`, `unfinished`.

@@ -23,6 +23,7 @@ pub(super) fn section(status: &Status, live: &LiveFigures, may_change: bool) -> 
                 div { dt { "Requests" } dd { (live_text(live, "requests")) } }
                 div { dt { "Failed" } dd { (live_text(live, "failures")) } }
                 div { dt { "Without the gateway" } dd { (live_text(live, "direct")) } }
+                div { dt { "Compared with direct connections" } dd { (live_text(live, "compared")) } }
             }
             @if may_change {
                 form method="post" {

@@ -13,6 +13,7 @@ use longhaul_agent::{
     },
     dashboard::Status,
     gateway::{CarrierSettings, Carriers, GatewayState, PortalCheck, PortalSettings},
+    holdout::HoldOutSetting,
     https::HttpsSettings,
     listener::Access,
     networks::Metered,
@@ -191,6 +192,7 @@ pub(crate) fn config(
         link: None,
         remember_links: true,
         keep_journal: false,
+        hold_out: HoldOutSetting::default(),
         metered: Metered::No,
         // The tests script the gateway's UDP port alone.
         carrier: CarrierSettings {

@@ -175,7 +175,7 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     leave(&network).await;
     settle(&network, &link).await;
     end.push = network.agent_counters().await;
-    let (loaded, picture) = (measured.loaded, measured.picture);
+    let (loaded, picture, usage) = (measured.loaded, measured.picture, measured.usage);
     network.check_emulator()?;
     let measured = row::Measured {
         began,
@@ -190,6 +190,8 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     };
     let upgraded = measured.upgraded();
     let (mut row, delivered) = measured.row(job);
+    row.cpu_browser_s = usage.map(|usage| usage.cpu.as_secs_f64());
+    row.memory_browser_bytes = usage.map(|usage| usage.memory);
     row.beside_requests = answered
         .zip(answered_before)
         .map(|(after, before)| after - before);

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_loader::{ObjectLoad, Outcome};
 use longhaul_report::{Detail, DetailObject, Sample};
-use longhaul_types::{BitRate, ByteCount, Timestamp};
+use longhaul_types::{BitRate, ByteCount, ContentHash, Timestamp};
 use longhaul_world::LinkSample;
 
 use super::browser::SAMPLE;
@@ -35,6 +35,7 @@ fn detail_object(object: &ObjectLoad) -> DetailObject {
     let seconds = |time: Option<Duration>| time.map(|time| rounded(time.as_secs_f64()));
     DetailObject {
         url: shortened(object.url.as_str()),
+        key: ContentHash::of(object.url.as_str().as_bytes()).to_string(),
         class: name(&object.class),
         outcome: match &object.outcome {
             Outcome::Failed(_) => "failed".to_owned(),

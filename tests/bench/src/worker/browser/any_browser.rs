@@ -6,7 +6,7 @@ use std::{
 
 use longhaul_chromium::{
     Browser, BrowserOptions, Cache, Http2, LoadError as ChromiumLoadError, LoadOptions, Motion, Names,
-    ProxyScheme,
+    ProxyScheme, Usage,
 };
 use longhaul_hosting::Content as _;
 use longhaul_loader::{
@@ -148,6 +148,8 @@ pub(super) struct Ended {
     pub(super) loaded: Loaded,
     /// Screenshot as PNG, if requested.
     pub(super) picture: Option<Vec<u8>>,
+    /// What Chromium used: processor time during the load, and memory at its end.
+    pub(super) usage: Option<Usage>,
 }
 
 /// Loads `url` in the client's namespace.
@@ -161,7 +163,7 @@ pub(super) async fn load(
 ) -> Ended {
     let absent_hosts = network.content.blocked_hosts();
     let loading = network.world.client().run(move || async move {
-        let (mut began, mut taken) = (Instant::now(), None);
+        let (mut began, mut taken, mut usage) = (Instant::now(), None, None);
         let loaded = match &mut browser {
             AnyBrowser::Model { options, cache: held } => {
                 if cache == Cache::Clear {
@@ -178,7 +180,13 @@ pub(super) async fn load(
                     absent_hosts,
                     ..LoadOptions::within(limit)
                 };
+                let before = browser.usage();
                 let loaded = browser.load(url.as_str(), &options).await;
+                let after = browser.usage();
+                usage = Some(Usage {
+                    cpu: after.cpu.saturating_sub(before.cpu),
+                    ..after
+                });
                 if let Ok(loaded) = &loaded {
                     began = loaded.navigated;
                 }
@@ -194,6 +202,7 @@ pub(super) async fn load(
             began,
             loaded,
             picture: taken,
+            usage,
         }
     });
     loading.await

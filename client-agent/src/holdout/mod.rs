@@ -1,0 +1,246 @@
+//! The hold-out: up to 2 % of visits go directly to their hosts, without the gateway, so that the agent knows whether
+//! Longhaul is slower than a direct connection on the link in use. Where it is, visits go direct, and 2 % of them through
+//! the gateway.
+//!
+//! [`comparison`] is the pure part: which visit goes which way, and what the times say. [`HoldOut`] applies it to tunnels
+//! and to the pages that the agent reads. docs/decisions/0074.
+mod comparison;
+mod link_class;
+mod page_visits;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use longhaul_types::ClientId;
+use parking_lot::Mutex;
+use tracing::info;
+
+use comparison::{Comparisons, Verdict, Way};
+pub use comparison::{Kind, Regression};
+pub use link_class::LinkClass;
+pub(crate) use page_visits::PageRequest;
+use page_visits::PageVisits;
+
+use crate::{
+    gateway::{Gateway, RequiredSessionState},
+    networks::Metered,
+};
+
+/// Settings of the hold-out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HoldOutSetting {
+    /// Visits are held out on links where the user does not pay for bytes.
+    #[default]
+    Yes,
+    /// Visits are held out on every link.
+    Metered,
+    /// No visit is held out.
+    No,
+}
+
+/// Time for which the price of a link is believed.
+const PRICE_TIME: Duration = Duration::from_secs(600);
+
+/// Decides which visits go direct, and compares their times. Clones share their state.
+#[derive(Clone, Debug)]
+pub struct HoldOut(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    setting: HoldOutSetting,
+    metered: Metered,
+    gateway: Gateway,
+    key: [u8; 32],
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    comparisons: Comparisons,
+    pages: PageVisits,
+    /// Whether the user pays for bytes, and when it was found out.
+    is_paid: Option<(Instant, bool)>,
+    is_asking: bool,
+}
+
+/// A visit of a host whose time is measured.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    hold_out: HoldOut,
+    kind: Kind,
+    link: LinkClass,
+    host: u64,
+    way: Way,
+    started: Instant,
+}
+
+impl HoldOut {
+    /// `secret` is the agent's: the state contains keyed hashes of hosts only.
+    pub(crate) fn new(setting: HoldOutSetting, metered: Metered, gateway: Gateway, secret: &[u8]) -> Self {
+        Self(Arc::new(Inner {
+            setting,
+            metered,
+            gateway,
+            key: blake3::derive_key("longhaul 1 hold-out key", secret),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// Begins a visit of a host by a tunnel; `None` if its time says nothing about the link. `may_go_direct` is false
+    /// where settings or rules exclude direct connections.
+    pub(crate) fn begin_tunnel(&self, host: &str, may_go_direct: bool) -> Option<Visit> {
+        self.begin(Kind::Tunnel, host, may_go_direct)
+    }
+
+    /// Begins a request of a page that the agent reads; `None` if hold-outs are switched off. The navigation decides for
+    /// the whole page.
+    pub(crate) fn begin_request(
+        &self,
+        client: ClientId,
+        page_host: &str,
+        is_navigation: bool,
+        may_go_direct: bool,
+    ) -> Option<PageRequest> {
+        if self.0.setting == HoldOutSetting::No {
+            return None;
+        }
+        let host = self.hash(page_host);
+        let visit = is_navigation.then(|| self.begin(Kind::Page, page_host, may_go_direct));
+        let now = Instant::now();
+        let mut state = self.0.state.lock();
+        let State {
+            comparisons, pages, ..
+        } = &mut *state;
+        let finished = match visit {
+            Some(visit) => pages.navigate((client, host), visit.map(|visit| visit.fields()), now),
+            None => pages.finish_idle(now),
+        };
+        for (visit, time) in finished {
+            record(comparisons, visit, time);
+        }
+        let is_direct = pages.begin((client, host), now)?;
+        Some(PageRequest::new(self.clone(), (client, host), is_direct))
+    }
+
+    fn end_request(&self, page: (ClientId, u64)) {
+        self.0.state.lock().pages.end(page, Instant::now());
+    }
+
+    fn begin(&self, kind: Kind, host: &str, may_go_direct: bool) -> Option<Visit> {
+        if self.0.setting == HoldOutSetting::No {
+            return None;
+        }
+        let (session, _) = self.0.gateway.usable_session(RequiredSessionState::Open)?;
+        let link = LinkClass::of(&session.stats());
+        drop(session);
+        let may_go_direct = may_go_direct && link.is_comparable() && self.is_affordable();
+        let way = self.0.state.lock().comparisons.choose(kind, link, may_go_direct);
+        Some(Visit {
+            hold_out: self.clone(),
+            kind,
+            link,
+            host: self.hash(host),
+            way,
+            started: Instant::now(),
+        })
+    }
+
+    /// True if the user does not pay for bytes, or wants hold-outs nevertheless. Asks the system in the background; until
+    /// it has answered, nothing is held out.
+    fn is_affordable(&self) -> bool {
+        if self.0.setting == HoldOutSetting::Metered {
+            return true;
+        }
+        let mut state = self.0.state.lock();
+        let known = state.is_paid.filter(|(at, _)| at.elapsed() < PRICE_TIME);
+        if known.is_none() && !std::mem::replace(&mut state.is_asking, true) {
+            let inner = Arc::clone(&self.0);
+            tokio::spawn(async move {
+                let is_paid = inner.metered.is_paid().await;
+                let mut state = inner.state.lock();
+                (state.is_paid, state.is_asking) = (Some((Instant::now(), is_paid)), false);
+            });
+        }
+        known.is_some_and(|(_, is_paid)| !is_paid)
+    }
+
+    fn hash(&self, host: &str) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&blake3::keyed_hash(&self.0.key, host.as_bytes()).as_bytes()[..8]);
+        u64::from_be_bytes(bytes)
+    }
+
+    /// What the comparisons of the link in use say, by kind of visit.
+    pub(crate) fn regressions(&self) -> Vec<(Kind, Regression)> {
+        let Some((session, _)) = self.0.gateway.usable_session(RequiredSessionState::Open) else {
+            return Vec::new();
+        };
+        let link = LinkClass::of(&session.stats());
+        let now = Instant::now();
+        let mut state = self.0.state.lock();
+        let State {
+            comparisons, pages, ..
+        } = &mut *state;
+        for (visit, time) in pages.finish_idle(now) {
+            record(comparisons, visit, time);
+        }
+        [Kind::Tunnel, Kind::Page]
+            .into_iter()
+            .map(|kind| (kind, comparisons.regression(kind, link)))
+            .collect()
+    }
+
+    /// Forgets all times.
+    pub(crate) fn clear(&self) {
+        *self.0.state.lock() = State::default();
+    }
+}
+
+/// What identifies a visit in the comparisons.
+#[derive(Clone, Copy, Debug)]
+struct VisitFields {
+    kind: Kind,
+    link: LinkClass,
+    host: u64,
+    way: Way,
+    started: Instant,
+}
+
+impl Visit {
+    fn fields(&self) -> VisitFields {
+        VisitFields {
+            kind: self.kind,
+            link: self.link,
+            host: self.host,
+            way: self.way,
+            started: self.started,
+        }
+    }
+
+    /// True if the visit goes directly to the host.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.way == Way::Direct
+    }
+
+    /// Records that the host's first bytes have arrived.
+    pub(crate) fn arrived(self) {
+        let time = self.started.elapsed();
+        record(&mut self.hold_out.0.state.lock().comparisons, self.fields(), time);
+    }
+}
+
+fn record(comparisons: &mut Comparisons, visit: VisitFields, time: Duration) {
+    match comparisons.record(visit.kind, visit.link, visit.host, visit.way, time) {
+        Verdict::Unchanged => {}
+        Verdict::Bypass => info!(
+            kind = visit.kind.name(),
+            "Longhaul is slower on this link: connections go direct"
+        ),
+        Verdict::Return => info!(
+            kind = visit.kind.name(),
+            "Longhaul is no longer slower on this link"
+        ),
+    }
+}
