@@ -49,8 +49,9 @@ mod tests {
 
     #[test]
     fn long_slow_and_unknown_links_are_not_compared() {
-        let class =
-            |rtt, mbps| LinkClass::new(Some(Duration::from_millis(rtt)), Some(BitRate::kbps(mbps * 1000)));
+        let class = |rtt: u64, mbps: u64| {
+            LinkClass::new(Some(Duration::from_millis(rtt)), Some(BitRate::kbps(mbps * 1000)))
+        };
         assert!(class(1, 1000).is_comparable() && class(60, 20).is_comparable());
         assert!(!class(600, 20).is_comparable() && !class(60, 1).is_comparable());
         assert!(!LinkClass::new(None, Some(BitRate::kbps(50_000))).is_comparable());

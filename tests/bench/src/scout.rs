@@ -82,7 +82,7 @@ fn compared(user: &Row, near: &[&Row]) -> Option<Comparison> {
     let found = |object: &&DetailObject| scouted.contains_key(object.key.as_str());
     let leads = requests
         .values()
-        .filter(|object| is_late(&object))
+        .filter(|object| is_late(object))
         .filter_map(|object| Some(object.sent? - scouted.get(object.key.as_str())?.sent?));
     let of_user: BTreeSet<&str> = requests.keys().copied().collect();
     let repeated = near.get(1).and_then(|second| {

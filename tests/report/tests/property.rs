@@ -62,6 +62,7 @@ fn object() -> impl Strategy<Value = DetailObject> {
         proptest::option::of(figure()),
     );
     (words(), words(), outcome, count(), times).prop_map(|(url, class, outcome, bytes, times)| DetailObject {
+        key: url.chars().rev().collect(),
         url,
         class,
         outcome: outcome.to_owned(),

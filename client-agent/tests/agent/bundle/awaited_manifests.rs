@@ -26,9 +26,12 @@ async fn a_request_is_sent_while_the_manifest_may_announce_its_response() {
     assert_eq!(announced.await.unwrap().text(), "pushed");
     // The gateway need not answer any more.
     let cancelled = world
-        .control(|message| match message {
-            Message::Cancel(cancel) => Some(cancel.fetch),
-            _ => None,
+        .control(|message| {
+            if let Message::Cancel(cancel) = message {
+                Some(cancel.fetch)
+            } else {
+                None
+            }
         })
         .await;
     assert_eq!(cancelled, sent.fetch.id);

@@ -19,7 +19,7 @@ fn asked_for(url: Url, destination: Destination) -> LearnedRef {
 /// Memory of a device: both records of each page are serialized and parsed after every visit.
 #[derive(Default)]
 struct Memory {
-    records: std::collections::BTreeMap<String, Vec<u8>>,
+    records: BTreeMap<String, Vec<u8>>,
 }
 
 #[derive(Default)]

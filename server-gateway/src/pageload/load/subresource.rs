@@ -218,9 +218,10 @@ impl Response<'_> {
         let complete = reader.chk_when_complete(wait, MAX_AWAITED).await;
         let length = reader.length();
         if let Some(document) = document {
-            let literals = match reference.destination {
-                Destination::Document => DocumentLiterals::of_page(&reference.url),
-                _ => DocumentLiterals::none(),
+            let literals = if reference.destination == Destination::Document {
+                DocumentLiterals::of_page(&reference.url)
+            } else {
+                DocumentLiterals::none()
             };
             let discovery = Discovery::of(document, media.charset.as_deref(), viewport);
             if complete.is_some() {

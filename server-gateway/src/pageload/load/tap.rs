@@ -25,7 +25,7 @@ pub(crate) struct PageTap {
     load: Arc<PageLoad>,
     /// `Some` until the end.
     discovery: Option<Discovery>,
-    literals: LiteralUrls,
+    literals: Box<LiteralUrls>,
 }
 
 impl PageTap {
@@ -34,7 +34,7 @@ impl PageTap {
         Self {
             load,
             discovery: Some(discovery),
-            literals: LiteralUrls::new(page),
+            literals: Box::new(LiteralUrls::new(page)),
         }
     }
 

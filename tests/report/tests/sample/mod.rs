@@ -232,6 +232,7 @@ fn detail(dice: &mut Dice, row: &Row, rate: f64) -> Detail {
         };
         let class = classes[usize::try_from(index).unwrap_or(0) % classes.len()];
         objects.push(DetailObject {
+            key: String::new(),
             url: if index == 0 {
                 format!("http://www.{}.example/", row.page)
             } else {
