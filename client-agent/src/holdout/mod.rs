@@ -2,7 +2,7 @@
 //! Longhaul is slower than a direct connection on the link in use. Where it is, visits go direct, and 2 % of them through
 //! the gateway.
 //!
-//! [`comparison`] is the pure part: which visit goes which way, and what the times say. [`HoldOut`] applies it to tunnels
+//! `comparison` is the pure part: which visit goes which way, and what the times say. [`HoldOut`] applies it to tunnels
 //! and to the pages that the agent reads. docs/decisions/0074.
 mod comparison;
 mod link_class;
