@@ -94,11 +94,6 @@ pub fn nominated(response: &HeaderMap, request: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// Returns a key of a request's cookie string, byte for byte. None without a `Cookie` field.
-pub fn cookie_key(request: &HeaderMap) -> Option<[u8; 8]> {
-    cookies::joined(request).map(|cookies| short_hash(&cookies))
-}
-
 fn value(request: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
     if name == header::COOKIE {
         return cookies::joined(request);
@@ -207,18 +202,5 @@ mod tests {
         let kept = nominated(&response, &request);
         assert_eq!(kept.len(), 2);
         assert_eq!(key(&response, &kept), key(&response, &request));
-    }
-
-    #[test]
-    fn cookie_keys_depend_on_names_values_and_order() {
-        assert_eq!(cookie_key(&map(&[])), None);
-        assert_eq!(
-            cookie_key(&map(&[("cookie", "a=1"), ("cookie", "b=2")])),
-            cookie_key(&map(&[("cookie", "a=1; b=2")]))
-        );
-        assert_ne!(
-            cookie_key(&map(&[("cookie", "a=1; b=2")])),
-            cookie_key(&map(&[("cookie", "b=2; a=1")]))
-        );
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn match_response(
 fn has_credentials_of(head: &EntryHead, browser: BrowserRequest<'_>) -> bool {
     match (head.scope, head.cookie) {
         (Scope::ThisPage, cookie) => {
-            vary::cookie_key(browser.headers) == cookie && !(browser.by_style_sheet && cookie.is_some())
+            identity_key(browser.headers) == cookie && !(browser.by_style_sheet && cookie.is_some())
         }
         (Scope::Reusable, None) => true,
         (Scope::Reusable, cookie) => !browser.by_style_sheet && identity_key(browser.headers) == cookie,
@@ -130,10 +130,7 @@ mod tests {
             scope,
             vary: vary::key(&fields, &sent),
             shape: 0,
-            cookie: match scope {
-                Scope::ThisPage => vary::cookie_key(&sent),
-                Scope::Reusable => identity_key(&sent),
-            },
+            cookie: identity_key(&sent),
             body: EntryBody::None,
             fields: Vec::new(),
         };
@@ -174,6 +171,11 @@ mod tests {
         assert_eq!(judge(Scope::Reusable, &[], &[], &one), Ok(()));
         let counted = [("cookie", "a=1; _ga=GA1.1.2")];
         assert_eq!(judge(Scope::Reusable, &[], &one, &counted), Ok(()));
+        assert_eq!(judge(Scope::ThisPage, &[], &one, &counted), Ok(()));
+        assert_eq!(
+            judge(Scope::ThisPage, &[], &[], &[("cookie", "_ga=GA1.1.2")]),
+            Ok(())
+        );
         let vary = [("vary", "Cookie, Accept-Encoding")];
         assert_eq!(
             judge(Scope::Reusable, &vary, &one, &two),

@@ -27,6 +27,9 @@ const HANDSHAKE: Duration = Duration::from_secs(6);
 /// Silence of an ordered link after which another one is opened. TCP repeats at growing intervals after an outage, and
 /// never reaches the gateway from a new address of this machine.
 const ORDERED_PATIENCE: Duration = Duration::from_secs(8);
+/// The same silence after a change of the network, in which the link has delivered nothing yet: its connection probably
+/// belongs to an address that this machine no longer has.
+const MOVED_PATIENCE: Duration = Duration::from_secs(1);
 /// Silence of another link, which works again as soon as packets pass, after which another carrier is opened.
 const DATAGRAM_PATIENCE: Duration = Duration::from_secs(3);
 /// Round-trip time without a profile.
@@ -139,6 +142,8 @@ pub(crate) struct CarrierChoice {
     /// Time at which the handshake of a link has taken too long.
     pub(crate) gives_up: Option<Instant>,
     failures: u32,
+    /// Time of the last change of the network, until the link is replaced.
+    moved_at: Option<Timestamp>,
     /// No attempt was due yet: the INIT may not have been built.
     is_new: bool,
     /// Return to UDP.
@@ -173,6 +178,7 @@ impl CarrierChoice {
             due,
             gives_up: None,
             failures: 0,
+            moved_at: None,
             is_new: true,
             udp_return: UdpReturn::new(times),
             doubts: Doubts::default(),
@@ -186,6 +192,14 @@ impl CarrierChoice {
         self.carriers = carriers;
         self.attempt = 0;
         self.failures = 0;
+    }
+
+    /// Records a change of the network.
+    pub(crate) fn on_network_change(&mut self, now: Instant, at: Timestamp) {
+        self.udp_return.on_network_change(now);
+        self.trial.on_network_change();
+        self.doubts.on_network_change();
+        self.moved_at = Some(at);
     }
 
     /// A trial has ended: the carriers are tried in their order again.
@@ -265,19 +279,33 @@ impl CarrierChoice {
         self.due = Some(now + pause);
     }
 
+    /// True if the session's link, from which a packet came last at `received`, has been silent for so long that the next
+    /// carrier is tried.
+    pub(crate) fn is_given_up(&self, link: LinkId, received: Timestamp, now: Timestamp) -> bool {
+        let moved = self.moved_at.unwrap_or(Timestamp::ZERO);
+        let silence = now.saturating_since(received.max(self.started).max(moved));
+        self.patience(link, received)
+            .is_some_and(|patience| silence > patience)
+    }
+
     /// Silence of the session's link after which the next carrier is tried; `None` if waiting for this link is best.
-    pub(crate) fn patience(&self, link: LinkId) -> Option<Duration> {
+    fn patience(&self, link: LinkId, received: Timestamp) -> Option<Duration> {
+        let has_moved = self.moved_at.is_some_and(|at| received.max(self.started) <= at);
         match link.class() {
+            PathClass::Ordered if has_moved => Some(MOVED_PATIENCE),
             PathClass::Ordered => Some(ORDERED_PATIENCE),
             PathClass::Datagram if self.udp.is_some() || self.carriers.len() > 1 => Some(DATAGRAM_PATIENCE),
             PathClass::Datagram => None,
         }
     }
 
-    /// Gives the silent link up: the next carrier is tried now.
+    /// Gives the silent link up: the next carrier is tried now; after a change of the network, the first one.
     pub(crate) fn replace(&mut self, now: Instant) {
         self.link = None;
-        self.attempt = self.attempt.wrapping_add(1);
+        self.attempt = match self.moved_at.take() {
+            Some(_) => 0,
+            None => self.attempt.wrapping_add(1),
+        };
         self.due = Some(now);
     }
 
@@ -393,14 +421,43 @@ mod tests {
         use PathClass::{Datagram, Ordered};
         let udp = Some(SocketAddr::from(([192, 0, 2, 1], 4433)));
         let datagrams = LinkId::datagram(1);
-        assert_eq!(choice(None, &[Datagram]).patience(datagrams), None);
         assert_eq!(
-            choice(udp, &[Datagram]).patience(datagrams),
+            choice(None, &[Datagram]).patience(datagrams, Timestamp::ZERO),
+            None
+        );
+        assert_eq!(
+            choice(udp, &[Datagram]).patience(datagrams, Timestamp::ZERO),
             Some(DATAGRAM_PATIENCE)
         );
         let both = choice(None, &[Ordered, Datagram]);
-        assert_eq!(both.patience(datagrams), Some(DATAGRAM_PATIENCE));
-        assert_eq!(both.patience(LinkId::ordered(1)), Some(ORDERED_PATIENCE));
+        assert_eq!(both.patience(datagrams, Timestamp::ZERO), Some(DATAGRAM_PATIENCE));
+        assert_eq!(
+            both.patience(LinkId::ordered(1), Timestamp::ZERO),
+            Some(ORDERED_PATIENCE)
+        );
+    }
+
+    #[test]
+    fn an_ordered_link_without_packets_in_a_new_network_is_replaced_soon() {
+        use PathClass::{Datagram, Ordered};
+        let mut choice = choice(None, &[Ordered, Datagram]);
+        let (link, now) = (LinkId::ordered(1), Instant::now());
+        let at = |milliseconds| Timestamp::ZERO + Duration::from_millis(milliseconds);
+        choice.began(now, at(0), link);
+        assert!(!choice.is_given_up(link, at(1000), at(9000)));
+        assert!(choice.is_given_up(link, at(1000), at(9001)));
+        choice.on_network_change(now, at(20_000));
+        assert!(
+            !choice.is_given_up(link, at(1000), at(21_000)),
+            "the silence before the change does not count"
+        );
+        assert!(choice.is_given_up(link, at(1000), at(21_001)));
+        // It has delivered in the new network.
+        assert!(!choice.is_given_up(link, at(20_500), at(28_500)));
+        choice.replace(now);
+        assert_eq!(choice.next_carrier().class(), Ordered, "the first carrier again");
+        choice.began(now, at(22_000), link);
+        assert!(!choice.is_given_up(link, at(1000), at(30_000)));
     }
 
     #[test]

@@ -319,9 +319,7 @@ impl DriverTask {
         if matches!(what, ConnectionCommand::NetworkChanged(_)) {
             self.sockets.rebind();
             if let Some(choice) = &mut self.choice {
-                choice.udp_return.on_network_change(tokio::time::Instant::now());
-                choice.trial.on_network_change();
-                choice.doubts.on_network_change();
+                choice.on_network_change(tokio::time::Instant::now(), now);
             }
         }
         channels.execute(now, connection, what);

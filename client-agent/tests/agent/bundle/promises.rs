@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul_http::vary;
+use longhaul_http::{request_context::identity_key, vary};
 use longhaul_raw_client::RawClient;
 use longhaul_session::{
     Delivery, EntryBody, EntryId, FetchId, FetchKind, Message, MirrorState, PageId, Record, Scope, Withdrawal,
@@ -158,7 +158,7 @@ async fn a_request_that_differs_from_its_prediction_is_fetched() {
     };
     let mut cookie = reusable(0, &[], pushed());
     cookie.scope = Scope::ThisPage;
-    cookie.cookie = vary::cookie_key(&sent(http::header::COOKIE, "a=1"));
+    cookie.cookie = identity_key(&sent(http::header::COOKIE, "a=1"));
     manifest.head(cookie).await;
     let fields = [("vary", "accept-language"), FRESH];
     let mut varying = reusable(1, &fields, pushed());

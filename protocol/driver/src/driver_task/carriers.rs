@@ -326,11 +326,10 @@ impl DriverTask {
             }
         }
         let at = self.clock.now();
-        let silence = at.saturating_since(connection.last_received_at().max(choice.started));
         if let Some(link) = choice.link
             && connection.path() == Path::Link(link)
             && connection.is_path_silent()
-            && choice.patience(link).is_some_and(|patience| silence > patience)
+            && choice.is_given_up(link, connection.last_received_at(), at)
         {
             debug!("the carrier is silent: another one is opened");
             self.links.close(link);

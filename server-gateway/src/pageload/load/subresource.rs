@@ -114,10 +114,7 @@ async fn answer(load: &PageLoad, entry: EntryId, stored: GatewayResponse) -> Res
         status,
         scope,
         vary: vary::key(&headers, &response_context.request),
-        cookie: match scope {
-            Scope::Reusable => identity_key(&response_context.request),
-            Scope::ThisPage => vary::cookie_key(&response_context.request),
-        },
+        cookie: identity_key(&response_context.request),
         shape: response_context.identity.context().shape().code(),
         delta_key: DeltaKey::of(
             &reference.url,

@@ -26,7 +26,7 @@ fn requests_are_promised_their_own_entries() {
     plan.answered(id(0), own, nothing_held);
     let mine = Answer {
         scope: Scope::ThisPage,
-        cookie: vary::cookie_key(&request),
+        cookie: identity_key(&request),
         ..answer(known(b"2"))
     };
     plan.answered(id(1), mine, nothing_held);
