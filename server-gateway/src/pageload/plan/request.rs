@@ -96,8 +96,9 @@ impl Plan {
         };
         // A document of another origin must not get a response that was fetched for the page or with its
         // cookies.
+        let credentials = identity_key(request);
         if !initiator.may_be(&ExpectedInitiator::of(request))
-            || answered.cookie.is_some() && identity_key(request) != answered.cookie
+            || answered.cookie.is_some() && credentials != answered.cookie
         {
             return Match::No;
         }
