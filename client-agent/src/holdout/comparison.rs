@@ -34,7 +34,7 @@ pub enum Kind {
     /// Tunnels: the time from the request to the host's first bytes.
     Tunnel,
     /// Pages that the agent reads: the time from the navigation to the end of the last response before a pause of a
-    /// second.
+    /// second or the next navigation.
     Page,
 }
 
@@ -53,6 +53,17 @@ impl Kind {
 pub(super) enum Way {
     Gateway,
     Direct,
+}
+
+/// Part of a visit in the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A direct connection was excluded: the time is not comparable.
+    Excluded,
+    /// It went the way of most visits.
+    Usual,
+    /// It went the other way.
+    HeldOut,
 }
 
 /// Consequence of a new time.
@@ -98,6 +109,8 @@ struct OfLink {
     hosts: BTreeMap<u64, OfHost>,
     /// Logarithms of the ratios, oldest first.
     ratios: VecDeque<f64>,
+    /// Number of ratios since the last verdict: older ones do not count for the next.
+    fresh: usize,
     /// Number of the last visit of this link, in all visits.
     used: u64,
 }
@@ -106,31 +119,45 @@ struct OfLink {
 struct OfHost {
     gateway: VecDeque<f64>,
     direct: VecDeque<f64>,
+    /// Visits that could have gone either way, and those that went the other way.
+    visits: u32,
+    held_out: u32,
     used: u64,
 }
 
 impl Comparisons {
-    /// Chooses the way of a visit. `may_go_direct` is false where a direct connection is excluded.
-    pub(super) fn choose(&mut self, kind: Kind, link: LinkClass, may_go_direct: bool) -> Way {
+    /// Chooses the way of a visit of a host. `may_go_direct` is false where a direct connection is excluded. Of a link's
+    /// visits at most 2 % are held out, and of a host's at most 2 % and one.
+    pub(super) fn choose(
+        &mut self,
+        kind: Kind,
+        link: LinkClass,
+        host: u64,
+        may_go_direct: bool,
+    ) -> (Way, Role) {
         let newest = self.0.values().map(|of_link| of_link.used).max().unwrap_or(0);
         self.make_room((link, kind));
         let of_link = self.0.entry((link, kind)).or_default();
         of_link.used = newest + 1;
         of_link.visits += 1;
         if !may_go_direct {
-            return Way::Gateway;
+            return (Way::Gateway, Role::Excluded);
         }
-        of_link.since += 1;
-        let is_held_out = of_link.since >= ONE_IN;
+        of_link.since = of_link.since.saturating_add(1);
+        let is_held_out = of_link.since >= ONE_IN && of_link.may_hold_out(host);
         if is_held_out {
             of_link.since = 0;
             of_link.held_out += 1;
         }
-        if is_held_out == of_link.is_bypassed {
+        let of_host = of_link.host(host);
+        of_host.visits = of_host.visits.saturating_add(1);
+        of_host.held_out += u32::from(is_held_out);
+        let way = if is_held_out == of_link.is_bypassed {
             Way::Gateway
         } else {
             Way::Direct
-        }
+        };
+        (way, if is_held_out { Role::HeldOut } else { Role::Usual })
     }
 
     /// Records the time of a visit.
@@ -139,18 +166,22 @@ impl Comparisons {
         kind: Kind,
         link: LinkClass,
         host: u64,
-        way: Way,
+        (way, role): (Way, Role),
         time: Duration,
     ) -> Verdict {
+        if role == Role::Excluded {
+            return Verdict::Unchanged;
+        }
         let Some(of_link) = self.0.get_mut(&(link, kind)) else {
             return Verdict::Unchanged;
         };
         let seconds = time.as_secs_f64().max(1e-4);
-        let ratio = of_link.add(host, way, seconds);
+        let ratio = of_link.add(host, way, role, seconds);
         let Some(ratio) = ratio else {
             return Verdict::Unchanged;
         };
         push(&mut of_link.ratios, ratio.ln(), MAX_RATIOS);
+        of_link.fresh += 1;
         of_link.judge()
     }
 
@@ -175,9 +206,20 @@ impl Comparisons {
 }
 
 impl OfLink {
-    /// Adds the time of a host. Returns the ratio of Longhaul's time to the direct one, if the visit went the other way
-    /// than most and the host has times of the usual way.
-    fn add(&mut self, host: u64, way: Way, seconds: f64) -> Option<f64> {
+    /// True if a visit of the host may be held out: it has times of the usual way, and not more than its share.
+    fn may_hold_out(&self, host: u64) -> bool {
+        self.hosts.get(&host).is_some_and(|of_host| {
+            let usual = if self.is_bypassed {
+                &of_host.direct
+            } else {
+                &of_host.gateway
+            };
+            !usual.is_empty() && of_host.held_out.saturating_mul(ONE_IN) <= of_host.visits
+        })
+    }
+
+    /// The data of a host; the host that was visited the longest time ago makes room.
+    fn host(&mut self, host: u64) -> &mut OfHost {
         if self.hosts.len() >= MAX_HOSTS && !self.hosts.contains_key(&host) {
             let oldest = self.hosts.iter().min_by_key(|(_, of_host)| of_host.used);
             if let Some(oldest) = oldest.map(|(host, _)| *host) {
@@ -186,13 +228,19 @@ impl OfLink {
         }
         let of_host = self.hosts.entry(host).or_default();
         of_host.used = self.visits;
+        of_host
+    }
+
+    /// Adds the time of a host. Returns the ratio of Longhaul's time to the direct one, if the visit was held out and the
+    /// host has times of the usual way.
+    fn add(&mut self, host: u64, way: Way, role: Role, seconds: f64) -> Option<f64> {
+        let of_host = self.host(host);
         let (own, other) = match way {
             Way::Gateway => (&mut of_host.gateway, &of_host.direct),
             Way::Direct => (&mut of_host.direct, &of_host.gateway),
         };
         push(own, seconds, MAX_TIMES);
-        let is_held_out = (way == Way::Direct) != self.is_bypassed;
-        let usual = quantile(other, 0.5).filter(|_| is_held_out)?;
+        let usual = quantile(other, 0.5).filter(|_| role == Role::HeldOut)?;
         Some(match way {
             Way::Gateway => seconds / usual,
             Way::Direct => usual / seconds,
@@ -201,7 +249,7 @@ impl OfLink {
 
     fn judge(&mut self) -> Verdict {
         let last: VecDeque<f64> = self.ratios.iter().rev().take(ENOUGH).copied().collect();
-        if last.len() < ENOUGH {
+        if self.fresh < ENOUGH {
             return Verdict::Unchanged;
         }
         let slower = share(&last, LOSES);
@@ -215,8 +263,8 @@ impl OfLink {
         } else {
             return Verdict::Unchanged;
         }
-        // What follows is compared the other way round: old comparisons would end the change at once.
-        self.ratios.clear();
+        // Old comparisons would end the change at once.
+        self.fresh = 0;
         if self.is_bypassed {
             Verdict::Bypass
         } else {

@@ -17,14 +17,14 @@ use longhaul_types::ClientId;
 use parking_lot::Mutex;
 use tracing::info;
 
-use comparison::{Comparisons, Verdict, Way};
+use comparison::{Comparisons, Role, Verdict, Way};
 pub use comparison::{Kind, Regression};
 pub use link_class::LinkClass;
 pub(crate) use page_visits::PageRequest;
 use page_visits::PageVisits;
 
 use crate::{
-    gateway::{Gateway, RequiredSessionState},
+    gateway::{Gateway, RequiredSessionState, SessionSerial},
     networks::Metered,
 };
 
@@ -40,8 +40,8 @@ pub enum HoldOutSetting {
     No,
 }
 
-/// Time for which the price of a link is believed.
-const PRICE_TIME: Duration = Duration::from_secs(600);
+/// Time for which the price of a link is believed: a session goes on in other networks.
+const PRICE_TIME: Duration = Duration::from_secs(30);
 
 /// Decides which visits go direct, and compares their times. Clones share their state.
 #[derive(Clone, Debug)]
@@ -60,8 +60,8 @@ struct Inner {
 struct State {
     comparisons: Comparisons,
     pages: PageVisits,
-    /// Whether the user pays for bytes, and when it was found out.
-    is_paid: Option<(Instant, bool)>,
+    /// Whether the user pays for bytes, when it was found out, and in which session.
+    is_paid: Option<(Instant, SessionSerial, bool)>,
     is_asking: bool,
 }
 
@@ -73,6 +73,7 @@ pub(crate) struct Visit {
     link: LinkClass,
     host: u64,
     way: Way,
+    role: Role,
     started: Instant,
 }
 
@@ -124,6 +125,10 @@ impl HoldOut {
         Some(PageRequest::new(self.clone(), (client, host), is_direct))
     }
 
+    fn spoil(&self, page: (ClientId, u64)) {
+        self.0.state.lock().pages.spoil(page);
+    }
+
     fn end_request(&self, page: (ClientId, u64)) {
         self.0.state.lock().pages.end(page, Instant::now());
     }
@@ -133,37 +138,43 @@ impl HoldOut {
             return None;
         }
         let (session, _) = self.0.gateway.usable_session(RequiredSessionState::Open)?;
-        let link = LinkClass::of(&session.stats());
+        let (link, serial) = (LinkClass::of(&session.stats()), session.serial());
         drop(session);
-        let may_go_direct = may_go_direct && link.is_comparable() && self.is_affordable();
-        let way = self.0.state.lock().comparisons.choose(kind, link, may_go_direct);
+        let may_go_direct = may_go_direct && link.is_comparable() && self.is_affordable(serial);
+        let hash = self.hash(host);
+        let mut state = self.0.state.lock();
+        let (way, role) = state.comparisons.choose(kind, link, hash, may_go_direct);
+        drop(state);
         Some(Visit {
             hold_out: self.clone(),
             kind,
             link,
-            host: self.hash(host),
+            host: hash,
             way,
+            role,
             started: Instant::now(),
         })
     }
 
     /// True if the user does not pay for bytes, or wants hold-outs nevertheless. Asks the system in the background; until
-    /// it has answered, nothing is held out.
-    fn is_affordable(&self) -> bool {
+    /// it has answered in this session, nothing is held out.
+    fn is_affordable(&self, session: SessionSerial) -> bool {
         if self.0.setting == HoldOutSetting::Metered {
             return true;
         }
         let mut state = self.0.state.lock();
-        let known = state.is_paid.filter(|(at, _)| at.elapsed() < PRICE_TIME);
+        let known = state
+            .is_paid
+            .filter(|(at, of, _)| at.elapsed() < PRICE_TIME && *of == session);
         if known.is_none() && !std::mem::replace(&mut state.is_asking, true) {
             let inner = Arc::clone(&self.0);
             tokio::spawn(async move {
                 let is_paid = inner.metered.is_paid().await;
                 let mut state = inner.state.lock();
-                (state.is_paid, state.is_asking) = (Some((Instant::now(), is_paid)), false);
+                (state.is_paid, state.is_asking) = (Some((Instant::now(), session, is_paid)), false);
             });
         }
-        known.is_some_and(|(_, is_paid)| !is_paid)
+        known.is_some_and(|(_, _, is_paid)| !is_paid)
     }
 
     fn hash(&self, host: &str) -> u64 {
@@ -205,6 +216,7 @@ struct VisitFields {
     link: LinkClass,
     host: u64,
     way: Way,
+    role: Role,
     started: Instant,
 }
 
@@ -215,6 +227,7 @@ impl Visit {
             link: self.link,
             host: self.host,
             way: self.way,
+            role: self.role,
             started: self.started,
         }
     }
@@ -232,7 +245,7 @@ impl Visit {
 }
 
 fn record(comparisons: &mut Comparisons, visit: VisitFields, time: Duration) {
-    match comparisons.record(visit.kind, visit.link, visit.host, visit.way, time) {
+    match comparisons.record(visit.kind, visit.link, visit.host, (visit.way, visit.role), time) {
         Verdict::Unchanged => {}
         Verdict::Bypass => info!(
             kind = visit.kind.name(),

@@ -39,7 +39,14 @@ impl PageVisits {
         visit: Option<VisitFields>,
         now: Instant,
     ) -> Vec<(VisitFields, Duration)> {
-        let ended = self.finish_idle(now);
+        let mut ended = self.finish_idle(now);
+        // The user goes on at once: nothing was awaited any more.
+        let loaded = self.0.get_mut(&page).filter(|before| before.open == 0);
+        if let Some(before) = loaded
+            && let Some(fields) = before.visit.take()
+        {
+            ended.push((fields, before.last.saturating_duration_since(fields.started)));
+        }
         if self.0.len() >= MAX_PAGES && !self.0.contains_key(&page) {
             let oldest = self.0.iter().min_by_key(|(_, visit)| visit.last);
             if let Some(oldest) = oldest.map(|(page, _)| *page) {
@@ -66,6 +73,13 @@ impl PageVisits {
         visit.open += 1;
         visit.last = now;
         Some(visit.is_direct)
+    }
+
+    /// A request of the page took another way than its visit: the time does not count.
+    pub(super) fn spoil(&mut self, page: Page) {
+        if let Some(visit) = self.0.get_mut(&page) {
+            visit.visit = None;
+        }
     }
 
     /// Ends a request of a page.
@@ -107,6 +121,11 @@ impl PageRequest {
         }
     }
 
+    /// A request takes another way than the page's visit.
+    pub(crate) fn spoil(&self) {
+        self.hold_out.spoil(self.page);
+    }
+
     /// True if the page's visit goes directly to its hosts.
     pub(crate) const fn is_direct(&self) -> bool {
         self.is_direct
@@ -124,7 +143,7 @@ mod tests {
     use longhaul_types::BitRate;
 
     use super::*;
-    use crate::holdout::{Kind, LinkClass};
+    use crate::holdout::{Kind, LinkClass, comparison::Role};
 
     const PAGE: Page = (ClientId::OWNER, 7);
 
@@ -138,6 +157,7 @@ mod tests {
             link: LinkClass::new(Some(Duration::from_millis(1)), Some(BitRate::kbps(50_000))),
             host: 7,
             way: Way::Direct,
+            role: Role::HeldOut,
             started: start,
         };
         assert_eq!(pages.begin(PAGE, at(0)), None);
@@ -160,6 +180,10 @@ mod tests {
         pages.navigate(PAGE, Some(visit), at(20_100));
         pages.end(PAGE, at(20_200));
         assert!(pages.finish_idle(at(30_000)).is_empty());
+        // A request that took another way spoils the visit.
+        pages.navigate(PAGE, Some(visit), at(31_000));
+        pages.spoil(PAGE);
+        assert!(pages.finish_idle(at(35_000)).is_empty());
         for host in 0..200 {
             pages.navigate((ClientId::OWNER, host), None, at(40_000));
         }

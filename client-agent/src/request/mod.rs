@@ -73,9 +73,9 @@ pub(crate) async fn answer(
 }
 
 /// Runs a request to its response, and records both.
-async fn run(handles: &Handles, mut task: task::RequestTask) -> Response<ProxyBody> {
+async fn run(handles: &Handles, task: task::RequestTask) -> Response<ProxyBody> {
     let recording = task.recording.clone();
-    let page_request = task.page_request.take();
+    let page_request = task.page_request.clone();
     let response = finish(handles, task.run().await);
     if let Some(page) = response.extensions().get::<Page>() {
         recording.failed(&page.title, page.whose);

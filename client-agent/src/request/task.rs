@@ -58,7 +58,7 @@ pub(super) struct RequestTask {
     /// True if the page goes direct, so that its time is compared with others.
     pub(super) is_held_out: bool,
     /// The request in the visit of its page, until the response has ended.
-    pub(super) page_request: Option<PageRequest>,
+    pub(super) page_request: Option<Arc<PageRequest>>,
     pub(super) upload: Option<SharedUpload>,
     pub(super) policy: BasePolicy,
     pub(super) repeats: u8,
@@ -112,14 +112,21 @@ impl RequestTask {
         let images = acceleration.images.level_for(page_host);
         let is_paused = page_host.is_some_and(|host| upstream.site_rules.is_paused(host));
         let page_request = page_host.filter(|_| !is_paused).and_then(|host| {
-            let may_go_direct = request.may_be_held_out() && upstream.permits_hold_out();
+            let may_go_direct = request.may_be_held_out() && upstream.permits_hold_out(host);
             let client = request.context.client();
             upstream
                 .hold_out
                 .begin_request(client, host, request.is_navigation, may_go_direct)
+                .map(Arc::new)
         });
         let is_held_out =
-            request.may_be_held_out() && page_request.as_ref().is_some_and(PageRequest::is_direct);
+            request.may_be_held_out() && page_request.as_ref().is_some_and(|page| page.is_direct());
+        if let Some(page) = page_request
+            .as_ref()
+            .filter(|page| page.is_direct() && !is_held_out)
+        {
+            page.spoil();
+        }
         if is_paused || is_held_out {
             request.refuse_transformation();
         }
@@ -330,6 +337,9 @@ impl RequestTask {
                 self.change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)))
             }
             Err(error) if self.is_held_out && self.is_repeatable_now() => {
+                if let Some(page) = &self.page_request {
+                    page.spoil();
+                }
                 self.fallback.failed(error);
                 Phase::Waiting
             }

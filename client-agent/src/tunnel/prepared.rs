@@ -54,7 +54,11 @@ pub(crate) async fn prepare(
     (host, port): (String, u16),
 ) -> Result<PreparedTunnel, Failure> {
     let visit = (!upstream.goes_direct(&host))
-        .then(|| upstream.hold_out.begin_tunnel(&host, upstream.permits_hold_out()))
+        .then(|| {
+            upstream
+                .hold_out
+                .begin_tunnel(&host, upstream.permits_hold_out(&host))
+        })
         .flatten();
     let (held_out, visit) = open_held_out(upstream, counters, (&host, port), visit).await;
     let session = upstream.gateway.usable_session(RequiredSessionState::Open);

@@ -74,11 +74,14 @@ impl Upstream {
         self.rules.load().fallback_after.is_some() && self.site_rules.is_paused(host)
     }
 
-    /// True if visits may go direct to compare their times: the settings permit direct connections, and no HTTP proxy of
-    /// the network is in the way.
-    pub(crate) fn permits_hold_out(&self) -> bool {
+    /// True if visits of a host may go direct to compare their times: the settings permit direct connections, the user has
+    /// no rule for the host's https, and no HTTP proxy or login page of the network is in the way.
+    pub(crate) fn permits_hold_out(&self, host: &str) -> bool {
         let view = self.gateway.view();
-        self.rules.load().fallback_after.is_some() && self.http_proxy.is_none() && view.login_page().is_none()
+        self.rules.load().fallback_after.is_some()
+            && self.http_proxy.is_none()
+            && view.login_page().is_none()
+            && self.site_rules.current().https(host).is_none()
     }
 
     /// Starts the fallback clock of a request or tunnel.

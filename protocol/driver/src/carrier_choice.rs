@@ -30,6 +30,8 @@ const ORDERED_PATIENCE: Duration = Duration::from_secs(8);
 /// The same silence after a change of the network, in which the link has delivered nothing yet: its connection probably
 /// belongs to an address that this machine no longer has.
 const MOVED_PATIENCE: Duration = Duration::from_secs(1);
+/// On long links, the same in round trips of the network before.
+const MOVED_ROUND_TRIPS: u32 = 3;
 /// Silence of another link, which works again as soon as packets pass, after which another carrier is opened.
 const DATAGRAM_PATIENCE: Duration = Duration::from_secs(3);
 /// Round-trip time without a profile.
@@ -142,8 +144,8 @@ pub(crate) struct CarrierChoice {
     /// Time at which the handshake of a link has taken too long.
     pub(crate) gives_up: Option<Instant>,
     failures: u32,
-    /// Time of the last change of the network, until the link is replaced.
-    moved_at: Option<Timestamp>,
+    /// Time of the last change of the network, and the patience with the link after it.
+    moved: Option<(Timestamp, Duration)>,
     /// No attempt was due yet: the INIT may not have been built.
     is_new: bool,
     /// Return to UDP.
@@ -178,7 +180,7 @@ impl CarrierChoice {
             due,
             gives_up: None,
             failures: 0,
-            moved_at: None,
+            moved: None,
             is_new: true,
             udp_return: UdpReturn::new(times),
             doubts: Doubts::default(),
@@ -194,12 +196,12 @@ impl CarrierChoice {
         self.failures = 0;
     }
 
-    /// Records a change of the network.
-    pub(crate) fn on_network_change(&mut self, now: Instant, at: Timestamp) {
+    /// Records a change of the network; `rtt` is the round-trip time before.
+    pub(crate) fn on_network_change(&mut self, now: Instant, at: Timestamp, rtt: Duration) {
         self.udp_return.on_network_change(now);
         self.trial.on_network_change();
         self.doubts.on_network_change();
-        self.moved_at = Some(at);
+        self.moved = Some((at, MOVED_PATIENCE.max(rtt * MOVED_ROUND_TRIPS)));
     }
 
     /// A trial has ended: the carriers are tried in their order again.
@@ -282,7 +284,7 @@ impl CarrierChoice {
     /// True if the session's link, from which a packet came last at `received`, has been silent for so long that the next
     /// carrier is tried.
     pub(crate) fn is_given_up(&self, link: LinkId, received: Timestamp, now: Timestamp) -> bool {
-        let moved = self.moved_at.unwrap_or(Timestamp::ZERO);
+        let moved = self.moved.map_or(Timestamp::ZERO, |(at, _)| at);
         let silence = now.saturating_since(received.max(self.started).max(moved));
         self.patience(link, received)
             .is_some_and(|patience| silence > patience)
@@ -290,19 +292,20 @@ impl CarrierChoice {
 
     /// Silence of the session's link after which the next carrier is tried; `None` if waiting for this link is best.
     fn patience(&self, link: LinkId, received: Timestamp) -> Option<Duration> {
-        let has_moved = self.moved_at.is_some_and(|at| received.max(self.started) <= at);
+        let moved = self.moved.filter(|(at, _)| received.max(self.started) <= *at);
         match link.class() {
-            PathClass::Ordered if has_moved => Some(MOVED_PATIENCE),
-            PathClass::Ordered => Some(ORDERED_PATIENCE),
+            PathClass::Ordered => Some(moved.map_or(ORDERED_PATIENCE, |(_, patience)| patience)),
             PathClass::Datagram if self.udp.is_some() || self.carriers.len() > 1 => Some(DATAGRAM_PATIENCE),
             PathClass::Datagram => None,
         }
     }
 
-    /// Gives the silent link up: the next carrier is tried now; after a change of the network, the first one.
-    pub(crate) fn replace(&mut self, now: Instant) {
+    /// Gives the silent link up, from which a packet came last at `received`: the next carrier is tried now; if the
+    /// network has changed since, the first one.
+    pub(crate) fn replace(&mut self, now: Instant, received: Timestamp) {
         self.link = None;
-        self.attempt = match self.moved_at.take() {
+        let moved = self.moved.take();
+        self.attempt = match moved.filter(|(at, _)| received.max(self.started) <= *at) {
             Some(_) => 0,
             None => self.attempt.wrapping_add(1),
         };
@@ -446,7 +449,7 @@ mod tests {
         choice.began(now, at(0), link);
         assert!(!choice.is_given_up(link, at(1000), at(9000)));
         assert!(choice.is_given_up(link, at(1000), at(9001)));
-        choice.on_network_change(now, at(20_000));
+        choice.on_network_change(now, at(20_000), Duration::from_millis(50));
         assert!(
             !choice.is_given_up(link, at(1000), at(21_000)),
             "the silence before the change does not count"
@@ -454,10 +457,19 @@ mod tests {
         assert!(choice.is_given_up(link, at(1000), at(21_001)));
         // It has delivered in the new network.
         assert!(!choice.is_given_up(link, at(20_500), at(28_500)));
-        choice.replace(now);
+        choice.replace(now, at(1000));
         assert_eq!(choice.next_carrier().class(), Ordered, "the first carrier again");
         choice.began(now, at(22_000), link);
         assert!(!choice.is_given_up(link, at(1000), at(30_000)));
+        choice.on_network_change(now, at(40_000), Duration::from_millis(600));
+        assert!(!choice.is_given_up(link, at(1000), at(41_800)), "a long link");
+        assert!(choice.is_given_up(link, at(1000), at(41_801)));
+        choice.replace(now, at(40_500));
+        assert_eq!(
+            choice.next_carrier().class(),
+            Datagram,
+            "the link had worked in this network"
+        );
     }
 
     #[test]

@@ -319,7 +319,8 @@ impl DriverTask {
         if matches!(what, ConnectionCommand::NetworkChanged(_)) {
             self.sockets.rebind();
             if let Some(choice) = &mut self.choice {
-                choice.on_network_change(tokio::time::Instant::now(), now);
+                let rtt = connection.stats().srtt;
+                choice.on_network_change(tokio::time::Instant::now(), now, rtt);
             }
         }
         channels.execute(now, connection, what);

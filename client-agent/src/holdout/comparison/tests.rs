@@ -13,8 +13,8 @@ fn link() -> LinkClass {
 fn visit(comparisons: &mut Comparisons, count: u32, ratio: f64) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for _ in 0..count {
-        let way = comparisons.choose(Kind::Tunnel, link(), true);
-        let time = match way {
+        let way = comparisons.choose(Kind::Tunnel, link(), HOST, true);
+        let time = match way.0 {
             Way::Gateway => 0.1 * ratio,
             Way::Direct => 0.1,
         };
@@ -38,7 +38,7 @@ fn a_link_on_which_longhaul_loses_is_bypassed_until_it_does_not() {
     assert!(comparisons.regression(Kind::Tunnel, link()).is_bypassed);
     // Most visits go direct now.
     let direct = (0..200)
-        .filter(|_| comparisons.choose(Kind::Tunnel, link(), true) == Way::Direct)
+        .filter(|_| comparisons.choose(Kind::Tunnel, link(), HOST, true).0 == Way::Direct)
         .count();
     assert_eq!(direct, 196);
     assert_eq!(visit(&mut comparisons, 20 * ONE_IN, 1.5), []);
@@ -62,16 +62,49 @@ fn small_and_rare_losses_change_nothing() {
 fn where_direct_connections_are_excluded_no_visit_is_held_out() {
     let mut comparisons = Comparisons::default();
     for _ in 0..1000 {
-        assert_eq!(comparisons.choose(Kind::Page, link(), false), Way::Gateway);
+        assert_eq!(
+            comparisons.choose(Kind::Page, link(), HOST, false),
+            (Way::Gateway, Role::Excluded)
+        );
     }
     assert_eq!(comparisons.regression(Kind::Page, link()).held_out, 0);
+}
+
+#[test]
+fn visits_that_could_not_go_direct_are_not_compared() {
+    let mut comparisons = Comparisons::default();
+    assert_eq!(visit(&mut comparisons, 8 * ONE_IN + 8, 1.5), [Verdict::Bypass]);
+    for _ in 0..100 {
+        let way = comparisons.choose(Kind::Tunnel, link(), HOST, false);
+        let time = Duration::from_millis(1);
+        let verdict = comparisons.record(Kind::Tunnel, link(), HOST, way, time);
+        assert_eq!(verdict, Verdict::Unchanged);
+    }
+    let found = comparisons.regression(Kind::Tunnel, link());
+    assert!(found.is_bypassed && found.comparisons == 8, "{found:?}");
+    assert_eq!(found.slower, Some(1.0), "the comparisons before stay known");
+}
+
+#[test]
+fn no_host_is_held_out_more_often_than_others() {
+    let mut comparisons = Comparisons::default();
+    let mut direct = BTreeMap::new();
+    for _ in 0..100 {
+        for host in 0..u64::from(ONE_IN) {
+            let way = comparisons.choose(Kind::Tunnel, link(), host, true);
+            *direct.entry(host).or_insert(0) += u32::from(way.0 == Way::Direct);
+            comparisons.record(Kind::Tunnel, link(), host, way, Duration::from_millis(50));
+        }
+    }
+    assert!(direct.values().all(|direct| *direct <= 3), "{direct:?}");
+    assert!(direct.values().sum::<u32>() >= 90, "{direct:?}");
 }
 
 #[test]
 fn hosts_and_links_are_bounded() {
     let mut comparisons = Comparisons::default();
     for number in 0..2 * MAX_HOSTS as u64 {
-        let way = comparisons.choose(Kind::Page, link(), false);
+        let way = comparisons.choose(Kind::Page, link(), number, true);
         comparisons.record(Kind::Page, link(), number, way, Duration::from_millis(5));
     }
     assert_eq!(comparisons.0[&(link(), Kind::Page)].hosts.len(), MAX_HOSTS);
@@ -81,7 +114,7 @@ fn hosts_and_links_are_bounded() {
                 Some(Duration::from_millis(1 << rtt)),
                 Some(BitRate::kbps(1000 << rate)),
             );
-            comparisons.choose(Kind::Tunnel, link, true);
+            comparisons.choose(Kind::Tunnel, link, HOST, true);
         }
     }
     assert_eq!(comparisons.0.len(), MAX_LINKS);
@@ -97,12 +130,12 @@ proptest! {
         let (mut all, mut other) = (0_u64, 0_u64);
         for (host, may_go_direct, milliseconds) in visits {
             let is_bypassed = comparisons.regression(Kind::Tunnel, link()).is_bypassed;
-            let way = comparisons.choose(Kind::Tunnel, link(), may_go_direct);
+            let way = comparisons.choose(Kind::Tunnel, link(), host, may_go_direct);
             all += 1;
             if may_go_direct {
-                other += u64::from((way == Way::Direct) != is_bypassed);
+                other += u64::from((way.0 == Way::Direct) != is_bypassed);
             } else {
-                prop_assert_eq!(way, Way::Gateway);
+                prop_assert_eq!(way, (Way::Gateway, Role::Excluded));
             }
             prop_assert!(other * u64::from(ONE_IN) <= all);
             let time = Duration::from_millis(milliseconds);

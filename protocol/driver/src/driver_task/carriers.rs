@@ -332,9 +332,10 @@ impl DriverTask {
             && choice.is_given_up(link, connection.last_received_at(), at)
         {
             debug!("the carrier is silent: another one is opened");
+            let received = connection.last_received_at();
             self.links.close(link);
             self.endpoint.close_link(link);
-            choice.replace(now);
+            choice.replace(now, received);
             let (session, udp) = (choice.session, choice.udp);
             if let Some(udp) = udp {
                 self.endpoint.change_path(at, session, udp.into());
