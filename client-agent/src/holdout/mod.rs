@@ -69,12 +69,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Visit {
     hold_out: HoldOut,
-    kind: Kind,
-    link: LinkClass,
-    host: u64,
-    way: Way,
-    role: Role,
-    started: Instant,
+    fields: VisitFields,
 }
 
 impl HoldOut {
@@ -115,7 +110,7 @@ impl HoldOut {
             comparisons, pages, ..
         } = &mut *state;
         let finished = match visit {
-            Some(visit) => pages.navigate((client, host), visit.map(|visit| visit.fields()), now),
+            Some(visit) => pages.navigate((client, host), visit.map(|visit| visit.fields), now),
             None => pages.finish_idle(now),
         };
         for (visit, time) in finished {
@@ -147,12 +142,14 @@ impl HoldOut {
         drop(state);
         Some(Visit {
             hold_out: self.clone(),
-            kind,
-            link,
-            host: hash,
-            way,
-            role,
-            started: Instant::now(),
+            fields: VisitFields {
+                kind,
+                link,
+                host: hash,
+                way,
+                role,
+                started: Instant::now(),
+            },
         })
     }
 
@@ -221,26 +218,15 @@ struct VisitFields {
 }
 
 impl Visit {
-    fn fields(&self) -> VisitFields {
-        VisitFields {
-            kind: self.kind,
-            link: self.link,
-            host: self.host,
-            way: self.way,
-            role: self.role,
-            started: self.started,
-        }
-    }
-
     /// True if the visit goes directly to the host.
     pub(crate) fn is_direct(&self) -> bool {
-        self.way == Way::Direct
+        self.fields.way == Way::Direct
     }
 
     /// Records that the host's first bytes have arrived.
     pub(crate) fn arrived(self) {
-        let time = self.started.elapsed();
-        record(&mut self.hold_out.0.state.lock().comparisons, self.fields(), time);
+        let time = self.fields.started.elapsed();
+        record(&mut self.hold_out.0.state.lock().comparisons, self.fields, time);
     }
 }
 
