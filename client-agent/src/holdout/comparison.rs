@@ -19,14 +19,16 @@ const MAX_HOSTS: usize = 512;
 const MAX_TIMES: usize = 9;
 /// Comparisons that are kept of a link.
 const MAX_RATIOS: usize = 64;
-/// Comparisons that a verdict needs.
-const ENOUGH: usize = 8;
-/// Longhaul loses if its median is slower than direct connections by this factor ...
+/// Comparisons that a verdict is about: the last ones, and none that an earlier verdict was about.
+const JUDGED: usize = 8;
+/// Longhaul is slower in a comparison if it takes longer than a direct connection by this factor.
 const LOSES: f64 = 1.05;
-/// ... in at least this share of the comparisons.
-const MOSTLY: f64 = 0.75;
-/// Longhaul no longer loses if its median of the last comparisons is at most this.
+/// Longhaul loses if it is slower in so many of the judged comparisons: then it is slower in the median, too.
+const LOST: usize = 6;
+/// Longhaul is not slower in a comparison if its time is at most this part of the direct one.
 const EVEN: f64 = 1.0;
+/// Longhaul no longer loses if it is not slower in so many of the judged comparisons: then the median is even.
+const REGAINED: usize = 5;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -247,22 +249,21 @@ impl OfLink {
         })
     }
 
+    /// Judges the last comparisons. A verdict that the missing ones cannot change does not wait for them: it is the same
+    /// as later, with the same errors.
     fn judge(&mut self) -> Verdict {
-        let last: VecDeque<f64> = self.ratios.iter().rev().take(ENOUGH).copied().collect();
-        if self.fresh < ENOUGH {
-            return Verdict::Unchanged;
-        }
-        let slower = share(&last, LOSES);
-        let Some(median) = quantile(&last, 0.5) else {
-            return Verdict::Unchanged;
-        };
-        if !self.is_bypassed && median > LOSES.ln() && slower >= MOSTLY {
-            self.is_bypassed = true;
-        } else if self.is_bypassed && median <= EVEN.ln() {
-            self.is_bypassed = false;
+        let judged = || self.ratios.iter().rev().take(JUDGED.min(self.fresh));
+        let slower = judged().filter(|ratio| **ratio > LOSES.ln()).count();
+        let even = judged().filter(|ratio| **ratio <= EVEN.ln()).count();
+        let changes = if self.is_bypassed {
+            even >= REGAINED
         } else {
+            slower >= LOST
+        };
+        if !changes {
             return Verdict::Unchanged;
         }
+        self.is_bypassed = !self.is_bypassed;
         // Old comparisons would end the change at once.
         self.fresh = 0;
         if self.is_bypassed {

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longhaul_driver::ConnectionStats;
 use longhaul_types::ClientId;
 use parking_lot::Mutex;
 use tracing::info;
@@ -59,6 +60,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     comparisons: Comparisons,
+    /// The class of the link in use, and the session that measured it.
+    class: Option<(SessionSerial, LinkClass)>,
     pages: PageVisits,
     /// Whether the user pays for bytes, when it was found out, and in which session.
     is_paid: Option<(Instant, SessionSerial, bool)>,
@@ -133,8 +136,9 @@ impl HoldOut {
             return None;
         }
         let (session, _) = self.0.gateway.usable_session(RequiredSessionState::Open)?;
-        let (link, serial) = (LinkClass::of(&session.stats()), session.serial());
+        let (stats, serial) = (session.stats(), session.serial());
         drop(session);
+        let link = self.0.state.lock().class_of(serial, &stats);
         let may_go_direct = may_go_direct && link.is_comparable() && self.is_affordable(serial);
         let hash = self.hash(host);
         let mut state = self.0.state.lock();
@@ -185,9 +189,11 @@ impl HoldOut {
         let Some((session, _)) = self.0.gateway.usable_session(RequiredSessionState::Open) else {
             return Vec::new();
         };
-        let link = LinkClass::of(&session.stats());
+        let (stats, serial) = (session.stats(), session.serial());
+        drop(session);
         let now = Instant::now();
         let mut state = self.0.state.lock();
+        let link = state.class_of(serial, &stats);
         let State {
             comparisons, pages, ..
         } = &mut *state;
@@ -203,6 +209,16 @@ impl HoldOut {
     /// Forgets all times.
     pub(crate) fn clear(&self) {
         *self.0.state.lock() = State::default();
+    }
+}
+
+impl State {
+    /// The class of a session's link. It follows the measurements while the session lasts.
+    fn class_of(&mut self, session: SessionSerial, stats: &ConnectionStats) -> LinkClass {
+        let before = self.class.filter(|(of, _)| *of == session);
+        let class = LinkClass::of(stats, before.map(|(_, class)| class));
+        self.class = Some((session, class));
+        class
     }
 }
 

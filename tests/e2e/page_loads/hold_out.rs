@@ -1,13 +1,32 @@
 //! Visits that go direct, so that their times are compared with those through the gateway.
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
 use anyhow::Result;
 use longhaul_tests::{
     client::{RawClient, ask, get},
     origin::Origin,
 };
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::{answer, origin, rules::rules, visitor::Visitor};
 use crate::pair::{Pair, Setup};
+
+/// Arguments of an agent over a fast link that may reach origins on this machine directly.
+const DIRECT: [&str; 6] = [
+    "--fallback-after",
+    "120s",
+    "--direct-allow",
+    "127.0.0.0/8, ::1",
+    "--link",
+    "lan-fast",
+];
 
 /// What the status says about a kind of visit.
 fn compared<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
@@ -23,41 +42,35 @@ async fn fast_pair() -> Result<(Origin, Pair, String)> {
     })
     .await?;
     let mut setup = Setup::resolving(&[("localhost", origin.address())]);
-    let direct = [
-        "--fallback-after",
-        "120s",
-        "--direct-allow",
-        "127.0.0.0/8, ::1",
-        "--link",
-        "lan-fast",
-    ];
-    setup.agent_arguments = direct.map(str::to_owned).to_vec();
+    setup.agent_arguments = DIRECT.map(str::to_owned).to_vec();
     let pair = Pair::start(setup).await?;
     let host = format!("localhost:{}", origin.address().port());
     Ok((origin, pair, host))
+}
+
+/// Opens a tunnel to a host, and loads its page in it.
+async fn tunnel(pair: &Pair, host: &str) -> Result<()> {
+    let mut tunnel = RawClient::connect(pair.proxy()).await?;
+    tunnel
+        .send(format!("CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+        .await?;
+    assert_eq!(tunnel.head().await?.status, 200);
+    tunnel
+        .send(format!(
+            "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        ))
+        .await?;
+    assert_eq!(tunnel.response().await?.text(), "<title>Page</title>");
+    Ok(())
 }
 
 /// One tunnel in 50 goes direct.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_tunnel_in_fifty_goes_direct() -> Result<()> {
     let (_origin, pair, host) = fast_pair().await?;
-    let visit = async || -> Result<()> {
-        let mut tunnel = RawClient::connect(pair.proxy()).await?;
-        tunnel
-            .send(format!("CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
-            .await?;
-        assert_eq!(tunnel.head().await?.status, 200);
-        tunnel
-            .send(format!(
-                "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-            ))
-            .await?;
-        assert_eq!(tunnel.response().await?.text(), "<title>Page</title>");
-        Ok(())
-    };
-    // On a busy machine the round trip changes, and with it the class of the link: each has a count of its own.
+    // On a busy machine the round trip can change, and with it the class of the link: each has a count of its own.
     for visits in 1..=1000_u64 {
-        visit().await?;
+        tunnel(&pair, &host).await?;
         let direct = pair.status().await?["direct_requests"].as_u64().unwrap_or(0);
         assert!(direct * 50 <= visits, "{direct} of {visits}");
         if direct > 0 {
@@ -98,4 +111,122 @@ async fn one_page_in_fifty_goes_direct_on_a_fast_link() -> Result<()> {
     let paused = pair.status().await?;
     assert!(compared(&paused, "pages").is_some(), "{paused}");
     Ok(())
+}
+
+/// The pages of one name at two origins: the gateway resolves it to one of them, the agent's direct connections go to
+/// the other. Each answers after a time that can be changed, in milliseconds.
+struct TwoWays {
+    pair: Pair,
+    host: String,
+    through_gateway: (Origin, Arc<AtomicU64>),
+    direct: (Origin, Arc<AtomicU64>),
+}
+
+/// Time of the slower origin: long beside what a busy machine needs for a visit.
+const SLOW: u64 = 40;
+
+impl TwoWays {
+    async fn start() -> Result<Self> {
+        let through_gateway = delayed_origin().await?;
+        let direct = delayed_origin().await?;
+        let mut setup = Setup::resolving(&[("localhost", through_gateway.0.address())]);
+        setup.agent_arguments = DIRECT.map(str::to_owned).to_vec();
+        let pair = Pair::start(setup).await?;
+        let host = format!("localhost:{}", direct.0.address().port());
+        Ok(Self {
+            pair,
+            host,
+            through_gateway,
+            direct,
+        })
+    }
+
+    fn set_times(&self, through_gateway: u64, direct: u64) {
+        self.through_gateway.1.store(through_gateway, Relaxed);
+        self.direct.1.store(direct, Relaxed);
+    }
+
+    /// Number of requests that came through the gateway, and of those that came directly.
+    fn seen(&self) -> (usize, usize) {
+        (self.through_gateway.0.seen().len(), self.direct.0.seen().len())
+    }
+
+    /// Visits the page until the status says that it is bypassed, or that it is not. Returns the number of visits.
+    async fn visit_until(
+        &self,
+        kind: &str,
+        is_bypassed: bool,
+        visit: impl AsyncFn() -> Result<()>,
+    ) -> Result<usize> {
+        for visits in 1..=3000 {
+            visit().await?;
+            let status = self.pair.status().await?;
+            if compared(&status, kind).is_some_and(|compared| compared["is_bypassed"] == is_bypassed) {
+                return Ok(visits);
+            }
+        }
+        anyhow::bail!("no verdict: {}", self.pair.status().await?["hold_out"])
+    }
+
+    /// Visits the page 48 times: all of them go direct if it is bypassed, else through the gateway, but for one at most.
+    async fn expect(&self, is_bypassed: bool, visit: impl AsyncFn() -> Result<()>) -> Result<()> {
+        let before = self.seen();
+        for _ in 0..48 {
+            visit().await?;
+        }
+        let after = self.seen();
+        let (gateway, direct) = (after.0 - before.0, after.1 - before.1);
+        let unusual = if is_bypassed { gateway } else { direct };
+        assert_eq!(gateway + direct, 48);
+        assert!(unusual <= 1, "{gateway} through the gateway, {direct} direct");
+        Ok(())
+    }
+
+    /// The page is slow through the gateway until it is bypassed, and then fast until it is not.
+    async fn is_bypassed_and_returns(&self, kind: &str, visit: impl AsyncFn() -> Result<()>) -> Result<()> {
+        self.set_times(SLOW, 0);
+        let visits = self.visit_until(kind, true, &visit).await?;
+        assert!(visits >= 300, "a verdict after {visits} visits");
+        self.expect(true, &visit).await?;
+        self.set_times(0, SLOW);
+        let visits = self.visit_until(kind, false, &visit).await?;
+        assert!(visits >= 200, "a verdict after {visits} visits");
+        self.expect(false, &visit).await
+    }
+}
+
+/// An origin that answers after a time in milliseconds.
+async fn delayed_origin() -> Result<(Origin, Arc<AtomicU64>)> {
+    let time = Arc::new(AtomicU64::new(0));
+    let of_origin = Arc::clone(&time);
+    let answer = move |_| {
+        let time = Duration::from_millis(of_origin.load(Relaxed));
+        async move {
+            sleep(time).await;
+            let fields = [("Content-Type", "text/html"), ("Cache-Control", "no-store")];
+            answer(200, &fields, "<title>Page</title>")
+        }
+    };
+    Ok((Origin::start(None, |_| {}, answer).await?, time))
+}
+
+/// Tunnels go direct while they are slower through the gateway.
+#[tokio::test(flavor = "multi_thread")]
+async fn tunnels_go_direct_while_the_gateway_is_slower() -> Result<()> {
+    let ways = TwoWays::start().await?;
+    let visit = async || tunnel(&ways.pair, &ways.host).await;
+    ways.is_bypassed_and_returns("tunnels", visit).await
+}
+
+/// Pages go direct while they are slower through the gateway.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_go_direct_while_the_gateway_is_slower() -> Result<()> {
+    let ways = TwoWays::start().await?;
+    let visitor = Visitor::new(ways.pair.proxy());
+    let url = format!("http://{}/", ways.host);
+    let visit = async || {
+        assert_eq!(visitor.page(&url).await?.text(), "<title>Page</title>");
+        Ok(())
+    };
+    ways.is_bypassed_and_returns("pages", visit).await
 }
