@@ -175,6 +175,7 @@ impl Agent {
             config.hold_out,
             config.metered,
             gateway.clone(),
+            (networks.clone(), state_dir.clone()),
             credentials_secret.as_bytes(),
         );
         let waiting_pages = WaitingPages::default();
@@ -244,6 +245,7 @@ impl Agent {
         tasks.spawn(rules.clone().run());
         tasks.spawn(control.handles.acceleration.https.clone().follow(rules));
         tasks.spawn(history.run());
+        tasks.spawn(control.handles.upstream.hold_out.clone().run());
         tasks.spawn(control.handles.journal.clone().run());
         tasks.spawn(control::sample(Arc::clone(&control)));
         let (proxy_probe, probed) = liveness_probe();
@@ -338,6 +340,7 @@ impl Agent {
         self.tasks.shutdown().await;
         self.control.history.add(Duration::ZERO).await;
         self.control.handles.journal.write(false).await;
+        self.control.handles.upstream.hold_out.write().await;
         self.control.handles.upstream.gateway.close().await;
         self.control.handles.storage.store.close().await;
         self.state_dir.withdraw();

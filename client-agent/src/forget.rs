@@ -150,11 +150,13 @@ impl DeletionQueue {
             let networks = inner.kept.networks.clone();
             // This fails only when the process ends.
             let _done = tokio::task::spawn_blocking(move || networks.forget()).await;
+            inner.kept.hold_out.forget().await;
+        } else {
+            inner.kept.hold_out.forget_hosts();
         }
         if client.is_none_or(|client| client == ClientId::OWNER) {
             inner.kept.journal.forget(site.map(Site::domain)).await;
         }
-        inner.kept.hold_out.clear();
         inner.kept.history.forget().await;
         inner.kept.store.forget(client, site.map(Site::domain)).await;
         let mut changes = inner.changed.subscribe();

@@ -315,16 +315,42 @@ impl StateDir {
     /// # Errors
     /// A file cannot be removed.
     pub(crate) fn remove_networks(&self) -> Result<(), StateError> {
-        for name in [NETWORKS, NETWORK_SECRET] {
-            let path = self.0.join(name);
-            match fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(StateError { path, source });
-                }
-                Ok(()) | Err(_) => {}
-            }
+        [NETWORKS, NETWORK_SECRET]
+            .into_iter()
+            .try_for_each(|name| self.remove(name))
+    }
+
+    /// Returns the file of the comparisons with direct connections, at most `limit` bytes of it.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub(crate) fn hold_out(&self, limit: u64) -> io::Result<String> {
+        read_limited(&self.0.join(HOLD_OUT), limit)
+    }
+
+    /// Stores the comparisons with direct connections.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn keep_hold_out(&self, text: &str) -> Result<(), StateError> {
+        self.replace(HOLD_OUT, text.as_bytes())
+    }
+
+    /// Removes the comparisons with direct connections.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub(crate) fn remove_hold_out(&self) -> Result<(), StateError> {
+        self.remove(HOLD_OUT)
+    }
+
+    /// Removes a file that need not exist.
+    fn remove(&self, name: &str) -> Result<(), StateError> {
+        let path = self.0.join(name);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(StateError { path, source }),
+            Ok(()) | Err(_) => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes a temporary file and renames it, so that readers see either the old or the new contents.
@@ -345,6 +371,8 @@ const ANNOUNCED: &str = "gateway-announced";
 /// File of the remembered networks, and of the secret from which their identities are derived.
 const NETWORKS: &str = "networks";
 const NETWORK_SECRET: &str = "network-secret";
+/// File of the comparisons with direct connections.
+const HOLD_OUT: &str = "hold-out";
 
 fn read_small(path: &Path) -> io::Result<String> {
     read_limited(path, MAX_FILE)

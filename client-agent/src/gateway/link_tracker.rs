@@ -185,6 +185,7 @@ impl LinkTracker {
         let source = source_towards(remote).await.ok();
         if source != self.source {
             self.network = Attachment::find(remote.ip()).await;
+            self.memory.enter(self.network.as_ref());
         }
         self.source = source;
     }
@@ -245,6 +246,7 @@ impl LinkTracker {
         let recalled = network
             .as_ref()
             .map_or_else(Recalled::default, |network| self.memory.recall(network));
+        self.memory.enter(network.as_ref());
         self.network = network;
         self.knowledge = LinkKnowledge::of_profile(self.told, recalled.profile);
         self.is_confirmed = false;
@@ -323,6 +325,7 @@ impl LinkTracker {
         }
         // The router's hardware address may become known only now.
         if self.network.is_none() && found.is_some() {
+            self.memory.enter(found.as_ref());
             self.network = found;
         }
         self.source = Some(source);

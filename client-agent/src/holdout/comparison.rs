@@ -7,18 +7,16 @@ use std::{
     time::Duration,
 };
 
-use super::link_class::LinkClass;
+use super::record::{Link, LinkRecord, MAX_RATIOS, Records};
 
 /// One visit in this many goes the other way: 2 %.
 const ONE_IN: u32 = 50;
-/// Maximum number of links: kinds of networks that a laptop meets.
-const MAX_LINKS: usize = 32;
+/// Maximum number of links, by network, class and kind of visits; those that were used last are kept.
+pub(super) const MAX_LINKS: usize = 64;
 /// Maximum number of hosts of a link; those that were visited last are kept.
 const MAX_HOSTS: usize = 512;
 /// Times that are kept of a host and way: enough for a median that one outlier does not move.
 const MAX_TIMES: usize = 9;
-/// Comparisons that are kept of a link.
-const MAX_RATIOS: usize = 64;
 /// Comparisons that a verdict is about: the last ones, and none that an earlier verdict was about.
 const JUDGED: usize = 8;
 /// Longhaul is slower in a comparison if it takes longer than a direct connection by this factor.
@@ -99,22 +97,15 @@ pub struct Regression {
 
 /// All comparisons, by link and kind.
 #[derive(Debug, Default)]
-pub(super) struct Comparisons(BTreeMap<(LinkClass, Kind), OfLink>);
+pub(super) struct Comparisons(BTreeMap<(Link, Kind), OfLink>);
 
 #[derive(Debug, Default)]
 struct OfLink {
-    visits: u64,
-    held_out: u64,
-    /// Visits since the last one that went the other way, of those that could have.
+    record: LinkRecord,
+    /// Visits since the last one that went the other way, of those that could have. Begins anew with the agent, so that
+    /// no restart makes hold-outs more frequent.
     since: u32,
-    is_bypassed: bool,
     hosts: BTreeMap<u64, OfHost>,
-    /// Logarithms of the ratios, oldest first.
-    ratios: VecDeque<f64>,
-    /// Number of ratios since the last verdict: older ones do not count for the next.
-    fresh: usize,
-    /// Number of the last visit of this link, in all visits.
-    used: u64,
 }
 
 #[derive(Debug, Default)]
@@ -124,24 +115,25 @@ struct OfHost {
     /// Visits that could have gone either way, and those that went the other way.
     visits: u32,
     held_out: u32,
+    /// Number of the last visit, in the visits of the link.
     used: u64,
 }
 
 impl Comparisons {
-    /// Chooses the way of a visit of a host. `may_go_direct` is false where a direct connection is excluded. Of a link's
+    /// Chooses the way of a visit of a host at a time in seconds since 1970. `may_go_direct` is false where a direct connection is excluded. Of a link's
     /// visits at most 2 % are held out, and of a host's at most 2 % and one.
     pub(super) fn choose(
         &mut self,
         kind: Kind,
-        link: LinkClass,
+        link: Link,
         host: u64,
         may_go_direct: bool,
+        now: u64,
     ) -> (Way, Role) {
-        let newest = self.0.values().map(|of_link| of_link.used).max().unwrap_or(0);
         self.make_room((link, kind));
         let of_link = self.0.entry((link, kind)).or_default();
-        of_link.used = newest + 1;
-        of_link.visits += 1;
+        of_link.record.last_visit = now;
+        of_link.record.visits = of_link.record.visits.saturating_add(1);
         if !may_go_direct {
             return (Way::Gateway, Role::Excluded);
         }
@@ -149,12 +141,12 @@ impl Comparisons {
         let is_held_out = of_link.since >= ONE_IN && of_link.may_hold_out(host);
         if is_held_out {
             of_link.since = 0;
-            of_link.held_out += 1;
+            of_link.record.held_out = of_link.record.held_out.saturating_add(1);
         }
         let of_host = of_link.host(host);
         of_host.visits = of_host.visits.saturating_add(1);
         of_host.held_out += u32::from(is_held_out);
-        let way = if is_held_out == of_link.is_bypassed {
+        let way = if is_held_out == of_link.record.is_bypassed {
             Way::Gateway
         } else {
             Way::Direct
@@ -166,7 +158,7 @@ impl Comparisons {
     pub(super) fn record(
         &mut self,
         kind: Kind,
-        link: LinkClass,
+        link: Link,
         host: u64,
         (way, role): (Way, Role),
         time: Duration,
@@ -182,25 +174,56 @@ impl Comparisons {
         let Some(ratio) = ratio else {
             return Verdict::Unchanged;
         };
-        push(&mut of_link.ratios, ratio.ln(), MAX_RATIOS);
-        of_link.fresh += 1;
-        of_link.judge()
+        push(&mut of_link.record.ratios, ratio.ln(), MAX_RATIOS);
+        of_link.record.fresh = of_link.record.fresh.saturating_add(1);
+        of_link.record.judge()
     }
 
     /// What the comparisons say.
-    pub(super) fn regression(&self, kind: Kind, link: LinkClass) -> Regression {
+    pub(super) fn regression(&self, kind: Kind, link: Link) -> Regression {
         self.0
             .get(&(link, kind))
-            .map(OfLink::regression)
+            .map(|of_link| of_link.record.regression())
             .unwrap_or_default()
     }
 
-    /// Removes the link that was used the longest time ago, if there is no room for another one.
-    fn make_room(&mut self, link: (LinkClass, Kind)) {
+    /// The records of earlier runs, as far as they are recent.
+    pub(super) fn of_records(records: Records, now: u64) -> Self {
+        let recent = records.into_iter().filter(|(_, record)| record.is_recent(now));
+        let links = recent.map(|(key, record)| {
+            let of_link = OfLink {
+                record,
+                ..OfLink::default()
+            };
+            (key, of_link)
+        });
+        Self(links.collect())
+    }
+
+    /// What lasts: the recent records of links with comparisons.
+    pub(super) fn records(&self, now: u64) -> Records {
+        let links = self.0.iter().map(|(key, of_link)| (*key, &of_link.record));
+        links
+            .filter(|(_, record)| !record.ratios.is_empty() && record.is_recent(now))
+            .map(|(key, record)| (key, record.clone()))
+            .collect()
+    }
+
+    /// Forgets the times of all hosts.
+    pub(super) fn forget_hosts(&mut self) {
+        self.0.values_mut().for_each(|of_link| of_link.hosts.clear());
+    }
+
+    /// Removes the link that was used the longest time ago, if there is no room for another one; first of those without
+    /// comparisons.
+    fn make_room(&mut self, link: (Link, Kind)) {
         if self.0.len() < MAX_LINKS || self.0.contains_key(&link) {
             return;
         }
-        let oldest = self.0.iter().min_by_key(|(_, of_link)| of_link.used);
+        let oldest = self.0.iter().min_by_key(|(_, of_link)| {
+            let record = &of_link.record;
+            (!record.ratios.is_empty(), record.last_visit, record.visits)
+        });
         if let Some(oldest) = oldest.map(|(key, _)| *key) {
             self.0.remove(&oldest);
         }
@@ -211,7 +234,7 @@ impl OfLink {
     /// True if a visit of the host may be held out: it has times of the usual way, and not more than its share.
     fn may_hold_out(&self, host: u64) -> bool {
         self.hosts.get(&host).is_some_and(|of_host| {
-            let usual = if self.is_bypassed {
+            let usual = if self.record.is_bypassed {
                 &of_host.direct
             } else {
                 &of_host.gateway
@@ -229,7 +252,7 @@ impl OfLink {
             }
         }
         let of_host = self.hosts.entry(host).or_default();
-        of_host.used = self.visits;
+        of_host.used = self.record.visits;
         of_host
     }
 
@@ -248,7 +271,9 @@ impl OfLink {
             Way::Direct => usual / seconds,
         })
     }
+}
 
+impl LinkRecord {
     /// Judges the last comparisons. A verdict that the missing ones cannot change does not wait for them: it is the same
     /// as later, with the same errors.
     fn judge(&mut self) -> Verdict {

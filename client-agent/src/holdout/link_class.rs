@@ -63,6 +63,22 @@ impl LinkClass {
         self
     }
 
+    /// The numbers of the classes of round-trip time and rate.
+    pub(super) const fn numbers(self) -> (u8, u8) {
+        (self.rtt, self.rate)
+    }
+
+    /// The class of comparable links with these numbers; `None` if there is none.
+    pub(super) fn of_numbers(rtt: u8, rate: u8) -> Option<Self> {
+        let rtts = rtt_class(Duration::ZERO)..=rtt_class(LONG * MARGIN);
+        let rates = rate_class(SLOW)..=rate_class(FAST);
+        (rtts.contains(&rtt) && rates.contains(&rate)).then_some(Self {
+            rtt,
+            rate,
+            is_comparable: true,
+        })
+    }
+
     /// True if it is not known in advance which way is faster.
     pub(super) const fn is_comparable(self) -> bool {
         self.is_comparable

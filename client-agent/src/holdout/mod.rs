@@ -3,10 +3,14 @@
 //! the gateway.
 //!
 //! `comparison` is the pure part: which visit goes which way, and what the times say. [`HoldOut`] applies it to tunnels
-//! and to the pages that the agent reads. docs/decisions/0074.
+//! and to the pages that the agent reads. `kept` keeps what they say in the file `hold-out`, without hosts.
+//! docs/decisions/0074.
 mod comparison;
+mod file;
+mod kept;
 mod link_class;
 mod page_visits;
+mod record;
 
 use std::{
     sync::Arc,
@@ -20,13 +24,17 @@ use tracing::info;
 
 use comparison::{Comparisons, Role, Verdict, Way};
 pub use comparison::{Kind, Regression};
+use kept::Kept;
 pub use link_class::LinkClass;
 pub(crate) use page_visits::PageRequest;
 use page_visits::PageVisits;
+use record::Link;
 
 use crate::{
     gateway::{Gateway, RequiredSessionState, SessionSerial},
-    networks::Metered,
+    networks::{Metered, NetworkMemory},
+    state_dir::StateDir,
+    wall_clock,
 };
 
 /// Settings of the hold-out.
@@ -53,6 +61,8 @@ struct Inner {
     setting: HoldOutSetting,
     metered: Metered,
     gateway: Gateway,
+    networks: NetworkMemory,
+    kept: Kept,
     key: [u8; 32],
     state: Mutex<State>,
 }
@@ -66,6 +76,8 @@ struct State {
     /// Whether the user pays for bytes, when it was found out, and in which session.
     is_paid: Option<(Instant, SessionSerial, bool)>,
     is_asking: bool,
+    /// There are comparisons that are not in the file.
+    has_changed: bool,
 }
 
 /// A visit of a host whose time is measured.
@@ -76,14 +88,30 @@ pub(crate) struct Visit {
 }
 
 impl HoldOut {
-    /// `secret` is the agent's: the state contains keyed hashes of hosts only.
-    pub(crate) fn new(setting: HoldOutSetting, metered: Metered, gateway: Gateway, secret: &[u8]) -> Self {
+    /// `secret` is the agent's: the state contains keyed hashes of hosts only. Comparisons are kept in `state_dir` if
+    /// `networks` are remembered.
+    pub(crate) fn new(
+        setting: HoldOutSetting,
+        metered: Metered,
+        gateway: Gateway,
+        (networks, state_dir): (NetworkMemory, StateDir),
+        secret: &[u8],
+    ) -> Self {
+        let is_kept = setting != HoldOutSetting::No && networks.is_on();
+        let kept = Kept::new(state_dir, is_kept);
+        let now = wall_clock::now().since_epoch().as_secs();
+        let state = State {
+            comparisons: Comparisons::of_records(kept.read(), now),
+            ..State::default()
+        };
         Self(Arc::new(Inner {
             setting,
             metered,
             gateway,
+            networks,
+            kept,
             key: blake3::derive_key("longhaul 1 hold-out key", secret),
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }))
     }
 
@@ -109,17 +137,17 @@ impl HoldOut {
         let visit = is_navigation.then(|| self.begin(Kind::Page, page_host, may_go_direct));
         let now = Instant::now();
         let mut state = self.0.state.lock();
-        let State {
-            comparisons, pages, ..
-        } = &mut *state;
         let finished = match visit {
-            Some(visit) => pages.navigate((client, host), visit.map(|visit| visit.fields), now),
-            None => pages.finish_idle(now),
+            Some(visit) => {
+                let fields = visit.map(|visit| visit.fields);
+                state.pages.navigate((client, host), fields, now)
+            }
+            None => state.pages.finish_idle(now),
         };
         for (visit, time) in finished {
-            record(comparisons, visit, time);
+            state.record(visit, time);
         }
-        let is_direct = pages.begin((client, host), now)?;
+        let is_direct = state.pages.begin((client, host), now)?;
         Some(PageRequest::new(self.clone(), (client, host), is_direct))
     }
 
@@ -138,11 +166,12 @@ impl HoldOut {
         let (session, _) = self.0.gateway.usable_session(RequiredSessionState::Open)?;
         let (stats, serial) = (session.stats(), session.serial());
         drop(session);
-        let link = self.0.state.lock().class_of(serial, &stats);
-        let may_go_direct = may_go_direct && link.is_comparable() && self.is_affordable(serial);
+        let link = self.link(serial, &stats);
+        let may_go_direct = may_go_direct && link.class.is_comparable() && self.is_affordable(serial);
         let hash = self.hash(host);
         let mut state = self.0.state.lock();
-        let (way, role) = state.comparisons.choose(kind, link, hash, may_go_direct);
+        let now = wall_clock::now().since_epoch().as_secs();
+        let (way, role) = state.comparisons.choose(kind, link, hash, may_go_direct, now);
         drop(state);
         Some(Visit {
             hold_out: self.clone(),
@@ -191,34 +220,25 @@ impl HoldOut {
         };
         let (stats, serial) = (session.stats(), session.serial());
         drop(session);
-        let now = Instant::now();
+        let link = self.link(serial, &stats);
         let mut state = self.0.state.lock();
-        let link = state.class_of(serial, &stats);
-        let State {
-            comparisons, pages, ..
-        } = &mut *state;
-        for (visit, time) in pages.finish_idle(now) {
-            record(comparisons, visit, time);
+        for (visit, time) in state.pages.finish_idle(Instant::now()) {
+            state.record(visit, time);
         }
         [Kind::Tunnel, Kind::Page]
             .into_iter()
-            .map(|kind| (kind, comparisons.regression(kind, link)))
+            .map(|kind| (kind, state.comparisons.regression(kind, link)))
             .collect()
     }
 
-    /// Forgets all times.
-    pub(crate) fn clear(&self) {
-        *self.0.state.lock() = State::default();
-    }
-}
-
-impl State {
-    /// The class of a session's link. It follows the measurements while the session lasts.
-    fn class_of(&mut self, session: SessionSerial, stats: &ConnectionStats) -> LinkClass {
-        let before = self.class.filter(|(of, _)| *of == session);
+    /// The link of a session. Its class follows the measurements while the session lasts.
+    fn link(&self, session: SessionSerial, stats: &ConnectionStats) -> Link {
+        let network = self.0.networks.present();
+        let mut state = self.0.state.lock();
+        let before = state.class.filter(|(of, _)| *of == session);
         let class = LinkClass::of(stats, before.map(|(_, class)| class));
-        self.class = Some((session, class));
-        class
+        state.class = Some((session, class));
+        Link { network, class }
     }
 }
 
@@ -226,7 +246,7 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 struct VisitFields {
     kind: Kind,
-    link: LinkClass,
+    link: Link,
     host: u64,
     way: Way,
     role: Role,
@@ -242,20 +262,29 @@ impl Visit {
     /// Records that the host's first bytes have arrived.
     pub(crate) fn arrived(self) {
         let time = self.fields.started.elapsed();
-        record(&mut self.hold_out.0.state.lock().comparisons, self.fields, time);
+        self.hold_out.0.state.lock().record(self.fields, time);
     }
 }
 
-fn record(comparisons: &mut Comparisons, visit: VisitFields, time: Duration) {
-    match comparisons.record(visit.kind, visit.link, visit.host, (visit.way, visit.role), time) {
-        Verdict::Unchanged => {}
-        Verdict::Bypass => info!(
-            kind = visit.kind.name(),
-            "Longhaul is slower on this link: connections go direct"
-        ),
-        Verdict::Return => info!(
-            kind = visit.kind.name(),
-            "Longhaul is no longer slower on this link"
-        ),
+impl State {
+    fn record(&mut self, visit: VisitFields, time: Duration) {
+        let VisitFields { kind, link, host, .. } = visit;
+        let verdict = self
+            .comparisons
+            .record(kind, link, host, (visit.way, visit.role), time);
+        self.has_changed |= visit.role == Role::HeldOut;
+        match verdict {
+            Verdict::Unchanged => {}
+            Verdict::Bypass => info!(
+                kind = kind.name(),
+                "Longhaul is slower on this link: connections go direct"
+            ),
+            Verdict::Return => info!(kind = kind.name(), "Longhaul is no longer slower on this link"),
+        }
+    }
+
+    fn forget_hosts(&mut self) {
+        self.comparisons.forget_hosts();
+        self.pages = PageVisits::default();
     }
 }

@@ -143,7 +143,7 @@ mod tests {
     use longhaul_types::BitRate;
 
     use super::*;
-    use crate::holdout::{Kind, LinkClass, comparison::Role};
+    use crate::holdout::{Kind, Link, LinkClass, comparison::Role};
 
     const PAGE: Page = (ClientId::OWNER, 7);
 
@@ -154,7 +154,10 @@ mod tests {
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         let visit = VisitFields {
             kind: Kind::Page,
-            link: LinkClass::new(Some(Duration::from_millis(1)), Some(BitRate::kbps(50_000))),
+            link: Link {
+                network: None,
+                class: LinkClass::new(Some(Duration::from_millis(1)), Some(BitRate::kbps(50_000))),
+            },
             host: 7,
             way: Way::Direct,
             role: Role::HeldOut,

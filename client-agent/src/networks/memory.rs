@@ -61,6 +61,8 @@ struct State {
     secret: Option<[u8; 32]>,
     /// Network whose record is not used before a session renews it, because a round-trip time contradicts it.
     doubted: Option<NetworkId>,
+    /// The network of the session in use, if it is known.
+    present: Option<Attachment>,
 }
 
 impl NetworkMemory {
@@ -86,6 +88,19 @@ impl NetworkMemory {
     /// True if networks are remembered.
     pub const fn is_on(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Notes the network of the session in use.
+    pub(crate) fn enter(&self, network: Option<&Attachment>) {
+        if let Some(inner) = &self.0 {
+            inner.state.lock().present = network.cloned();
+        }
+    }
+
+    /// Identity of the network of the session in use; `None` if it has none, or if nothing was ever recorded.
+    pub(crate) fn present(&self) -> Option<NetworkId> {
+        let state = self.0.as_ref()?.state.lock();
+        Some(state.present.as_ref()?.id(&state.secret?))
     }
 
     /// Returns what is remembered about a network.
@@ -226,7 +241,10 @@ impl NetworkMemory {
     pub fn forget(&self) {
         let Some(inner) = &self.0 else { return };
         let mut state = inner.state.lock();
-        *state = State::default();
+        *state = State {
+            present: state.present.take(),
+            ..State::default()
+        };
         if let Err(error) = inner.state_dir.remove_networks() {
             warn!("{error}");
         }

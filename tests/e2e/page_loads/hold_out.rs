@@ -13,10 +13,10 @@ use longhaul_tests::{
     origin::Origin,
 };
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{interval, sleep, timeout};
 
 use super::{answer, origin, rules::rules, visitor::Visitor};
-use crate::pair::{Pair, Setup};
+use crate::pair::{LIMIT, Pair, Setup};
 
 /// Arguments of an agent over a fast link that may reach origins on this machine directly.
 const DIRECT: [&str; 6] = [
@@ -216,6 +216,45 @@ async fn tunnels_go_direct_while_the_gateway_is_slower() -> Result<()> {
     let ways = TwoWays::start().await?;
     let visit = async || tunnel(&ways.pair, &ways.host).await;
     ways.is_bypassed_and_returns("tunnels", visit).await
+}
+
+/// What the comparisons say outlives an agent that is killed, and names no host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bypass_outlives_a_killed_agent() -> Result<()> {
+    let mut ways = TwoWays::start().await?;
+    ways.set_times(SLOW, 0);
+    ways.visit_until("tunnels", true, async || tunnel(&ways.pair, &ways.host).await)
+        .await?;
+    let file = ways.pair.folder().join("agent/hold-out");
+    let kept = async {
+        let mut looks = interval(Duration::from_millis(50));
+        loop {
+            looks.tick().await;
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            if text.contains(" direct ") {
+                return text;
+            }
+        }
+    };
+    let text = timeout(LIMIT, kept).await?;
+    assert!(!text.contains("localhost"), "{text}");
+    ways.pair.kill_agent().await?;
+    ways.pair.start_agent().await?;
+    // The link has no class before its round trip is measured; a new verdict would take 300 visits.
+    let visits = ways
+        .visit_until("tunnels", true, async || tunnel(&ways.pair, &ways.host).await)
+        .await?;
+    assert!(visits < 50, "bypassed again after {visits} visits");
+    // Until the agent has asked whether the link costs by the byte, visits take the usual way.
+    for visits in 1..=100 {
+        tunnel(&ways.pair, &ways.host).await?;
+        if ways.pair.status().await?["direct_requests"] != 0 {
+            break;
+        }
+        assert!(visits < 100, "no visit went direct after the restart");
+    }
+    ways.expect(true, async || tunnel(&ways.pair, &ways.host).await)
+        .await
 }
 
 /// Pages go direct while they are slower through the gateway.

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::holdout::{Kind, Regression};
 
-/// Times through Longhaul compared with direct ones, on links like the one in use, since the agent's start.
+/// Times through Longhaul compared with direct ones, in this network on links like the one in use, also in earlier runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HoldOutStatus {
     /// `tunnels` (time to the host's first bytes) or `pages` (time to the last response before a pause).

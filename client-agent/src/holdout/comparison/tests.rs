@@ -2,18 +2,28 @@ use longhaul_types::BitRate;
 use proptest::prelude::*;
 
 use super::*;
+use crate::{holdout::link_class::LinkClass, networks::NetworkId};
 
 const HOST: u64 = 1;
 
-fn link() -> LinkClass {
-    LinkClass::new(Some(Duration::from_millis(2)), Some(BitRate::kbps(100_000)))
+const NOW: u64 = 1_800_000_000;
+
+fn link() -> Link {
+    of_class(2, 100_000)
+}
+
+fn of_class(rtt: u64, kbps: u64) -> Link {
+    Link {
+        network: None,
+        class: LinkClass::new(Some(Duration::from_millis(rtt)), Some(BitRate::kbps(kbps))),
+    }
 }
 
 /// Visits a host `count` times; a visit through the gateway takes `ratio` times as long as a direct one.
 fn visit(comparisons: &mut Comparisons, count: u32, ratio: f64) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for _ in 0..count {
-        let way = comparisons.choose(Kind::Tunnel, link(), HOST, true);
+        let way = comparisons.choose(Kind::Tunnel, link(), HOST, true, NOW);
         let time = match way.0 {
             Way::Gateway => 0.1 * ratio,
             Way::Direct => 0.1,
@@ -38,7 +48,7 @@ fn a_link_on_which_longhaul_loses_is_bypassed_until_it_does_not() {
     assert!(comparisons.regression(Kind::Tunnel, link()).is_bypassed);
     // Most visits go direct now.
     let direct = (0..200)
-        .filter(|_| comparisons.choose(Kind::Tunnel, link(), HOST, true).0 == Way::Direct)
+        .filter(|_| comparisons.choose(Kind::Tunnel, link(), HOST, true, NOW).0 == Way::Direct)
         .count();
     assert_eq!(direct, 196);
     assert_eq!(visit(&mut comparisons, 20 * ONE_IN, 1.5), []);
@@ -75,7 +85,7 @@ fn where_direct_connections_are_excluded_no_visit_is_held_out() {
     let mut comparisons = Comparisons::default();
     for _ in 0..1000 {
         assert_eq!(
-            comparisons.choose(Kind::Page, link(), HOST, false),
+            comparisons.choose(Kind::Page, link(), HOST, false, NOW),
             (Way::Gateway, Role::Excluded)
         );
     }
@@ -87,7 +97,7 @@ fn visits_that_could_not_go_direct_are_not_compared() {
     let mut comparisons = Comparisons::default();
     assert_eq!(visit(&mut comparisons, 6 * ONE_IN, 1.5), [Verdict::Bypass]);
     for _ in 0..100 {
-        let way = comparisons.choose(Kind::Tunnel, link(), HOST, false);
+        let way = comparisons.choose(Kind::Tunnel, link(), HOST, false, NOW);
         let time = Duration::from_millis(1);
         let verdict = comparisons.record(Kind::Tunnel, link(), HOST, way, time);
         assert_eq!(verdict, Verdict::Unchanged);
@@ -103,7 +113,7 @@ fn no_host_is_held_out_more_often_than_others() {
     let mut direct = BTreeMap::new();
     for _ in 0..100 {
         for host in 0..u64::from(ONE_IN) {
-            let way = comparisons.choose(Kind::Tunnel, link(), host, true);
+            let way = comparisons.choose(Kind::Tunnel, link(), host, true, NOW);
             *direct.entry(host).or_insert(0) += u32::from(way.0 == Way::Direct);
             comparisons.record(Kind::Tunnel, link(), host, way, Duration::from_millis(50));
         }
@@ -116,20 +126,42 @@ fn no_host_is_held_out_more_often_than_others() {
 fn hosts_and_links_are_bounded() {
     let mut comparisons = Comparisons::default();
     for number in 0..2 * MAX_HOSTS as u64 {
-        let way = comparisons.choose(Kind::Page, link(), number, true);
+        let way = comparisons.choose(Kind::Page, link(), number, true, NOW);
         comparisons.record(Kind::Page, link(), number, way, Duration::from_millis(5));
     }
     assert_eq!(comparisons.0[&(link(), Kind::Page)].hosts.len(), MAX_HOSTS);
-    for rtt in 0..10 {
-        for rate in 0..10 {
-            let link = LinkClass::new(
-                Some(Duration::from_millis(1 << rtt)),
-                Some(BitRate::kbps(1000 << rate)),
-            );
-            comparisons.choose(Kind::Tunnel, link, HOST, true);
-        }
+    for number in 0..100 {
+        let network = Some(NetworkId::new([number; 16]));
+        let link = Link { network, ..link() };
+        comparisons.choose(Kind::Tunnel, link, HOST, true, NOW + u64::from(number));
     }
     assert_eq!(comparisons.0.len(), MAX_LINKS);
+}
+
+#[test]
+fn a_verdict_lasts_over_a_restart_for_a_month() {
+    let mut comparisons = Comparisons::default();
+    assert_eq!(visit(&mut comparisons, 6 * ONE_IN, 1.5), [Verdict::Bypass]);
+    // Links without comparisons are not kept.
+    comparisons.choose(Kind::Page, link(), HOST, true, NOW);
+    let records = comparisons.records(NOW);
+    assert_eq!(records.len(), 1);
+    let mut restarted = Comparisons::of_records(records.clone(), NOW);
+    assert_eq!(restarted.records(NOW), records);
+    // No host is known any more, and no visit is held out before the 50th.
+    for _ in 1..ONE_IN {
+        let way = restarted.choose(Kind::Tunnel, link(), HOST, true, NOW);
+        assert_eq!(way, (Way::Direct, Role::Usual));
+        restarted.record(Kind::Tunnel, link(), HOST, way, Duration::from_millis(100));
+    }
+    let way = restarted.choose(Kind::Tunnel, link(), HOST, true, NOW);
+    assert_eq!(way, (Way::Gateway, Role::HeldOut));
+    let month = NOW + 30 * 24 * 3600;
+    assert_eq!(Comparisons::of_records(records, month).records(month).len(), 0);
+    // Another network has comparisons of its own.
+    let network = Some(NetworkId::new([1; 16]));
+    let elsewhere = restarted.regression(Kind::Tunnel, Link { network, ..link() });
+    assert_eq!(elsewhere, Regression::default());
 }
 
 proptest! {
@@ -139,7 +171,7 @@ proptest! {
         is_bypassed: bool,
         ratios in proptest::collection::vec(prop_oneof![Just(1.0_f64), Just(1.05), 0.5..2.0], JUDGED),
     ) {
-        let mut link = OfLink { is_bypassed, ..OfLink::default() };
+        let mut link = LinkRecord { is_bypassed, ..LinkRecord::default() };
         let mut early = Verdict::Unchanged;
         for ratio in &ratios {
             link.ratios.push_back(ratio.ln());
@@ -162,7 +194,7 @@ proptest! {
         let (mut all, mut other) = (0_u64, 0_u64);
         for (host, may_go_direct, milliseconds) in visits {
             let is_bypassed = comparisons.regression(Kind::Tunnel, link()).is_bypassed;
-            let way = comparisons.choose(Kind::Tunnel, link(), host, may_go_direct);
+            let way = comparisons.choose(Kind::Tunnel, link(), host, may_go_direct, NOW);
             all += 1;
             if may_go_direct {
                 other += u64::from((way.0 == Way::Direct) != is_bypassed);

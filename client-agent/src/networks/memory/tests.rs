@@ -51,6 +51,21 @@ fn networks_are_remembered_after_a_restart_until_they_are_forgotten() {
 }
 
 #[test]
+fn the_present_network_has_an_identity_once_something_is_recorded() {
+    let (_home, _, memory) = memory();
+    memory.enter(Some(&network(1)));
+    assert_eq!(memory.present(), None, "there is no secret yet");
+    memory.record(&network(1), &mut Recorded::default(), &stats(8_000));
+    let first = memory.present();
+    assert!(first.is_some());
+    memory.enter(Some(&network(2)));
+    assert!(memory.present().is_some_and(|id| Some(id) != first));
+    memory.enter(None);
+    assert_eq!(memory.present(), None);
+    assert_eq!(NetworkMemory::off().present(), None);
+}
+
+#[test]
 fn udp_is_doubtful_after_two_failures_in_a_day_until_it_works() {
     let (home, state_dir, memory) = memory();
     let (here, there) = (network(1), network(2));
