@@ -320,32 +320,19 @@ impl StateDir {
             .try_for_each(|name| self.remove(name))
     }
 
-    /// Returns the file of the comparisons with direct connections, at most `limit` bytes of it.
+    /// Returns at most `limit` bytes of a file.
     ///
     /// # Errors
     /// There is none, or it cannot be read.
-    pub(crate) fn hold_out(&self, limit: u64) -> io::Result<String> {
-        read_limited(&self.0.join(HOLD_OUT), limit)
-    }
-
-    /// Stores the comparisons with direct connections.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn keep_hold_out(&self, text: &str) -> Result<(), StateError> {
-        self.replace(HOLD_OUT, text.as_bytes())
-    }
-
-    /// Removes the comparisons with direct connections.
-    ///
-    /// # Errors
-    /// The file cannot be removed.
-    pub(crate) fn remove_hold_out(&self) -> Result<(), StateError> {
-        self.remove(HOLD_OUT)
+    pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<String> {
+        read_limited(&self.0.join(name), limit)
     }
 
     /// Removes a file that need not exist.
-    fn remove(&self, name: &str) -> Result<(), StateError> {
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), StateError> {
         let path = self.0.join(name);
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(StateError { path, source }),
@@ -371,8 +358,6 @@ const ANNOUNCED: &str = "gateway-announced";
 /// File of the remembered networks, and of the secret from which their identities are derived.
 const NETWORKS: &str = "networks";
 const NETWORK_SECRET: &str = "network-secret";
-/// File of the comparisons with direct connections.
-const HOLD_OUT: &str = "hold-out";
 
 fn read_small(path: &Path) -> io::Result<String> {
     read_limited(path, MAX_FILE)

@@ -15,6 +15,9 @@ use crate::{state_dir::StateDir, wall_clock::now};
 /// Interval of writing: what a killed agent loses.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// The file in the state directory.
+const FILE: &str = "hold-out";
+
 /// The file, and whether it is used.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -36,7 +39,7 @@ impl Kept {
 
     /// Reads the records of earlier runs. An unreadable file counts as empty.
     pub(super) fn read(&self) -> Records {
-        let read = || match self.state_dir.hold_out(MAX_FILE) {
+        let read = || match self.state_dir.read(FILE, MAX_FILE) {
             Ok(text) => decode(&text).map_err(|error| format!("is damaged: {error}")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Records::new()),
             Err(error) => Err(format!("cannot be read: {error}")),
@@ -92,7 +95,7 @@ impl Inner {
         state.has_changed = false;
         let records = state.comparisons.records(now().since_epoch().as_secs());
         drop(state);
-        match self.kept.state_dir.keep_hold_out(&encode(&records)) {
+        match self.kept.state_dir.replace(FILE, encode(&records).as_bytes()) {
             Ok(()) => *is_failing = false,
             Err(error) => {
                 // The next comparison writes again.
@@ -106,7 +109,7 @@ impl Inner {
     fn forget_now(&self) {
         let _writing = self.kept.is_failing.lock();
         *self.state.lock() = State::default();
-        if let Err(error) = self.kept.state_dir.remove_hold_out() {
+        if let Err(error) = self.kept.state_dir.remove(FILE) {
             warn!("{error}");
         }
     }
@@ -139,13 +142,13 @@ mod tests {
             ..LinkRecord::default()
         };
         let records = Records::from([((link, Kind::Page), record)]);
-        state_dir.keep_hold_out(&encode(&records)).unwrap();
+        state_dir.replace(FILE, encode(&records).as_bytes()).unwrap();
         assert_eq!(kept.read(), records);
         assert_eq!(Kept::new(state_dir.clone(), false).read(), Records::new());
         std::fs::write(home.path().join("hold-out"), [0xff; 100]).unwrap();
         assert_eq!(kept.read(), Records::new());
-        state_dir.remove_hold_out().unwrap();
-        state_dir.remove_hold_out().unwrap();
+        state_dir.remove(FILE).unwrap();
+        state_dir.remove(FILE).unwrap();
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }
 }
