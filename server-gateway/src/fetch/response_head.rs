@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_delivery::{DeltaCandidates, DeltaKey};
 use longhaul_driver::SendStream;
+use longhaul_http::policy::only_if_cached;
 use longhaul_origin::OriginClient;
 use longhaul_session::{BodyPlace, Delivery, FailureReason, Fetch, FetchKind, class};
 use longhaul_types::ContentHash;
 use longhaul_webcache::{
-    Audience, BodyReader, CacheStatus, Content, GatewayResponse, OriginRequest, RequesterIdentity,
+    Audience, BodyReader, CacheStatus, Content, GatewayResponse, OriginRequest, OriginSize, RequesterIdentity,
 };
 use tokio::time::timeout;
 use tracing::debug;
@@ -57,7 +58,14 @@ pub(super) async fn respond(
         .and_then(|url| DeltaKey::of(&url, &request.identity, &request.parts.headers, status, &headers));
     let replaced = replaced(&headers);
     let reports = &context.page_loads.context().origin_reports;
-    let mut count = reports.response(response_context.origin_size, replaced);
+    // No origin would have sent a response that may only come from a cache. An agent asks for it beside its own answer
+    // with the page, and counts that answer.
+    let origin_size = if only_if_cached(&request.parts.headers) {
+        OriginSize::none()
+    } else {
+        response_context.origin_size
+    };
+    let mut count = reports.response(origin_size, replaced);
     if let Some(resume) = &fetch.resume {
         count.resumed_at(resume.offset);
     }

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use flate2::{Compression, write::GzEncoder};
 use longhaul_tests::{client::RawClient, origin::Origin};
 use longhaul_types::BitRate;
@@ -140,7 +140,8 @@ async fn balance(pair: &Pair, relay: &CountingRelay, cached: impl Fn(&Balance) -
             let balance = Balance::of(status, relay);
             right(&balance)
         })
-        .await?;
+        .await
+        .with_context(|| format!("origin's sockets sent {:?} B", relay.sent))?;
     let balance = Balance::of(&status, relay);
     println!("{balance:?}");
     Ok(balance)
@@ -224,15 +225,13 @@ async fn a_page_saves_what_its_origin_sent_less_what_crossed_the_hop() -> Result
     Ok(())
 }
 
-/// Answers of the agent's cache. Without page bundles: otherwise the gateway plans the objects of the cached page again, and
-/// an object whose first response it has not stored yet counts as sent twice.
+/// Answers of the agent's cache. The gateway plans the objects of the cached page again, from a response of its own cache,
+/// which nobody sent again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cached_page_saves_no_more_than_it_cost() -> Result<()> {
     let origin = fresh_origin().await?;
     let relay = CountingRelay::start(origin.address()).await?;
-    let mut setup = relay.setup_on_known_link();
-    setup.agent_arguments.push("--no-push".to_owned());
-    let pair = Pair::start(setup).await?;
+    let pair = Pair::start(relay.setup_on_known_link()).await?;
     visit(&pair).await?;
     let first = balance(&pair, &relay, |_| 0).await?;
 
@@ -241,11 +240,14 @@ async fn a_cached_page_saves_no_more_than_it_cost() -> Result<()> {
     pair.status_until(|status| status["cache_bytes"].as_u64() >= Some(bodies as u64))
         .await?;
     visit(&pair).await?;
-    let second = balance(&pair, &relay, |now| now.cache).await?;
+    // The agent answers from its cache as it finds the response there, or by the manifest, which says that it holds
+    // the body.
+    let cached = |now: &Balance| now.cache + now.unchanged;
+    let second = balance(&pair, &relay, cached).await?;
     assert_eq!(second.origin, first.origin, "{second:?}");
     let saved = second.saved - first.saved;
     assert!(
-        saved <= first.hop && second.cache > first.hop * 3 / 4,
+        saved <= first.hop && cached(&second) > first.hop * 3 / 4,
         "the cached page saved {saved} B, first {first:?}, now {second:?}"
     );
     Ok(())
