@@ -29,6 +29,7 @@ mod flows;
 mod hostile;
 mod links;
 mod long;
+mod loss_bursts;
 mod measure;
 mod packets;
 mod pause;

@@ -4,6 +4,7 @@ use std::time::Duration;
 use longhaul_types::Timestamp;
 
 use super::{
+    loss_count::{EpisodeTracker, LossCount},
     parameters::{CongestionParameters, LossBoundParameters, LossParameters, TrialParameters},
     trial::{Trial, TrialResult},
 };
@@ -21,51 +22,14 @@ pub(super) enum LossClass {
     },
     /// Heavy unless it is the link's own loss ratio; a trial decides which.
     TrialNeeded,
+    /// The losses of a heavy round ended before the reduction of W could have an effect: they had another cause.
+    /// Contains W before the reduction, in bytes.
+    Passed(f64),
     /// The trial changed nothing: the loss is the link's own. Contains W before the trial, in bytes.
     RandomLoss(f64),
     /// The trial reduced the losses: congestion. Contains W before the trial, less the share that was lost,
     /// in bytes.
     CongestionLoss(f64),
-}
-
-/// Packets and losses.
-#[derive(Clone, Copy, Debug, Default)]
-struct LossCount {
-    /// Received or declared lost.
-    packets: f64,
-    lost: f64,
-}
-
-impl LossCount {
-    fn add(&mut self, received: f64, lost: f64) {
-        self.packets += received + lost;
-        self.lost += lost;
-    }
-
-    fn halve(&mut self) {
-        self.packets /= 2.0;
-        self.lost /= 2.0;
-    }
-
-    fn subtract(&mut self, other: Self) {
-        self.packets = (self.packets - other.packets).max(0.0);
-        self.lost = (self.lost - other.lost).max(0.0);
-    }
-
-    /// Loss ratio; of at least one packet, so that it is defined.
-    fn ratio(&self) -> f64 {
-        self.lost / self.packets.max(1.0)
-    }
-
-    /// Returns true if the losses significantly exceed those of a link with the loss ratio `baseline`.
-    fn is_beyond(&self, parameters: &LossParameters, baseline: f64) -> bool {
-        let expected = baseline * self.packets;
-        self.lost >= parameters.heavy_losses
-            && self.lost
-                > expected
-                    + parameters.heavy_deviations * expected.sqrt()
-                    + parameters.heavy_share * self.packets
-    }
 }
 
 /// Loss ratio that is believed to be the link's own.
@@ -75,6 +39,27 @@ struct BelievedRatio {
     until: Timestamp,
     /// Time in seconds for which the next confirmation is believed.
     next_for: f64,
+}
+
+/// The packets behind a heavy round that were sent before the sender knew of the reduction.
+#[derive(Clone, Copy, Debug)]
+struct Review {
+    until: Timestamp,
+    /// W before the reduction in bytes.
+    window: f64,
+    /// The heavy round, and the baseline loss ratio before it.
+    round: LossCount,
+    baseline: f64,
+    heavy_before: Option<Timestamp>,
+    after: LossCount,
+}
+
+impl Review {
+    /// Returns true if the losses have ended. A lasting cause would have lost some of these packets.
+    fn has_passed(&self, parameters: &LossParameters) -> bool {
+        self.after.packets * self.round.ratio() >= parameters.review_losses
+            && !self.after.is_beyond(parameters, self.baseline, 1.0)
+    }
 }
 
 /// Counts losses and classifies them once per round.
@@ -88,6 +73,7 @@ pub(super) struct LossMeter {
     baseline: LossCount,
     /// Packets and losses that this round has added to the baseline.
     round_baseline: LossCount,
+    episodes: EpisodeTracker,
     halved_at: Timestamp,
     largest_queue: f64,
     heavy_at: Option<Timestamp>,
@@ -95,6 +81,7 @@ pub(super) struct LossMeter {
     known_until: Timestamp,
     believed: BelievedRatio,
     trial: Option<Trial>,
+    review: Option<Review>,
     /// Loss ratio of the last evaluated round.
     last_ratio: f64,
 }
@@ -109,6 +96,7 @@ impl LossMeter {
             round_since: Timestamp::ZERO,
             baseline: LossCount::default(),
             round_baseline: LossCount::default(),
+            episodes: EpisodeTracker::new(&parameters.loss),
             halved_at: Timestamp::ZERO,
             largest_queue: 0.0,
             heavy_at: None,
@@ -119,24 +107,29 @@ impl LossMeter {
                 next_for: parameters.trial.believed_for,
             },
             trial: None,
+            review: None,
             last_ratio: 0.0,
         }
     }
 
     /// Counts packets that arrived while the queueing delay was `queue`.
     pub(super) fn on_packets(&mut self, now: Timestamp, received: f64, lost: f64, queue: f64) {
+        let losses = self.episodes.on_packets(received, lost);
         if let Some(trial) = &mut self.trial {
             trial.on_packets(now, received, lost);
             return;
         }
+        if let Some(review) = &mut self.review {
+            review.after.add(losses);
+        }
         if now < self.known_until {
             return;
         }
-        self.round.add(received, lost);
+        self.round.add(losses);
         self.largest_queue = self.largest_queue.max(queue);
         if queue <= self.parameters.full_queue * self.largest_queue {
-            self.baseline.add(received, lost);
-            self.round_baseline.add(received, lost);
+            self.baseline.add(losses);
+            self.round_baseline.add(losses);
         }
     }
 
@@ -151,6 +144,13 @@ impl LossMeter {
         if let Some(trial) = self.trial {
             return self.evaluate_trial(now, &trial);
         }
+        if let Some(review) = self.review.take_if(|review| now >= review.until)
+            && review.has_passed(self.parameters)
+        {
+            self.baseline.add(review.round);
+            self.heavy_at = review.heavy_before;
+            return LossClass::Passed(review.window);
+        }
         if now.saturating_since(self.round_since).as_secs_f64() < duration {
             return LossClass::Ordinary;
         }
@@ -158,6 +158,7 @@ impl LossMeter {
         let round = std::mem::take(&mut self.round);
         let round_baseline = std::mem::take(&mut self.round_baseline);
         self.last_ratio = round.ratio();
+        self.episodes.on_round(&round);
         let is_known = self.baseline.packets > self.parameters.baseline_packets;
         if !is_known && queue < self.parameters.unknown_queue * target {
             return LossClass::Ordinary;
@@ -168,9 +169,13 @@ impl LossMeter {
             0.0
         };
         let baseline = measured.min(self.believed.ratio);
-        let is_heavy = round.is_beyond(self.parameters, baseline);
-        let is_explained = !round.is_beyond(self.parameters, measured);
-        let is_doubtful = is_known && self.baseline.is_beyond(self.parameters, self.believed.ratio);
+        let dispersion = self.baseline.dispersion();
+        let is_heavy = round.is_beyond(self.parameters, baseline, dispersion);
+        let is_explained = !round.is_beyond(self.parameters, measured, dispersion);
+        let is_doubtful = is_known
+            && self
+                .baseline
+                .is_beyond(self.parameters, self.believed.ratio, dispersion);
         if is_heavy && is_explained || !is_heavy && is_doubtful {
             self.heavy_at = Some(now);
             return LossClass::TrialNeeded;
@@ -178,14 +183,22 @@ impl LossMeter {
         if !is_heavy {
             return LossClass::Ordinary;
         }
-        self.heavy_at = Some(now);
+        let heavy_before = self.heavy_at.replace(now);
         let known_for = self.parameters.known_rounds * duration.min(self.parameters.known_round_longest);
         self.known_until = now + Duration::from_secs_f64(known_for);
         // A heavy round does not count for the baseline.
         self.baseline.subtract(round_baseline);
-        LossClass::Heavy {
-            shallow: self.is_shallow(round, baseline, queue),
-        }
+        let shallow = self.is_shallow(round, baseline, queue);
+        // A full buffer is a better explanation.
+        self.review = (!shallow).then(|| Review {
+            until: Timestamp::MAX,
+            window: 0.0,
+            round,
+            baseline,
+            heavy_before,
+            after: LossCount::default(),
+        });
+        LossClass::Heavy { shallow }
     }
 
     /// Returns true if a heavy round shows a shallow buffer: the queue is nearly full, and the losses exceed the
@@ -210,9 +223,17 @@ impl LossMeter {
         }
     }
 
+    /// Sets the time until which packets of the `window` before a heavy round arrive.
+    pub(super) fn review_until(&mut self, until: Timestamp, window: f64) {
+        if let Some(review) = &mut self.review {
+            review.until = until;
+            review.window = window;
+        }
+    }
+
     /// Starts a trial after W was reduced from `window` to its `share`; packets from `from` on count.
     pub(super) fn begin_trial(&mut self, from: Timestamp, window: f64, share: f64) {
-        self.trial = Some(Trial::new(from, self.baseline_ratio(), window, share));
+        self.trial = Some(Trial::new(from, &self.baseline, window, share));
     }
 
     fn evaluate_trial(&mut self, now: Timestamp, trial: &Trial) -> LossClass {
@@ -236,7 +257,7 @@ impl LossMeter {
                 window,
             } => {
                 self.believed.next_for = self.trials.believed_for;
-                self.baseline = LossCount { packets, lost };
+                self.baseline = LossCount::of(packets, lost);
                 LossClass::CongestionLoss(window)
             }
         }

@@ -10,6 +10,8 @@ mod controller;
 mod delay;
 mod loop_delay;
 mod loss;
+mod loss_burst;
+mod loss_count;
 mod max_filter;
 mod pacer;
 mod parameters;
@@ -23,9 +25,9 @@ pub use max_filter::MaxFilter;
 pub use pacer::Pacer;
 pub use parameters::{
     CongestionParameters, Constant, CutParameters, FeedbackParameters, GrowthParameters,
-    LateFeedbackParameters, LossBoundParameters, LossParameters, PacingParameters, PathParameters,
-    ProbingParameters, QueueParameters, RampParameters, RateParameters, SilenceParameters, StartParameters,
-    TargetParameters, TrialParameters, UpdateParameters,
+    LateFeedbackParameters, LossBoundParameters, LossBurstParameters, LossParameters, PacingParameters,
+    PathParameters, ProbingParameters, QueueParameters, RampParameters, RateParameters, SilenceParameters,
+    StartParameters, TargetParameters, TrialParameters, UpdateParameters,
 };
 pub use start::{Start, first_flight};
 

@@ -2,7 +2,7 @@
 //! 7.1).
 use longhaul_types::Timestamp;
 
-use super::parameters::TrialParameters;
+use super::{loss_count::LossCount, parameters::TrialParameters};
 
 /// A trial.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Trial {
     /// W before the trial in bytes, and the share of W that is left.
     window: f64,
     share: f64,
+    /// Index of dispersion of the losses before the trial.
+    dispersion: f64,
     packets: f64,
     lost: f64,
 }
@@ -39,14 +41,15 @@ pub(super) enum TrialResult {
 }
 
 impl Trial {
-    /// Starts a trial after W was reduced from `window` to its `share`; packets from `from` on count. `ratio`
-    /// is the baseline loss ratio.
-    pub(super) const fn new(from: Timestamp, ratio: f64, window: f64, share: f64) -> Self {
+    /// Starts a trial after W was reduced from `window` to its `share`; packets from `from` on count.
+    /// `baseline` contains the losses before.
+    pub(super) fn new(from: Timestamp, baseline: &LossCount, window: f64, share: f64) -> Self {
         Self {
             from,
-            ratio,
+            ratio: baseline.ratio(),
             window,
             share,
+            dispersion: baseline.dispersion(),
             packets: 0.0,
             lost: 0.0,
         }
@@ -61,7 +64,9 @@ impl Trial {
 
     /// The result, once the trial has counted enough packets.
     pub(super) fn result(&self, parameters: &TrialParameters) -> Option<TrialResult> {
-        let is_over = self.packets >= parameters.packets && self.packets * self.ratio >= parameters.losses;
+        // Losses in episodes vary more than independent ones.
+        let losses = parameters.losses * self.dispersion.min(parameters.dispersion_most);
+        let is_over = self.packets >= parameters.packets && self.packets * self.ratio >= losses;
         if !is_over {
             return None;
         }

@@ -7,6 +7,7 @@ use longhaul_types::{BitRate, ByteCount, Timestamp};
 
 use crate::{
     links::{self, Knowledge, PACKET},
+    loss_bursts,
     plan::Exchange,
 };
 
@@ -40,6 +41,10 @@ pub(crate) enum Situation {
     ShortBuffer,
     /// A download through a policer of half the link's rate.
     Policed,
+    /// A download over a link that loses packets in bursts.
+    Bursts,
+    /// A download over a link with short outages.
+    Outages,
     /// Downloads with idle times and an outage.
     Pauses,
 }
@@ -54,6 +59,8 @@ impl fmt::Display for Situation {
             Self::Lossy => "lossy link",
             Self::ShortBuffer => "short buffer",
             Self::Policed => "policer",
+            Self::Bursts => "loss bursts",
+            Self::Outages => "outages",
             Self::Pauses => "pauses",
         })
     }
@@ -67,6 +74,9 @@ impl Situation {
             ("path" | "start" | "probing", _) | ("rate", "early_arrivals" | "early_time") => Self::Unknown,
             ("growth" | "ramp", _) => Self::TooSlow,
             ("late_feedback", _) | ("rate", "memory_late") => Self::Upload,
+            ("burst", _) => Self::Outages,
+            ("loss", "episode_gap" | "episode_share" | "episode_most" | "review_losses" | "heavy_losses")
+            | ("trial", "dispersion_most") => Self::Bursts,
             ("trial", _) => Self::Lossy,
             ("loss_bound", "shallow_baselines" | "shallow_share" | "shallow_packets")
             | ("loss_bound", "shallow_queue" | "queue_rise") => Self::ShortBuffer,
@@ -93,6 +103,8 @@ impl Situation {
                     burst: ByteCount::new(POLICER_PACKETS * PACKET.bytes()),
                 });
             }
+            Self::Bursts => loss_bursts::BURSTS.apply(&mut hop),
+            Self::Outages => loss_bursts::OUTAGES.apply(&mut hop),
             Self::Pauses => {
                 let start = Timestamp::ZERO + length / 2 + profile.rtt();
                 links::interrupt(&mut hop, start, OUTAGE, WhileOut::Drop);
@@ -120,6 +132,8 @@ impl Situation {
             | Self::TooSlow
             | Self::Lossy
             | Self::ShortBuffer
+            | Self::Bursts
+            | Self::Outages
             | Self::Policed => vec![Exchange::fetch(Duration::ZERO, ENDLESS)],
         }
     }
@@ -133,6 +147,8 @@ impl Situation {
             | Self::Lossy
             | Self::ShortBuffer
             | Self::Policed
+            | Self::Bursts
+            | Self::Outages
             | Self::Pauses => Knowledge::Known,
         }
     }
@@ -147,6 +163,8 @@ impl Situation {
             | Self::Upload
             | Self::Lossy
             | Self::ShortBuffer
+            | Self::Bursts
+            | Self::Outages
             | Self::Pauses => profile.rate_down(),
         }
     }
@@ -162,6 +180,8 @@ pub(crate) fn length(situation: Situation, profile: Profile) -> Duration {
         [30, 10, 3]
     } else if situation == Situation::Pauses {
         [80, 40, 32]
+    } else if matches!(situation, Situation::Bursts | Situation::Outages) {
+        [90, 45, 20]
     } else {
         [90, 45, 8]
     };

@@ -11,6 +11,7 @@ use crate::congestion::{
     feedback_seconds,
     loop_delay::LoopDelayMeter,
     loss::LossMeter,
+    loss_burst::{Arrivals, BurstFilter},
     rate::RateMeter,
 };
 
@@ -27,6 +28,7 @@ pub(super) struct PathEstimates {
     pub(super) rate: RateMeter,
     pub(super) delay: DelayMeter,
     pub(super) loss: LossMeter,
+    bursts: BurstFilter,
     pub(super) loop_delay: LoopDelayMeter,
 }
 
@@ -48,6 +50,7 @@ impl PathEstimates {
             rate: RateMeter::new(&parameters.rate, capacity),
             delay: DelayMeter::new(parameters),
             loss: LossMeter::new(parameters),
+            bursts: BurstFilter::new(&parameters.burst),
             loop_delay: LoopDelayMeter::new(&parameters.late_feedback),
         }
     }
@@ -58,6 +61,7 @@ impl PathEstimates {
         self.rate = RateMeter::new(&parameters.rate, self.rate.capacity);
         self.delay = DelayMeter::new(parameters);
         self.loss = LossMeter::new(parameters);
+        self.bursts = BurstFilter::new(&parameters.burst);
         self.loop_delay = LoopDelayMeter::new(&parameters.late_feedback);
     }
 
@@ -153,11 +157,17 @@ impl Controller {
         path.delay
             .on_packet(now, sample.stamp, size, byte_time, path.rtt, newest);
         path.rate.on_arrival(now, size, path.rtt, rate_memory);
+        let lost = path.bursts.on_arrival(&Arrivals {
+            now,
+            skipped: sample.skipped,
+            lost: sample.lost as f64,
+            packet_time: path.packet_time().as_secs_f64(),
+        });
         // Losses of an outage say nothing about the queue.
         let loss = &self.parameters.loss;
         let is_after_outage =
             since_resume.is_some_and(|since| since < loss.outage_rtts * path.rtt + loss.outage_time);
-        let lost = if is_after_outage { 0.0 } else { sample.lost as f64 };
+        let lost = if is_after_outage { 0.0 } else { lost };
         path.loss
             .on_packets(now, sample.received as f64, lost, path.delay.queue());
     }

@@ -6,6 +6,13 @@ use crate::congestion::LossBoundParameters;
 /// Bounds after losses. Each bound holds for some seconds, then rises, and is discarded after a minute.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossBounds {
+    current: Bounds,
+    /// The bounds before the last heavy round.
+    kept: Bounds,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
     /// Upper bound of the target queueing delay after a shallow buffer was found.
     queue: Option<QueueBound>,
     /// Upper bound of W.
@@ -31,17 +38,30 @@ impl LossBounds {
     /// than losses.
     pub(super) fn expire(&mut self, parameters: &LossBoundParameters, now: Timestamp, is_short: bool) {
         let is_old = |since| age(now, since) > parameters.discarded_after;
-        self.queue = self.queue.filter(|bound| !is_old(bound.since));
-        self.window = self.window.filter(|bound| is_short && !is_old(bound.since));
+        self.current.queue = self.current.queue.filter(|bound| !is_old(bound.since));
+        self.current.window = self
+            .current
+            .window
+            .filter(|bound| is_short && !is_old(bound.since));
+    }
+
+    /// Keeps the bounds, before a heavy round changes them.
+    pub(super) const fn keep(&mut self) {
+        self.kept = self.current;
+    }
+
+    /// Withdraws the bounds of the last heavy round.
+    pub(super) const fn withdraw(&mut self) {
+        self.current = self.kept;
     }
 
     pub(super) const fn bound_queue(&mut self, now: Timestamp, seconds: f64) {
-        self.queue = Some(QueueBound { seconds, since: now });
+        self.current.queue = Some(QueueBound { seconds, since: now });
     }
 
     /// Bounds W by the result of a trial.
     pub(super) const fn confirm_window(&mut self, now: Timestamp, bytes: f64) {
-        self.window = Some(WindowBound {
+        self.current.window = Some(WindowBound {
             bytes,
             since: now,
             is_confirmed: true,
@@ -50,8 +70,8 @@ impl LossBounds {
 
     /// Bounds W after a heavy round; the bound remains confirmed if it was.
     pub(super) fn bound_window(&mut self, now: Timestamp, bytes: f64) {
-        let is_confirmed = self.window.is_some_and(|bound| bound.is_confirmed);
-        self.window = Some(WindowBound {
+        let is_confirmed = self.current.window.is_some_and(|bound| bound.is_confirmed);
+        self.current.window = Some(WindowBound {
             bytes,
             since: now,
             is_confirmed,
@@ -59,12 +79,12 @@ impl LossBounds {
     }
 
     pub(super) const fn has_window(&self) -> bool {
-        self.window.is_some()
+        self.current.window.is_some()
     }
 
     /// Upper bound of the target queueing delay in seconds.
     pub(super) fn queue(&self, parameters: &LossBoundParameters, now: Timestamp) -> Option<f64> {
-        let bound = self.queue?;
+        let bound = self.current.queue?;
         let rise = rise(
             parameters,
             parameters.queue_rise,
@@ -76,7 +96,7 @@ impl LossBounds {
 
     /// Upper bound of W in bytes.
     pub(super) fn window(&self, parameters: &LossBoundParameters, now: Timestamp) -> f64 {
-        self.window.map_or(f64::INFINITY, |bound| {
+        self.current.window.map_or(f64::INFINITY, |bound| {
             let firm_for = if bound.is_confirmed {
                 parameters.firm_for
             } else {

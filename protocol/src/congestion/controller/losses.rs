@@ -16,6 +16,11 @@ impl Controller {
         self.bounds.expire(&self.parameters.loss_bound, now, is_short);
         match self.path.loss.classify(now, update.round, queue, target) {
             LossClass::Ordinary => return false,
+            LossClass::Passed(before) => {
+                self.bounds.withdraw();
+                self.restore_window(update, before);
+                return false;
+            }
             LossClass::TrialNeeded => self.begin_trial(now, update.round),
             LossClass::RandomLoss(before) => {
                 self.restore_window(update, before);
@@ -67,6 +72,10 @@ impl Controller {
         let now = update.now;
         let parameters = &self.parameters.loss;
         let before = self.window.bytes;
+        self.bounds.keep();
+        self.path
+            .loss
+            .review_until(now + Duration::from_secs_f64(update.control_loop), before);
         let reduced = (parameters.rate_share * self.path.rate.current * update.control_loop)
             .max(parameters.window_share * before)
             .max(self.least_window());

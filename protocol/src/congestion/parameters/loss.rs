@@ -15,14 +15,22 @@ constants! {
     full_queue = 0.7, "largest q", 0.5 => 0.9;
     /// Factor of the largest q at each halving: a path may get another buffer.
     largest_queue_decay = 0.9, "ratio", 0.8 => 0.95;
-    /// Least losses of a heavy round: fewer are chance.
-    heavy_losses = 3.0, "packets", 2.0 => 6.0;
+    /// Least episodes of losses in a heavy round: fewer are chance.
+    heavy_losses = 3.0, "episodes", 2.0 => 6.0;
+    /// Received packets between two losses of one episode.
+    episode_gap = 4.0, "packets", 2.0 => 8.0;
+    /// Longest episode as a share of the packets of a round.
+    episode_share = 0.25, "round", 0.125 => 0.3333;
     /// Standard deviations above the expected losses from which a round is heavy.
     heavy_deviations = 3.0, "deviations", 1.5 => 6.0;
     /// Share of the packets by which the losses must also exceed the expected ones.
     heavy_share = 0.02, "share", 0.01 => 0.04;
     /// Share of Qh below which no round is heavy while the baseline is unknown.
     unknown_queue = 0.5, "Qh", 0.25 => 1.0;
+    /// Longest episode.
+    episode_most = 32.0, "packets", 16.0 => 64.0;
+    /// Losses that the packets behind a heavy round would have if its cause lasted, at least.
+    review_losses = 5.0, "packets", 3.0 => 8.0;
     /// Rounds after a heavy one whose losses belong to the same overflow.
     known_rounds = 1.1, "T", 0.55 => 2.2;
     /// Longest such round.
@@ -78,6 +86,8 @@ constants! {
     packets = 60.0, "packets", 30.0 => 120.0;
     /// Least losses that a trial would have at the baseline ratio.
     losses = 10.0, "packets", 5.0 => 20.0;
+    /// Index of dispersion above which a trial does not count more losses: a trial beside a policer must end.
+    dispersion_most = 8.0, "ratio", 4.0 => 16.0;
     /// Time for which the result of a trial is believed at first.
     believed_for = 30.0, "s", 15.0 => 60.0;
     /// Factor of this time at each confirmation.
@@ -91,4 +101,27 @@ constants! {
     loss_most = 0.875, "share", 0.75 => 0.95;
     /// Position of the threshold between the ratio of congestion and the ratio before the trial.
     threshold = 0.5, "share", 0.25 => 0.75;
+}
+
+constants! {
+    /// Loss bursts, which are short outages (congestion.md section 7.2).
+    burst: LossBurstParameters, section "7.2";
+    /// Least missing packets of a burst: fewer are no reason for a heavy round.
+    least_packets = 3.0, "packets", 2.0 => 6.0;
+    /// Least silence of a burst: Wi-Fi and cells deliver packets in bunches, and a full buffer may drop all between
+    /// two bunches.
+    least_time = 0.01, "s", 0.005 => 0.02;
+    /// Share of the transmission time of the missing packets for which nothing may have arrived: behind a full
+    /// buffer, packets continue to arrive.
+    silence_share = 0.5, "share", 0.25 => 0.75;
+    /// Least packets before and behind a burst that must have arrived.
+    side_least = 8.0, "packets", 4.0 => 16.0;
+    /// Most packets before and behind a burst that are examined.
+    side_most = 64.0, "packets", 32.0 => 128.0;
+    /// Largest loss ratio of these packets.
+    side_loss = 0.25, "share", 0.125 => 0.3333;
+    /// Share of the time that bursts may take: more is the work of a policer.
+    allowance_share = 0.2, "share", 0.1 => 0.3;
+    /// Longest time that bursts may take at once.
+    allowance_most = 2.0, "s", 1.0 => 4.0;
 }

@@ -8,7 +8,7 @@ mod measurement;
 mod probing;
 mod window;
 
-pub use loss::{LossBoundParameters, LossParameters, TrialParameters};
+pub use loss::{LossBoundParameters, LossBurstParameters, LossParameters, TrialParameters};
 pub use measurement::{
     FeedbackParameters, LateFeedbackParameters, PathParameters, QueueParameters, RateParameters,
 };
@@ -137,6 +137,8 @@ groups! {
     loss_bound: LossBoundParameters,
     /// Trial of the cause of losses.
     trial: TrialParameters,
+    /// Loss bursts.
+    burst: LossBurstParameters,
     /// Stalls and idle times.
     silence: SilenceParameters,
     /// Grants and the pacer.
