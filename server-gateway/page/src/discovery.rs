@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 
 use http::HeaderMap;
 use lol_html::{
-    AsciiCompatibleEncoding, MemorySettings, OutputSink, element, end_tag,
-    html_content::TextChunk,
+    AsciiCompatibleEncoding, MemorySettings, OutputSink, doc_text, element, end_tag,
+    html_content::{TextChunk, TextType},
     send::{Element, HtmlRewriter, Settings},
     text,
 };
@@ -112,8 +112,10 @@ impl Discovery {
         self.document.lock().vocabulary().clone()
     }
 
-    /// Returns a handle to the document's markup, for its style sheets.
+    /// Returns a handle to the document's markup, for its style sheets. From now on, fonts wait until the
+    /// document and its style sheets use them.
     pub fn markup(&self) -> Markup {
+        self.document.lock().styles().choose_fonts();
         Markup::new(Arc::clone(&self.document))
     }
 
@@ -154,8 +156,11 @@ impl charset::Markup for Reader<'_> {
                 return;
             };
             let failed = parser.write(piece).is_err();
-            if failed || self.document.lock().is_full() {
+            let mut document = self.document.lock();
+            if failed || document.is_full() {
                 *self.parser = Parser::Stopped;
+                // The rest of the text may use any font.
+                document.styles().set_incomplete();
             }
         }
     }
@@ -185,10 +190,21 @@ fn parser(document: &Arc<Mutex<Document>>, confidence: EncodingConfidence) -> Ht
             Ok(())
         })
     };
+    let on_text = {
+        let document = Arc::clone(document);
+        doc_text!(move |chunk: &mut TextChunk<'_>| {
+            // Not scripts, style sheets, titles, and the contents of `noscript`.
+            if chunk.text_type() == TextType::Data {
+                document.lock().text(chunk.as_str());
+            }
+            Ok(())
+        })
+    };
     let encoding = AsciiCompatibleEncoding::new(confidence.encoding());
     let settings = Settings::new_send()
         .append_element_content_handler(on_element)
         .append_element_content_handler(on_style)
+        .append_document_content_handler(on_text)
         .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MAX_PARSER_MEMORY))
         .with_strict(false)
         .with_adjust_charset_on_meta_tag(confidence == EncodingConfidence::Tentative)

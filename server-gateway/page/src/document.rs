@@ -9,7 +9,6 @@ use crate::{
     character_reference,
     charset::{self, EncodingConfidence},
     csp::Inline,
-    css,
     discovery::discover_nested,
     image_selection::ImageSelection,
     inline_styles::{InlineStyles, MAX_STYLE},
@@ -92,8 +91,7 @@ impl Document {
                 .get_attribute(name)
                 .map(|value| character_reference::resolve(&value))
         };
-        if let Some(style) =
-            attribute("style").filter(|style| style.len() <= MAX_STYLE && style.contains('('))
+        if let Some(style) = attribute("style").filter(|style| may_load(style))
             && self.initiator.allows_inline(Inline::Attribute)
         {
             self.add_declarations(&style);
@@ -146,8 +144,30 @@ impl Document {
         }
     }
 
+    /// Adds text that the page displays.
+    pub(crate) fn text(&mut self, text: &str) {
+        if let Some((fonts, _)) = self.styles.fonts() {
+            fonts.add_text(&character_reference::resolve(text));
+        }
+    }
+
+    /// The inline style sheets, and the fonts of the page.
+    pub(crate) const fn styles(&mut self) -> &mut InlineStyles {
+        &mut self.styles
+    }
+
+    /// Like [`Self::take_found`], for the fonts of inline style sheets alone.
+    pub(crate) fn take_used_fonts(&mut self) -> Vec<Reference> {
+        let before = std::mem::take(&mut self.found);
+        let fonts = self.styles.take_used_fonts();
+        self.add_all(fonts);
+        std::mem::replace(&mut self.found, before)
+    }
+
     /// Returns the references found since the last call.
     pub(crate) fn take_found(&mut self) -> Vec<Reference> {
+        let fonts = self.styles.take_used_fonts();
+        self.add_all(fonts);
         std::mem::take(&mut self.found)
     }
 
@@ -164,6 +184,9 @@ impl Document {
     /// Returns the references found since the last call, and those that depend on the document's end.
     pub(crate) fn finish(&mut self) -> Vec<Reference> {
         self.flush_style();
+        if let Some((fonts, _)) = self.styles.fonts() {
+            fonts.end();
+        }
         let unmatched = self.styles.take_unmatched();
         self.add_all(unmatched);
         if let Some(icon) = self.icon.take() {
@@ -222,24 +245,7 @@ impl Document {
     }
 
     fn link(&mut self, attribute: Attribute<'_>, nonce: Option<Box<str>>) {
-        let onload = attribute("onload").unwrap_or_default();
-        let link = Link {
-            rel: attribute("rel").unwrap_or_default(),
-            href: attribute("href"),
-            destination: attribute("as"),
-            kind: attribute("type"),
-            media: attribute("media"),
-            title: attribute("title"),
-            cross_origin: attribute("crossorigin"),
-            referrer_policy: attribute("referrerpolicy"),
-            priority: attribute("fetchpriority"),
-            nonce,
-            integrity: attribute("integrity").map(String::into_boxed_str),
-            image_srcset: attribute("imagesrcset"),
-            image_sizes: attribute("imagesizes"),
-            disabled: attribute("disabled").is_some(),
-            switches: onload.contains("media"),
-        };
+        let link = Link::of_element(attribute, nonce);
         match link.resource(&self.base, self.viewport) {
             Linked::Nothing => {}
             Linked::Resource(reference) => self.add(reference),
@@ -363,7 +369,7 @@ impl Document {
     }
 
     fn add_declarations(&mut self, css: &str) {
-        let found = css::discover_text(css, css::Part::Declarations, &self.base, self.viewport);
+        let found = self.styles.declarations(css, &self.base, self.viewport);
         self.add_all(found);
     }
 
@@ -385,4 +391,9 @@ impl Document {
             Added::Known(_) | Added::Full => {}
         }
     }
+}
+
+/// Returns true if the declarations of a `style` attribute may load an object or use a font.
+fn may_load(style: &str) -> bool {
+    style.len() <= MAX_STYLE && (style.contains(['(', '-']) || style.contains("font"))
 }

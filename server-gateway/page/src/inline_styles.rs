@@ -1,10 +1,11 @@
-//! Style sheets in the markup: the text of `style` elements, and the images that wait for an element that their
-//! selector matches.
+//! Style sheets in the markup: the text of `style` elements, the images that wait for an element that their
+//! selector matches, and the fonts that wait for text that uses them.
 use lol_html::send::Element;
 
 use crate::{
     Certainty, Reference, Viewport, Vocabulary, character_reference,
-    css::{self, Waiting},
+    css::{self, Discovered, Part, Waiting},
+    fonts::{Face, PageFonts},
     reference::Base,
     vocabulary::Name,
 };
@@ -21,6 +22,11 @@ pub(crate) struct InlineStyles {
     text: String,
     /// True if the open `style` element applies to this page and viewport.
     applies: bool,
+    /// What the page's style sheets and text tell about its fonts; `None` if all fonts count as used, because
+    /// external style sheets are not searched with this document.
+    fonts: Option<PageFonts>,
+    /// Fonts that nothing uses yet.
+    unused: Vec<Face>,
 }
 
 impl InlineStyles {
@@ -30,6 +36,8 @@ impl InlineStyles {
             waiting: Vec::new(),
             text: String::new(),
             applies: true,
+            fonts: None,
+            unused: Vec::new(),
         }
     }
 
@@ -73,6 +81,8 @@ impl InlineStyles {
     pub(crate) fn push(&mut self, text: &str) {
         if self.text.len() + text.len() <= MAX_STYLE {
             self.text.push_str(text);
+        } else {
+            self.set_incomplete();
         }
     }
 
@@ -83,8 +93,9 @@ impl InlineStyles {
         if !self.applies || text.is_empty() {
             return Vec::new();
         }
-        let (mut found, waiting) = css::discover_inline(&text, base, viewport, &self.vocabulary);
-        for waiting in waiting {
+        let discovered = self.discover(&text, Part::Sheet, base, viewport);
+        let mut found = discovered.references;
+        for waiting in discovered.waiting {
             if self.waiting.len() < css::MAX_WAITING {
                 self.waiting.push(waiting);
             } else {
@@ -92,6 +103,49 @@ impl InlineStyles {
             }
         }
         found
+    }
+
+    /// Returns the references of a `style` attribute.
+    pub(crate) fn declarations(&mut self, css: &str, base: &Base, viewport: Viewport) -> Vec<Reference> {
+        self.discover(css, Part::Declarations, base, viewport).references
+    }
+
+    fn discover(&mut self, css: &str, part: Part, base: &Base, viewport: Viewport) -> Discovered {
+        let chosen = self.fonts.is_some();
+        let mut discovered = css::discover_inline(css, part, base, viewport, &self.vocabulary, chosen);
+        if let Some(fonts) = &mut self.fonts {
+            let sheet = std::mem::take(&mut discovered.fonts);
+            self.unused.extend(fonts.add_sheet(sheet, &self.vocabulary));
+        }
+        discovered
+    }
+
+    /// Waits with fonts until text uses them. External style sheets are added by [`Self::fonts`].
+    pub(crate) fn choose_fonts(&mut self) {
+        self.fonts.get_or_insert_default();
+    }
+
+    /// Records that a part of the document or of its style sheets is not known, which may use any font.
+    pub(crate) const fn set_incomplete(&mut self) {
+        if let Some(fonts) = &mut self.fonts {
+            fonts.set_incomplete();
+        }
+    }
+
+    /// The fonts of the page, with the names in its elements.
+    pub(crate) const fn fonts(&mut self) -> Option<(&mut PageFonts, &Vocabulary)> {
+        match &mut self.fonts {
+            Some(fonts) => Some((fonts, &self.vocabulary)),
+            None => None,
+        }
+    }
+
+    /// Returns the fonts of inline style sheets that are used since the last call.
+    pub(crate) fn take_used_fonts(&mut self) -> Vec<Reference> {
+        let fonts = self.fonts.as_mut();
+        fonts.map_or_else(Vec::new, |fonts| {
+            fonts.take_used(&mut self.unused, &self.vocabulary)
+        })
     }
 
     /// Returns the images that no element matches. The document has ended.

@@ -1,7 +1,7 @@
 //! Links as they occur in markup and in the `Link` field of responses.
 use crate::{
-    Certainty, CrossOrigin, Destination, Importance, Reference, ReferrerPolicy, Viewport, media,
-    reference::Base, srcset,
+    Certainty, CrossOrigin, Destination, Importance, Reference, ReferrerPolicy, Viewport,
+    attributes::Attribute, media, reference::Base, srcset,
 };
 
 /// Returns true for image types that browsers display; browsers skip a source or preload of another type.
@@ -96,6 +96,28 @@ pub(crate) enum Linked {
 }
 
 impl Link {
+    /// Reads the attributes of a `link` element.
+    pub(crate) fn of_element(attribute: Attribute<'_>, nonce: Option<Box<str>>) -> Self {
+        let onload = attribute("onload").unwrap_or_default();
+        Self {
+            rel: attribute("rel").unwrap_or_default(),
+            href: attribute("href"),
+            destination: attribute("as"),
+            kind: attribute("type"),
+            media: attribute("media"),
+            title: attribute("title"),
+            cross_origin: attribute("crossorigin"),
+            referrer_policy: attribute("referrerpolicy"),
+            priority: attribute("fetchpriority"),
+            nonce,
+            integrity: attribute("integrity").map(String::into_boxed_str),
+            image_srcset: attribute("imagesrcset"),
+            image_sizes: attribute("imagesizes"),
+            disabled: attribute("disabled").is_some(),
+            switches: onload.contains("media"),
+        }
+    }
+
     /// Returns what a browser loads for this link in a document at `base`.
     pub(crate) fn resource(&self, base: &Base, viewport: Viewport) -> Linked {
         let rel = self.rel.to_ascii_lowercase();

@@ -1,4 +1,5 @@
-//! Style sheets of a document that is still arriving: selection of the images that the document displays.
+//! Style sheets of a document that is still arriving: selection of the images and fonts that the document
+//! displays.
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,6 +10,7 @@ use crate::{
     Reference,
     css::{self, Waiting},
     document::Document,
+    fonts::Face,
     reference::Certainty,
 };
 
@@ -18,18 +20,19 @@ pub struct Markup {
     document: Arc<Mutex<Document>>,
 }
 
-/// Images of a style sheet that no element of the document displays so far.
+/// Images and fonts of a style sheet that nothing in the document displays so far.
 #[derive(Debug, Default)]
-pub struct PendingImages {
+pub struct PendingReferences {
     waiting: Vec<Waiting>,
+    fonts: Vec<Face>,
     /// Size of the vocabulary at the last comparison.
     compared: usize,
 }
 
-impl PendingImages {
-    /// Returns true if no image is pending.
+impl PendingReferences {
+    /// Returns true if nothing is pending.
     pub const fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.is_empty() && self.fonts.is_empty()
     }
 }
 
@@ -39,29 +42,44 @@ impl Markup {
     }
 
     /// Returns the subresources of the document's style sheet `css` at `url`, like
-    /// [`discover_css`](crate::discover_css), without the images that no element displays so far: these may
-    /// be [displayed](Self::displayed) later. At most 1000 images wait; of further images, only those that an
-    /// element already displays are returned.
-    pub fn sheet(&self, css: &[u8], url: &Url, charset: Option<&str>) -> (Vec<Reference>, PendingImages) {
+    /// [`discover_css`](crate::discover_css), without the images and fonts that nothing displays so far: these
+    /// may be [displayed](Self::displayed) later, and so may fonts of other style sheets. At most 1000 images
+    /// wait; of further images, only those that an element already displays are returned.
+    pub fn sheet(&self, css: &[u8], url: &Url, charset: Option<&str>) -> (Vec<Reference>, PendingReferences) {
         let (viewport, vocabulary) = {
             let document = self.document.lock();
             (document.viewport(), document.vocabulary().clone())
         };
-        let (mut found, waiting) = css::discover_sheet(css, url, charset, viewport, &vocabulary);
+        let discovered = css::discover_sheet(css, url, charset, viewport, &vocabulary);
+        let mut found = discovered.references;
         found.retain(|reference| reference.certainty != Certainty::Unlikely);
-        let pending = PendingImages {
-            waiting,
+        let mut pending = PendingReferences {
+            waiting: discovered.waiting,
+            fonts: Vec::new(),
             compared: vocabulary.size(),
         };
+        if let Some((fonts, vocabulary)) = self.document.lock().styles().fonts() {
+            pending.fonts = fonts.add_sheet(discovered.fonts, vocabulary);
+            let used = fonts.take_used(&mut pending.fonts, vocabulary);
+            let images = found
+                .iter()
+                .position(|reference| reference.destination.is_picture());
+            let before_images = images.unwrap_or(found.len());
+            found.splice(before_images..before_images, used);
+        }
         (found, pending)
     }
 
-    /// Removes and returns the images for which elements have been added.
-    pub fn displayed(&self, pending: &mut PendingImages) -> Vec<Reference> {
-        let document = self.document.lock();
+    /// Removes and returns the images for which elements have been added, and the fonts that are used now.
+    pub fn displayed(&self, pending: &mut PendingReferences) -> Vec<Reference> {
+        let mut document = self.document.lock();
+        let mut found = Vec::new();
+        if let Some((fonts, vocabulary)) = document.styles().fonts() {
+            found = fonts.take_used(&mut pending.fonts, vocabulary);
+        }
         let vocabulary = document.vocabulary();
-        if pending.is_empty() || vocabulary.size() == pending.compared {
-            return Vec::new();
+        if pending.waiting.is_empty() || vocabulary.size() == pending.compared {
+            return found;
         }
         pending.compared = vocabulary.size();
         let (matching, waiting) = std::mem::take(&mut pending.waiting)
@@ -69,7 +87,19 @@ impl Markup {
             .partition(|waiting: &Waiting| waiting.may_match(vocabulary));
         pending.waiting = waiting;
         let likely = |waiting: Waiting| waiting.reference.with_certainty(Certainty::Likely);
-        matching.into_iter().map(likely).collect()
+        found.extend(matching.into_iter().map(likely));
+        found
+    }
+
+    /// Records that a style sheet of the document is not known, or only a part of it: the sheet may use any font,
+    /// so fonts that cover Latin letters no longer wait.
+    pub fn lack_style_sheet(&self) {
+        self.document.lock().styles().set_incomplete();
+    }
+
+    /// Returns the fonts of the document's inline style sheets that its external ones use since the last call.
+    pub fn inline_fonts(&self) -> Vec<Reference> {
+        self.document.lock().take_used_fonts()
     }
 }
 
@@ -87,8 +117,9 @@ mod tests {
         let page = Url::parse("http://a.test/").unwrap();
         let mut discovery = Discovery::new(&page, None, Viewport::default());
         let markup = discovery.markup();
-        discovery.write(b"<div class=box>");
-        let css = b"@import 'more.css'; @font-face { src: url(f.woff) } .box { background: url(1.png) }
+        discovery.write(b"<div class=box>Text");
+        let css = b"@import 'more.css'; @font-face { font-family: x; src: url(f.woff) }
+            .box { background: url(1.png); font-family: x }
             .late { background: url(2.png) } .never { background: url(3.png) } .box:hover { background: url(4.png) }";
         let sheet = Url::parse("http://a.test/css/main.css").unwrap();
         let (found, mut pending) = markup.sheet(css, &sheet, None);

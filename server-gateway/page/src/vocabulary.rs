@@ -29,6 +29,7 @@ const LATER: [&str; 9] = [
 pub struct Vocabulary {
     names: BTreeSet<u64>,
     overflown: bool,
+    has_custom_elements: bool,
 }
 
 #[derive(Clone, Copy, Hash)]
@@ -47,6 +48,7 @@ fn hashed(kind: Name, name: &str) -> u64 {
 impl Vocabulary {
     /// Adds a name; returns true if it is new.
     pub(crate) fn add(&mut self, kind: Name, name: &str) -> bool {
+        self.has_custom_elements |= matches!(kind, Name::Element) && name.contains('-');
         if self.names.len() < MAX_NAMES {
             return self.names.insert(hashed(kind, name));
         }
@@ -58,7 +60,12 @@ impl Vocabulary {
         self.names.len() + usize::from(self.overflown)
     }
 
-    fn has(&self, kind: Name, name: &str) -> bool {
+    /// Returns true if a script creates the contents of some elements: those with a hyphen in their name.
+    pub(crate) const fn has_custom_elements(&self) -> bool {
+        self.has_custom_elements
+    }
+
+    pub(crate) fn has(&self, kind: Name, name: &str) -> bool {
         self.overflown
             || self.names.contains(&hashed(kind, name))
             || (matches!(kind, Name::Element)
@@ -70,24 +77,46 @@ impl Vocabulary {
 /// functions such as `:not(…)`, and attributes, are ignored; without a vocabulary every name counts as
 /// present.
 pub(crate) fn may_match(selectors: &str, vocabulary: Option<&Vocabulary>) -> bool {
-    let mut scanner = Scanner {
+    Scanner {
         rest: selectors,
-        vocabulary,
-    };
-    loop {
-        let (matches, more) = scanner.selector();
-        if matches || !more {
-            return matches;
-        }
+        known: vocabulary.map_or(Known::All, Known::Of),
     }
+    .matches()
+}
+
+/// Returns true if one of the selectors requires no class and no id: it matches elements in general, also those
+/// that scripts add.
+pub(crate) fn is_general(selectors: &str) -> bool {
+    Scanner {
+        rest: selectors,
+        known: Known::Elements,
+    }
+    .matches()
+}
+
+/// The names that count as present.
+#[derive(Clone, Copy)]
+enum Known<'a> {
+    All,
+    Elements,
+    Of(&'a Vocabulary),
 }
 
 struct Scanner<'a> {
     rest: &'a str,
-    vocabulary: Option<&'a Vocabulary>,
+    known: Known<'a>,
 }
 
 impl Scanner<'_> {
+    fn matches(mut self) -> bool {
+        loop {
+            let (matches, more) = self.selector();
+            if matches || !more {
+                return matches;
+            }
+        }
+    }
+
     /// Reads up to the next comma; returns whether the selector may match, and whether another follows.
     fn selector(&mut self) -> (bool, bool) {
         let mut matches = true;
@@ -118,8 +147,11 @@ impl Scanner<'_> {
 
     fn known(&mut self, kind: Name) -> bool {
         let name = self.name();
-        self.vocabulary
-            .is_none_or(|vocabulary| name.contains('\\') || vocabulary.has(kind, &name))
+        match self.known {
+            Known::All => true,
+            Known::Elements => matches!(kind, Name::Element),
+            Known::Of(vocabulary) => name.contains('\\') || vocabulary.has(kind, &name),
+        }
     }
 
     /// Reads an identifier. Escapes of single characters are resolved; a numeric escape stays with its
@@ -219,6 +251,30 @@ mod tests {
         for odd in ["[", "(", ":", "\\", ".", ",,,", "é(", "a[)]"] {
             let _ = may_match(odd, Some(&vocabulary));
         }
+    }
+
+    #[test]
+    fn selectors_of_elements_are_general() {
+        for yes in [
+            "html",
+            "*",
+            ":root",
+            ":host",
+            "button:first-child",
+            "pre > code, .a",
+            "x-y",
+            "",
+        ] {
+            assert!(is_general(yes), "{yes}");
+        }
+        for no in [".a", "#a", "p.a", ".a p", "a:hover", ".\\31 0"] {
+            assert!(!is_general(no), "{no}");
+        }
+        let mut vocabulary = Vocabulary::default();
+        vocabulary.add(Name::Class, "a-b");
+        assert!(!vocabulary.has_custom_elements());
+        vocabulary.add(Name::Element, "a-b");
+        assert!(vocabulary.has_custom_elements());
     }
 
     #[test]

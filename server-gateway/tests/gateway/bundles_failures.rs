@@ -71,6 +71,39 @@ async fn an_absent_host_is_announced_once_to_agents_that_know_the_record() {
     assert!(load.records.iter().all(is_known), "{:?}", load.records);
 }
 
+#[tokio::test]
+async fn fonts_that_no_rule_names_are_planned_only_if_a_style_sheet_is_missing() {
+    let gateway = Gateway::start().await;
+    let gone = closed().await;
+    let css = "p { font-family: used }";
+    let site = Site::start([
+        ("/used.woff", resource("font/woff", "used").fresh()),
+        ("/other.woff", resource("font/woff", "other").fresh()),
+        ("/x.css", resource("text/css", css).fresh()),
+        ("/text.css", resource("text/plain", css).fresh()),
+        ("/own.png", resource("image/png", "own").fresh()),
+    ])
+    .await;
+    let fonts = "<style>@font-face { font-family: used; src: url(/used.woff) }
+        @font-face { font-family: other; src: url(/other.woff) }</style>";
+    let mut agent = Agent::connect(&gateway).await;
+    for (path, sheet, are_planned) in [
+        ("/none", String::new(), (false, false)),
+        ("/found", "/x.css".to_owned(), (true, false)),
+        ("/error", "/absent.css".to_owned(), (false, false)),
+        ("/type", "/text.css".to_owned(), (true, true)),
+        ("/gone", format!("{gone}/x.css"), (true, true)),
+    ] {
+        let html = format!(
+            "{fonts}<link rel=stylesheet href='{sheet}'><img src=/own.png><p>The text is longer than that of an application."
+        );
+        site.set(path, resource("text/html", html));
+        let load = LoadReader::whole(&mut agent, &site.url("a", path), PLAIN).await;
+        let has = |url: &str| load.urls().iter().any(|known| known == url);
+        assert_eq!((has("/used.woff"), has("/other.woff")), are_planned, "{path}");
+    }
+}
+
 /// Loads the page, requests an object of the host that only a script refers to, and reports the end of the visit.
 async fn visit(agent: &mut Agent, page: &str, url: &str) {
     let load = LoadReader::whole(agent, page, PLAIN).await;

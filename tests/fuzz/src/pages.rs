@@ -119,12 +119,26 @@ pub(crate) fn page_css(bytes: &[u8]) {
     for charset in [None, Some("windows-1252")] {
         check(&discover_css(bytes, &page(), charset, Viewport::default()));
     }
+    // The same style sheet of a document, external and inline.
+    let mut discovery = Discovery::new(&page(), None, Viewport::default());
+    let markup = discovery.markup();
+    check(&discovery.write(&[b"<p class=a>\xd0\x96<style>", bytes].concat()));
+    let (found, mut pending) = markup.sheet(bytes, &page(), None);
+    check(&found);
+    check(&markup.inline_fonts());
+    check(&discovery.write(b"</style><b id=b>text</b><x-c style='font-family: x'>"));
+    check(&markup.displayed(&mut pending));
+    markup.lack_style_sheet();
+    check(&discovery.finish());
+    check(&markup.displayed(&mut pending));
 }
 
 pub(crate) fn css_seeds() -> Vec<Vec<u8>> {
     [
         "@charset \"utf-8\"; @import url('more.css') screen; p { background: url( \"a b.png\" ) }",
         "@font-face { font-family: x; src: local(y), url(f.woff2) format('woff2'), url(f.ttf) }",
+        "@font-face { font-family: \"x y\"; src: url(f.woff2); unicode-range: U+61-7A, U+4??; font-weight: 100 900; font-style: italic }",
+        ":root { --f: x; --w: 300 } .a, b { font: italic 600 12px/1.5 'x y', serif; font-weight: var(--w, 500) }",
         "@media (max-width: 10px) { a { background-image: image-set('a.png' 1x, url(b.png) 2x) } }",
         "@supports (display: grid) { @import 'no.css'; .a { content: url(//other.test/c.svg) } }",
         "a{b:url(data:image/png;base64,AAAA)} \\65 { c: url(\\2f x) } /* url(no) */",

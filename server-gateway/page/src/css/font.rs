@@ -1,28 +1,81 @@
-//! Sources of `@font-face` rules (CSS Fonts Level 4).
+//! `@font-face` rules (CSS Fonts Level 4).
 use cssparser::{CowRcStr, Delimiter, Parser, Token};
 
 use super::{Parsed, quoted};
+use crate::fonts::{Traits, UnicodeRange, families, weight};
 
-/// Returns the file that a browser loads for an `@font-face`: the first supported one of the last `src` that
-/// has one, and only if the face covers Latin letters.
-pub(super) fn source(parser: &mut Parser<'_, '_>) -> Option<String> {
+/// Maximum length of `font-stretch`.
+const MAX_STRETCH: usize = 32;
+
+/// An `@font-face` rule with a file that a browser can load.
+pub(super) struct FaceRule {
+    /// Name of the family, without which browsers ignore the face.
+    pub(super) family: Option<String>,
+    pub(super) traits: Traits,
+    pub(super) range: UnicodeRange,
+    /// The first supported file of the last `src` that has one.
+    pub(super) source: String,
+}
+
+/// Reads the descriptors of a face.
+pub(super) fn read(parser: &mut Parser<'_, '_>) -> Option<FaceRule> {
     let mut source = None;
-    let mut latin = true;
+    let mut family = None;
+    let mut range = UnicodeRange::default();
+    let mut traits = Traits {
+        stretch: String::new(),
+        italic: false,
+        weights: (400, 400),
+    };
     while !parser.is_exhausted() {
         let _: Parsed<'_, ()> = parser.parse_until_after(Delimiter::Semicolon, |parser| {
-            let name = parser.expect_ident()?.clone();
+            let name = parser.expect_ident()?.to_ascii_lowercase();
             parser.expect_colon()?;
-            if name.eq_ignore_ascii_case("src") {
+            if name == "src" {
                 source = first_readable(parser).or_else(|| source.take());
-            } else if name.eq_ignore_ascii_case("unicode-range") {
-                let start = parser.position();
-                while parser.next().is_ok() {}
-                latin = covers_latin(parser.slice_from(start));
+                return Ok(());
+            }
+            let value = rest(parser);
+            match name.as_str() {
+                "font-family" => family = families(value).into_iter().next(),
+                "font-weight" => traits.weights = weights(value).unwrap_or(traits.weights),
+                "font-style" => traits.italic = !value.eq_ignore_ascii_case("normal"),
+                "font-stretch" => traits.stretch = stretch(value),
+                "unicode-range" => range = UnicodeRange::of_value(value),
+                _ => {}
             }
             Ok(())
         });
     }
-    source.filter(|_| latin)
+    Some(FaceRule {
+        family,
+        traits,
+        range,
+        source: source?,
+    })
+}
+
+/// Returns the rest of a descriptor.
+fn rest<'i>(parser: &mut Parser<'i, '_>) -> &'i str {
+    let start = parser.position();
+    while parser.next().is_ok() {}
+    parser.slice_from(start).trim()
+}
+
+/// Parses a weight, or the range of a variable font.
+fn weights(value: &str) -> Option<(u16, u16)> {
+    let mut words = value.split_ascii_whitespace().map(weight);
+    let first = words.next()??;
+    let last = words.next().flatten().unwrap_or(first);
+    Some((first.min(last), first.max(last)))
+}
+
+fn stretch(value: &str) -> String {
+    let value = value.to_ascii_lowercase();
+    if matches!(value.as_str(), "normal" | "100%") {
+        return String::new();
+    }
+    value.chars().take(MAX_STRETCH).collect()
 }
 
 fn first_readable(parser: &mut Parser<'_, '_>) -> Option<String> {
@@ -53,19 +106,4 @@ fn first_readable(parser: &mut Parser<'_, '_>) -> Option<String> {
         }
     }
     found.or_else(|| entry.filter(|_| readable))
-}
-
-/// Returns true if a `unicode-range` covers the letter `a`.
-fn covers_latin(ranges: &str) -> bool {
-    ranges.split(',').any(|range| {
-        let Some(range) = range.trim().get(2..) else {
-            return false;
-        };
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let bound = |text: &str, digit: &str| u32::from_str_radix(&text.trim().replace('?', digit), 16);
-        match (bound(first, "0"), bound(last, "F")) {
-            (Ok(first), Ok(last)) => (first..=last).contains(&u32::from('a')),
-            _ => false,
-        }
-    })
 }

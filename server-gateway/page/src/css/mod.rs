@@ -7,18 +7,27 @@
     reason = "CSS has thirty kinds of tokens, of which each place here wants a few"
 )]
 
+mod at_rule;
 mod font;
 mod image_set;
 mod import;
 mod property;
 mod supports;
+mod syntax;
+mod waiting;
 
 use cssparser::{ParseError, Parser, ParserInput, SourcePosition, Token};
 use url::Url;
 
-use self::property::Property;
+pub(crate) use self::waiting::Waiting;
+use self::{
+    property::Property,
+    syntax::{behind, prelude, quoted, without_comments},
+};
 use crate::{
-    Certainty, Destination, MAX_REFERENCES, Reference, Viewport, Vocabulary, charset, media, reference::Base,
+    Certainty, Destination, MAX_REFERENCES, Reference, Viewport, Vocabulary, charset,
+    fonts::{Declarations, SheetFonts},
+    reference::Base,
     vocabulary,
 };
 
@@ -31,7 +40,7 @@ pub(crate) const MAX_WAITING: usize = 100;
 /// document.
 pub(crate) const MAX_WAITING_OF_SHEET: usize = 1000;
 
-/// Maximum length in bytes of a rule's selectors that are evaluated; longer ones count as matching.
+/// Maximum length in bytes of a rule's selectors that are evaluated; longer ones are dropped and count as matching.
 const MAX_SELECTORS: usize = 4096;
 
 type Parsed<'i, T> = Result<T, ParseError<'i, ()>>;
@@ -75,31 +84,29 @@ pub(crate) enum Part {
     Declarations,
 }
 
-/// An image of a rule whose selectors match no element of the document so far.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) reference: Reference,
-    /// Selectors of the enclosing rules.
-    selectors: Vec<String>,
+/// Objects of a style sheet for the elements known so far.
+#[derive(Debug, Default)]
+pub(crate) struct Discovered {
+    pub(crate) references: Vec<Reference>,
+    /// Images that wait for further elements.
+    pub(crate) waiting: Vec<Waiting>,
+    /// The fonts, unless they are among the references.
+    pub(crate) fonts: SheetFonts,
 }
 
-impl Waiting {
-    /// Returns true if matching elements have been added.
-    pub(crate) fn may_match(&self, vocabulary: &Vocabulary) -> bool {
-        let mut selectors = self.selectors.iter();
-        selectors.all(|selectors| vocabulary::may_match(selectors, Some(vocabulary)))
-    }
-}
-
-/// Returns the references of a `style` element for the elements known so far, and the images that wait for
-/// further elements.
+/// Returns the objects of an inline style sheet or of declarations; if `fonts` are chosen by their use, these
+/// apart.
 pub(crate) fn discover_inline(
     css: &str,
+    part: Part,
     base: &Base,
     viewport: Viewport,
     vocabulary: &Vocabulary,
-) -> (Vec<Reference>, Vec<Waiting>) {
-    Sheet::new(Part::Sheet, base, viewport, Some(vocabulary)).read_waiting(css, MAX_WAITING)
+    fonts: bool,
+) -> Discovered {
+    let mut sheet = Sheet::new(part, base, viewport, Some(vocabulary));
+    sheet.fonts = fonts.then(SheetFonts::default);
+    sheet.read_waiting(css, MAX_WAITING)
 }
 
 /// Like [`discover_inline`], for an external style sheet.
@@ -109,13 +116,15 @@ pub(crate) fn discover_sheet(
     charset: Option<&str>,
     viewport: Viewport,
     vocabulary: &Vocabulary,
-) -> (Vec<Reference>, Vec<Waiting>) {
+) -> Discovered {
     let (text, encoding) = charset::decode_sheet(css, charset, None);
     let base = Base {
         url: url.clone(),
         encoding,
     };
-    Sheet::new(Part::Sheet, &base, viewport, Some(vocabulary)).read_waiting(&text, MAX_WAITING_OF_SHEET)
+    let mut sheet = Sheet::new(Part::Sheet, &base, viewport, Some(vocabulary));
+    sheet.fonts = Some(SheetFonts::default());
+    sheet.read_waiting(&text, MAX_WAITING_OF_SHEET)
 }
 
 /// Returns the subresources of a decoded style sheet, `style` element or attribute.
@@ -136,10 +145,13 @@ struct Sheet<'a> {
     around: Vec<String>,
     waiting: Option<Vec<Waiting>>,
     most_waiting: usize,
+    /// Fonts, if these are chosen by their use, and the font properties of the current rule.
+    fonts: Option<SheetFonts>,
+    declarations: Declarations,
 }
 
 impl<'a> Sheet<'a> {
-    const fn new(part: Part, base: &'a Base, viewport: Viewport, vocabulary: Option<&'a Vocabulary>) -> Self {
+    fn new(part: Part, base: &'a Base, viewport: Viewport, vocabulary: Option<&'a Vocabulary>) -> Self {
         Self {
             base,
             viewport,
@@ -150,6 +162,8 @@ impl<'a> Sheet<'a> {
             around: Vec::new(),
             waiting: None,
             most_waiting: MAX_WAITING,
+            fonts: None,
+            declarations: Declarations::default(),
         }
     }
 
@@ -158,10 +172,15 @@ impl<'a> Sheet<'a> {
         self.found
     }
 
-    fn read_waiting(mut self, css: &str, most: usize) -> (Vec<Reference>, Vec<Waiting>) {
+    fn read_waiting(mut self, css: &str, most: usize) -> Discovered {
         (self.waiting, self.most_waiting) = (Some(Vec::new()), most);
         self.rules_of(css);
-        (self.found, self.waiting.unwrap_or_default())
+        self.end_declarations();
+        Discovered {
+            references: self.found,
+            waiting: self.waiting.unwrap_or_default(),
+            fonts: self.fonts.unwrap_or_default(),
+        }
     }
 
     fn rules_of(&mut self, css: &str) {
@@ -174,50 +193,96 @@ impl<'a> Sheet<'a> {
         // Start of the current rule or declaration.
         let mut start = parser.position();
         let mut before = self.found.len();
-        while let Ok(token) = parser.next() {
-            let token = token.clone();
-            property.observe(&token);
+        loop {
+            let end = parser.position();
+            let Ok(token) = parser.next().cloned() else {
+                return self.declare(&property, parser, end);
+            };
             if self.found.len() >= MAX_REFERENCES {
-                return;
+                return self.cut();
             }
-            match token {
+            if matches!(token, Token::Semicolon) {
+                self.declare(&property, parser, end);
+            }
+            property.observe(&token, parser.position());
+            let ends = match token {
                 Token::AtKeyword(name) => {
                     self.at_rule(&name, parser, depth);
-                    start = behind(parser);
-                    before = self.found.len();
+                    true
                 }
-                Token::UnquotedUrl(url) if property.loads() => self.add_image(&url),
-                Token::Function(name) => self.function(&name, &property, parser, depth),
                 Token::CurlyBracketBlock => {
-                    self.imports = false;
                     let selectors = without_comments(parser.slice_from(start).trim_end_matches('{'));
                     self.rule(selectors, parser, depth);
-                    start = behind(parser);
-                    before = self.found.len();
+                    true
                 }
-                Token::Semicolon => {
-                    start = parser.position();
-                    before = self.found.len();
-                }
+                Token::Semicolon => true,
                 // `url(x.png) \9` is a hack for one browser: all others ignore the declaration as invalid.
                 Token::Ident(name) | Token::Dimension { unit: name, .. } if name.as_ref() == "\t" => {
                     self.found.truncate(before);
+                    false
                 }
-                Token::ParenthesisBlock | Token::SquareBracketBlock => self.nested(parser, depth),
-                _ => {}
+                token => {
+                    self.value(&token, &property, parser, depth);
+                    false
+                }
+            };
+            if ends {
+                start = behind(parser);
+                before = self.found.len();
             }
         }
     }
 
+    /// Reads a token of a value.
+    fn value(&mut self, token: &Token<'_>, property: &Property, parser: &mut Parser<'_, '_>, depth: usize) {
+        match token {
+            Token::UnquotedUrl(url) if property.loads() => self.add_image(url),
+            Token::Function(name) => self.function(name, property, parser, depth),
+            Token::ParenthesisBlock | Token::SquareBracketBlock => self.nested(parser, depth),
+            _ => {}
+        }
+    }
+
     /// Reads the block after `selectors`, or after the prelude of an at-rule that is treated as selectors.
-    fn rule(&mut self, selectors: String, parser: &mut Parser<'_, '_>, depth: usize) {
+    fn rule(&mut self, mut selectors: String, parser: &mut Parser<'_, '_>, depth: usize) {
+        self.imports = false;
+        if selectors.len() > MAX_SELECTORS {
+            // No selectors match everything.
+            selectors.clear();
+        }
         let around = self.matches;
-        let matches = selectors.len() > MAX_SELECTORS || vocabulary::may_match(&selectors, self.vocabulary);
-        self.matches = around && matches;
+        self.matches = around && vocabulary::may_match(&selectors, self.vocabulary);
         self.around.push(selectors);
+        let outer = std::mem::take(&mut self.declarations);
         self.nested(parser, depth);
+        self.end_declarations();
+        self.declarations = outer;
         self.around.pop();
         self.matches = around;
+    }
+
+    /// Records a declaration of a font; it ended at `end`.
+    fn declare(&mut self, property: &Property, parser: &Parser<'_, '_>, end: SourcePosition) {
+        if let (Some(_), Some((name, start))) = (&self.fonts, property.font())
+            && start <= end
+        {
+            let value = without_comments(parser.slice(start..end));
+            self.declarations.add(name, &value);
+        }
+    }
+
+    fn end_declarations(&mut self) {
+        let declarations = std::mem::take(&mut self.declarations);
+        if let (Some(fonts), false) = (&mut self.fonts, declarations.is_empty()) {
+            fonts.add_rule(&self.around, declarations);
+        }
+    }
+
+    /// Records that a part of the style sheet is not read.
+    const fn cut(&mut self) {
+        if let Some(fonts) = &mut self.fonts {
+            fonts.is_cut = true;
+        }
     }
 
     fn nested(&mut self, parser: &mut Parser<'_, '_>, depth: usize) {
@@ -226,6 +291,8 @@ impl<'a> Sheet<'a> {
                 self.rules(parser, depth + 1);
                 Ok(())
             });
+        } else {
+            self.cut();
         }
     }
 
@@ -264,72 +331,6 @@ impl<'a> Sheet<'a> {
         });
     }
 
-    fn at_rule(&mut self, name: &str, parser: &mut Parser<'_, '_>, depth: usize) {
-        let lower = name.to_ascii_lowercase();
-        match lower.as_str() {
-            "import" => {
-                let import = import::read(parser, self.viewport);
-                if let (Some((target, destination)), true) = (import, self.imports) {
-                    self.add(&target, destination);
-                }
-            }
-            "charset" | "namespace" => {
-                prelude(parser);
-            }
-            "layer" => {
-                // The statement `@layer a, b;` may occur between imports.
-                if prelude(parser).1 {
-                    self.imports = false;
-                    self.nested(parser, depth);
-                }
-            }
-            "media" => {
-                let (query, block) = prelude(parser);
-                self.imports = false;
-                if block && media::applies(&query, self.viewport) {
-                    self.nested(parser, depth);
-                }
-            }
-            "supports" => {
-                let (condition, block) = prelude(parser);
-                self.imports = false;
-                if block && supports::holds(&condition) {
-                    self.nested(parser, depth);
-                }
-            }
-            "font-face" => {
-                self.imports = false;
-                if prelude(parser).1 {
-                    let font =
-                        parser.parse_nested_block(|parser| Ok::<_, ParseError<'_, ()>>(font::source(parser)));
-                    if let Ok(Some(url)) = font {
-                        self.add(&url, Destination::Font);
-                    }
-                }
-            }
-            // Print rules, and obsolete rules of single browsers.
-            "page" | "-moz-document" => {
-                prelude(parser);
-            }
-            // The preludes of keyframe blocks are not selectors.
-            "keyframes" | "-webkit-keyframes" => {
-                self.imports = false;
-                if prelude(parser).1 {
-                    let vocabulary = self.vocabulary.take();
-                    self.nested(parser, depth);
-                    self.vocabulary = vocabulary;
-                }
-            }
-            // For example `@container` and `@scope`.
-            _ => {
-                self.imports = false;
-                if prelude(parser).1 {
-                    self.nested(parser, depth);
-                }
-            }
-        }
-    }
-
     fn add_image(&mut self, target: &str) {
         let Some(url) = self.base.resolve(target) else {
             return;
@@ -353,47 +354,6 @@ impl<'a> Sheet<'a> {
         let url = self.base.resolve(target);
         self.found.extend(url.map(|url| Reference::new(url, destination)));
     }
-}
-
-/// Returns the position after a block, read or skipped.
-fn behind(parser: &mut Parser<'_, '_>) -> SourcePosition {
-    parser.skip_whitespace();
-    parser.position()
-}
-
-/// Skips to the end of an at-rule's prelude; returns the prelude, and true if a block follows (the parser's
-/// last token).
-fn prelude(parser: &mut Parser<'_, '_>) -> (String, bool) {
-    let start = parser.position();
-    let block = loop {
-        match parser.next_including_whitespace_and_comments() {
-            Ok(Token::Semicolon) | Err(_) => break false,
-            Ok(Token::CurlyBracketBlock) => break true,
-            Ok(_) => {}
-        }
-    };
-    let text = parser.slice_from(start).trim_end_matches([';', '{']);
-    (without_comments(text), block)
-}
-
-/// Removes comments, which may occur anywhere in a prelude.
-fn without_comments(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("/*") {
-        out.push_str(before);
-        out.push(' ');
-        rest = after.split_once("*/").map_or("", |(_, after)| after);
-    }
-    out.push_str(rest);
-    out
-}
-
-/// Reads the string in `url("…")`.
-fn quoted(parser: &mut Parser<'_, '_>) -> Option<String> {
-    let read: Parsed<'_, String> =
-        parser.parse_nested_block(|parser| Ok(parser.expect_string()?.to_string()));
-    read.ok()
 }
 
 #[cfg(test)]

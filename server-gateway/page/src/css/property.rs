@@ -1,5 +1,7 @@
 //! Declarations whose `url()` values a browser loads.
-use cssparser::Token;
+use cssparser::{SourcePosition, Token};
+
+use crate::fonts;
 
 /// Prefixes of the names of properties whose value may load something.
 const LOADING: [&str; 14] = [
@@ -25,18 +27,29 @@ pub(super) struct Property {
     candidate: Option<String>,
     hacked: bool,
     name: Option<String>,
+    /// Start of the value.
+    start: Option<SourcePosition>,
 }
 
 impl Property {
-    pub(super) fn observe(&mut self, token: &Token<'_>) {
+    pub(super) fn observe(&mut self, token: &Token<'_>, behind: SourcePosition) {
         match token {
             Token::Ident(name) if self.name.is_none() => self.candidate = Some(name.to_ascii_lowercase()),
-            Token::Colon if self.name.is_none() => self.name = self.candidate.take(),
+            Token::Colon if self.name.is_none() => {
+                self.name = self.candidate.take();
+                self.start = Some(behind);
+            }
             // `*property:` is a hack for old versions of one browser.
             Token::Delim('*') if self.name.is_none() => self.hacked = true,
             Token::Semicolon | Token::CurlyBracketBlock => *self = Self::default(),
             _ => {}
         }
+    }
+
+    /// Returns the name of a property that decides about fonts, and the start of its value.
+    pub(super) fn font(&self) -> Option<(&str, SourcePosition)> {
+        let name = self.name.as_deref().filter(|name| fonts::is_relevant(name))?;
+        (!self.hacked).then_some((name, self.start?))
     }
 
     pub(super) fn loads(&self) -> bool {

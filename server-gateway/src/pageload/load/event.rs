@@ -1,7 +1,7 @@
 //! Events of a page load.
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
-use longhaul_page::{Initiator, Markup, PendingImages, Reference, ReferrerPolicy, RequestChain, Sandbox};
+use longhaul_page::{Initiator, Markup, PendingReferences, Reference, ReferrerPolicy, RequestChain, Sandbox};
 use longhaul_session::{EntryId, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
@@ -71,8 +71,8 @@ pub(in crate::pageload) enum ResponseEvent {
     Literals(Vec<Url>),
     /// Requests the markup of the page, if the response is a style sheet of the page's own document.
     MarkupNeeded { reply: oneshot::Sender<Markup> },
-    /// The style sheet has images that no element of the page displays so far.
-    ImagesPending(PendingImages),
+    /// The style sheet has these images and fonts that nothing displays so far.
+    ReferencesPending(PendingReferences),
     /// The response adds no further entry.
     Searched,
     /// The head is complete.

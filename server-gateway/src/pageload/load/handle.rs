@@ -15,7 +15,7 @@ impl LoadTask {
                 if !references.is_empty() {
                     self.state.found(references, None);
                 }
-                self.state.document_grew();
+                self.state.plan_displayed();
             }
             Event::Literals(urls) => self.state.literals(urls, None),
             Event::PageComplete(hash) => self.state.learned.document_complete(hash),
@@ -38,11 +38,20 @@ impl LoadTask {
             ResponseEvent::Found(references) => state.found(references, Some(entry)),
             ResponseEvent::Literals(urls) => state.literals(urls, Some(entry)),
             ResponseEvent::MarkupNeeded { reply } => send(reply, state.markup_of(entry)),
-            ResponseEvent::ImagesPending(images) => state.images_pending(entry, images),
+            ResponseEvent::ReferencesPending(pending) => state.references_pending(entry, pending),
             ResponseEvent::Searched => state.plan.entry_searched(entry),
-            ResponseEvent::Answered(answer) => state.answered(entry, *answer),
-            ResponseEvent::Failed(failure) => state.failed(entry, &failure),
-            ResponseEvent::Withdrawn(reason) => state.plan.withdraw(entry, reason),
+            ResponseEvent::Answered(answer) => {
+                state.answered(entry, *answer);
+                state.require_searched();
+            }
+            ResponseEvent::Failed(failure) => {
+                state.failed(entry, &failure);
+                state.require_searched();
+            }
+            ResponseEvent::Withdrawn(reason) => {
+                state.plan.withdraw(entry, reason);
+                state.require_searched();
+            }
         }
     }
 

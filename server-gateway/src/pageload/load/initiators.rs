@@ -101,7 +101,7 @@ impl LoadState {
         if let Some(found) = self.plan.get_mut(entry) {
             found.source = ReferenceSource::StyleSheet {
                 policy,
-                pending: longhaul_page::PendingImages::default(),
+                pending: longhaul_page::PendingReferences::default(),
             };
         }
     }

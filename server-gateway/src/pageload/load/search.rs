@@ -68,7 +68,15 @@ pub(super) async fn search(
     let found = match search {
         Search::Document(discovery, _) if outcome == Read::Whole => discovery.finish(),
         Search::Document(..) => Vec::new(),
-        Search::Sheet(url, charset) => search_sheet(load, entry, &text, url, charset.as_deref()).await,
+        Search::Sheet(url, charset) => {
+            let sheet = Sheet {
+                css: &text,
+                url,
+                charset: charset.as_deref(),
+                outcome,
+            };
+            sheet.search(load, entry).await
+        }
     };
     load.found(found, entry).await;
     load.flush().await;
@@ -92,24 +100,30 @@ pub(super) async fn search(
     }
 }
 
-/// References of a style sheet; of the page's own sheet without the images that no element displays so far.
-async fn search_sheet(
-    load: &PageLoad,
-    entry: EntryId,
-    css: &[u8],
-    url: &Url,
-    charset: Option<&str>,
-) -> Vec<Reference> {
-    let markup = load
-        .ask_response(entry, |reply| ResponseEvent::MarkupNeeded { reply })
-        .await;
-    let Some(markup) = markup else {
-        return discover_css(css, url, charset, load.context.viewport());
-    };
-    let (found, pending) = markup.sheet(css, url, charset);
-    if !pending.is_empty() {
-        load.send_response(entry, ResponseEvent::ImagesPending(pending))
+/// A style sheet that was read.
+struct Sheet<'a> {
+    css: &'a [u8],
+    url: &'a Url,
+    charset: Option<&'a str>,
+    outcome: Read,
+}
+
+impl Sheet<'_> {
+    /// Returns the references; of the page's own sheet without the images and fonts that nothing displays so far.
+    async fn search(self, load: &PageLoad, entry: EntryId) -> Vec<Reference> {
+        let markup = load
+            .ask_response(entry, |reply| ResponseEvent::MarkupNeeded { reply })
             .await;
+        let Some(markup) = markup else {
+            return discover_css(self.css, self.url, self.charset, load.context.viewport());
+        };
+        if self.outcome != Read::Whole {
+            markup.lack_style_sheet();
+        }
+        let (found, pending) = markup.sheet(self.css, self.url, self.charset);
+        // Also without pending references: the style sheet may use fonts of others.
+        load.send_response(entry, ResponseEvent::ReferencesPending(pending))
+            .await;
+        found
     }
-    found
 }

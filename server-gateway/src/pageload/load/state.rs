@@ -152,17 +152,21 @@ impl LoadState {
         {
             self.frames.display(frame, &chain.initiator);
         }
+        let sheets = self.sheets_of_page(&admitted, referrer);
         let planned = self.worth_planning(admitted);
         self.plan.found(planned, referrer);
+        self.require_planned(&sheets);
     }
 
     /// Plans the target of an entry's redirect, with the redirect's referrer policy.
     pub(super) fn redirected(&mut self, target: Reference, from: EntryId, policy: Option<ReferrerPolicy>) {
         let chain = self.chain_behind(Some(from), Arrival::Redirected(policy));
         let admitted = chain.and_then(|chain| chain.initiator.admit(target, chain.redirects.len()));
+        let sheets = self.sheets_of_page(admitted.as_slice(), Some(from));
         for target in self.worth_planning(admitted) {
             self.plan.redirected(target, from, policy);
         }
+        self.require_planned(&sheets);
     }
 
     /// Filters the references that are worth planning.

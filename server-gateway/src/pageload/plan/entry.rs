@@ -3,7 +3,7 @@ use http::{HeaderMap, StatusCode};
 use longhaul_cache::Partition;
 use longhaul_delivery::DeltaKey;
 use longhaul_page::{
-    Destination, Initiator, PendingImages, Reference, ReferrerPolicy,
+    Destination, Initiator, PendingReferences, Reference, ReferrerPolicy,
     order::{self, Position},
 };
 use longhaul_session::{EntryId, Scope};
@@ -90,8 +90,8 @@ pub(crate) enum ReferenceSource {
     StyleSheet {
         /// The policy that its response declares.
         policy: Option<ReferrerPolicy>,
-        /// Images that are planned once the page contains elements that display them.
-        pending: PendingImages,
+        /// Images and fonts that are planned once the page displays them.
+        pending: PendingReferences,
     },
 }
 
@@ -233,6 +233,18 @@ impl PlanEntry {
             requested: self.requested.unwrap_or(u32::MAX),
             planned: self.planned(),
         }
+    }
+
+    /// Returns true for a style sheet without a searched response that a browser may receive: neither a redirect
+    /// nor an error.
+    pub(crate) fn is_unsearched_sheet(&self) -> bool {
+        let may_arrive = match &self.stage {
+            Stage::Announced | Stage::Fetching => false,
+            Stage::Answered(answered) => answered.status.is_success(),
+            Stage::Withdrawn => true,
+        };
+        let is_searched = matches!(self.source, ReferenceSource::StyleSheet { .. });
+        self.reference.destination == Destination::Style && !is_searched && may_arrive
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_cache::PartitionLabel;
 use longhaul_http::policy;
-use longhaul_page::{PendingImages, Reference, ReferrerPolicy, order::Position};
+use longhaul_page::{PendingReferences, Reference, ReferrerPolicy, order::Position};
 use longhaul_session::{EntryId, Record, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
@@ -128,8 +128,8 @@ impl Plan {
         self.entries.get_mut(entry.position())
     }
 
-    /// Images of style sheets that wait for elements that display them, by entry.
-    pub(crate) fn pending_images(&mut self) -> impl Iterator<Item = (EntryId, &mut PendingImages)> {
+    /// Images and fonts of style sheets that nothing displays so far, by entry.
+    pub(crate) fn pending_references(&mut self) -> impl Iterator<Item = (EntryId, &mut PendingReferences)> {
         EntryId::all()
             .zip(&mut self.entries)
             .filter_map(|(number, entry)| match &mut entry.source {
@@ -150,6 +150,12 @@ impl Plan {
             }
         }
         false
+    }
+
+    /// Returns true if the page's own document may use a style sheet whose response was not searched.
+    pub(crate) fn lacks_style_sheet(&self) -> bool {
+        let mut entries = self.entries();
+        entries.any(|(number, entry)| entry.is_unsearched_sheet() && self.is_of_page(number))
     }
 
     /// The entry of a URL.

@@ -1,0 +1,18 @@
+//! Images that wait for an element that displays them.
+use crate::{Reference, Vocabulary, vocabulary};
+
+/// An image of a rule whose selectors match no element of the document so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) reference: Reference,
+    /// Selectors of the enclosing rules.
+    pub(super) selectors: Vec<String>,
+}
+
+impl Waiting {
+    /// Returns true if matching elements have been added.
+    pub(crate) fn may_match(&self, vocabulary: &Vocabulary) -> bool {
+        let mut selectors = self.selectors.iter();
+        selectors.all(|selectors| vocabulary::may_match(selectors, Some(vocabulary)))
+    }
+}
