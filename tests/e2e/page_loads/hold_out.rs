@@ -13,7 +13,7 @@ use longhaul_tests::{
     origin::Origin,
 };
 use serde_json::Value;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use super::{answer, origin, rules::rules, visitor::Visitor};
 use crate::pair::{LIMIT, Pair, Setup};
@@ -202,7 +202,8 @@ async fn delayed_origin() -> Result<(Origin, Arc<AtomicU64>)> {
     let answer = move |_| {
         let time = Duration::from_millis(of_origin.load(Relaxed));
         async move {
-            sleep(time).await;
+            // The time of this origin is what the agent compares.
+            sleep_until(Instant::now() + time).await;
             let fields = [("Content-Type", "text/html"), ("Cache-Control", "no-store")];
             answer(200, &fields, "<title>Page</title>")
         }

@@ -42,8 +42,8 @@ pub const LINK_REMEMBER: Setting<bool> = Setting::yes_no("link.remember", |_| tr
     .reason(
         "A session on a known link loads its first page in a fraction of the time. The file \
          `networks` of the state directory names networks only by a keyed hash, and nothing of it \
-         is sent; `longhaul-agent forget` deletes it. `no`: nothing is stored, and an existing \
-         file is neither read nor changed",
+         is sent; `longhaul-agent forget` deletes it. `no`: nothing is stored, neither there \
+         nor in `hold-out`, and existing files are neither read nor changed",
     );
 /// `link.metered`
 pub const LINK_METERED: Setting<Metered> = Setting::new(
