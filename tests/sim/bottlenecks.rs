@@ -77,7 +77,7 @@ fn short_buffers() {
     // Link, tenths of a bandwidth-delay product, target and limit of the utilisation, limit of the losses.
     let cases = [
         ("umts-384", 1, 0.985, 0.93, LOSS),
-        ("lte", 1, 0.942, 0.70, 0.11),
+        ("lte", 1, 0.942, 0.70, 0.08),
         ("lte", 5, 0.95, 0.90, LOSS),
         ("geo-sat", 1, 0.917, 0.85, LOSS),
         ("geo-sat", 5, 0.95, 0.93, LOSS),

@@ -169,7 +169,7 @@ impl LossMeter {
             0.0
         };
         let baseline = measured.min(self.believed.ratio);
-        let dispersion = self.baseline.dispersion();
+        let dispersion = self.baseline.dispersion(self.parameters);
         let is_heavy = round.is_beyond(self.parameters, baseline, dispersion);
         let is_explained = !round.is_beyond(self.parameters, measured, dispersion);
         let is_doubtful = is_known
@@ -233,7 +233,7 @@ impl LossMeter {
 
     /// Starts a trial after W was reduced from `window` to its `share`; packets from `from` on count.
     pub(super) fn begin_trial(&mut self, from: Timestamp, window: f64, share: f64) {
-        self.trial = Some(Trial::new(from, &self.baseline, window, share));
+        self.trial = Some(Trial::new(self.parameters, from, &self.baseline, window, share));
     }
 
     fn evaluate_trial(&mut self, now: Timestamp, trial: &Trial) -> LossClass {

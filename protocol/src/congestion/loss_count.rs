@@ -56,8 +56,14 @@ impl LossCount {
 
     /// Index of dispersion: variance of the number of losses in relation to that of as many independent losses.
     /// Episodes that occur independently with L losses each have the index E(L^2) / E(L).
-    pub(super) fn dispersion(&self) -> f64 {
-        (self.squares / self.lost.max(1.0)).max(1.0)
+    pub(super) fn dispersion(&self, parameters: &LossParameters) -> f64 {
+        let index = self.squares / self.lost.max(1.0);
+        // A full buffer of some packets loses a few packets at a time: no bursts of a radio link.
+        if index < parameters.dispersion_least {
+            1.0
+        } else {
+            index
+        }
     }
 
     /// Returns true if the losses significantly exceed those of a link with the loss ratio `baseline` and this

@@ -2,7 +2,10 @@
 //! 7.1).
 use longhaul_types::Timestamp;
 
-use super::{loss_count::LossCount, parameters::TrialParameters};
+use super::{
+    loss_count::LossCount,
+    parameters::{LossParameters, TrialParameters},
+};
 
 /// A trial.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +46,19 @@ pub(super) enum TrialResult {
 impl Trial {
     /// Starts a trial after W was reduced from `window` to its `share`; packets from `from` on count.
     /// `baseline` contains the losses before.
-    pub(super) fn new(from: Timestamp, baseline: &LossCount, window: f64, share: f64) -> Self {
+    pub(super) fn new(
+        parameters: &LossParameters,
+        from: Timestamp,
+        baseline: &LossCount,
+        window: f64,
+        share: f64,
+    ) -> Self {
         Self {
             from,
             ratio: baseline.ratio(),
             window,
             share,
-            dispersion: baseline.dispersion(),
+            dispersion: baseline.dispersion(parameters),
             packets: 0.0,
             lost: 0.0,
         }

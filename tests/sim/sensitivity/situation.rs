@@ -75,7 +75,11 @@ impl Situation {
             ("growth" | "ramp", _) => Self::TooSlow,
             ("late_feedback", _) | ("rate", "memory_late") => Self::Upload,
             ("burst", _) => Self::Outages,
-            ("loss", "episode_gap" | "episode_share" | "episode_most" | "review_losses" | "heavy_losses")
+            (
+                "loss",
+                "episode_gap" | "episode_share" | "episode_most" | "dispersion_least" | "review_losses"
+                | "heavy_losses",
+            )
             | ("trial", "dispersion_most") => Self::Bursts,
             ("trial", _) => Self::Lossy,
             ("loss_bound", "shallow_baselines" | "shallow_share" | "shallow_packets")

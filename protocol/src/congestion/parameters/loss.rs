@@ -29,6 +29,8 @@ constants! {
     unknown_queue = 0.5, "Qh", 0.25 => 1.0;
     /// Longest episode.
     episode_most = 32.0, "packets", 16.0 => 64.0;
+    /// Least index of dispersion of losses in bursts; below it, losses count as independent.
+    dispersion_least = 8.0, "ratio", 6.0 => 10.0;
     /// Losses that the packets behind a heavy round would have if its cause lasted, at least.
     review_losses = 5.0, "packets", 3.0 => 8.0;
     /// Rounds after a heavy one whose losses belong to the same overflow.
