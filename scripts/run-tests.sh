@@ -24,7 +24,10 @@ run_each() { # name for files
         # In one piece, so that the outputs of two programs do not mix.
         { echo "== $suite" && cat "$work/$1.log"; } >"$work/$1.out"
         cat "$work/$1.out"
-        [ "$status" -eq 0 ] || echo "$suite (status $status)" >>"$work/failed"
+        [ "$status" -eq 0 ] || {
+            echo "$suite (status $status)" >>"$work/failed"
+            { echo "== $suite" && sed -n '/^failures:$/,/^test result/p' "$work/$1.log" | head -n 200; } >>"$work/$1.messages"
+        }
     done
 }
 
@@ -65,6 +68,8 @@ run_each measuring <"$work/measuring"
 wait "$beside"
 
 if [ -s "$work/failed" ]; then
+    # Again at the end, where a reader of a long output finds them.
+    cat "$work"/*.messages >&2 2>/dev/null || true
     echo "failed:" >&2
     cat "$work/failed" >&2
     exit 1

@@ -4,6 +4,7 @@ mod bombs;
 mod processes;
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -18,6 +19,7 @@ use longhaul_tests::{
     client::{Ending, RawResponse, ask, get},
     origin::Origin,
 };
+use parking_lot::Mutex;
 use tokio::{
     task::JoinHandle,
     time::{interval, timeout},
@@ -220,28 +222,48 @@ async fn all_requests_are_answered_when_picture_workers_are_killed() -> Result<(
         .context("images are no longer transcoded")?
 }
 
-/// Keeps the workers of a gateway busy while the gateway is ended; the watch records all workers.
-async fn busy_workers(pair: &Pair, bombs: &Files) -> Result<(MemoryWatch, JoinHandle<()>)> {
+/// Workers that are busy while their gateway is ended.
+struct BusyWorkers {
+    /// The workers that were seen before the gateway was ended.
+    seen: BTreeSet<u32>,
+    /// Records the workers that start later. On a busy machine it may not have run yet.
+    watch: MemoryWatch,
+    /// The requests that keep the workers busy.
+    requests: JoinHandle<()>,
+}
+
+/// Keeps the workers of a gateway busy.
+async fn busy_workers(pair: &Pair, bombs: &Files) -> Result<BusyWorkers> {
     let (proxy, gateway) = (pair.proxy(), pair.gateway().pid());
     let watch = MemoryWatch::start(gateway);
     let bombs = bombs.clone();
-    let asking = tokio::spawn(async move {
+    let requests = tokio::spawn(async move {
         // The gateway ends during these requests.
         let _unanswered = request_all(proxy, &bombs).await;
     });
-    let busy = || {
+    let seen = Mutex::new(BTreeSet::new());
+    let is_busy = || {
         let workers = workers(gateway);
+        seen.lock().extend(&workers);
         workers.iter().any(|pid| memory(*pid, "VmRSS:") > 20_000_000)
     };
-    wait_until("a worker has a picture", busy).await?;
-    Ok((watch, asking))
+    wait_until("a worker has a picture", is_busy).await?;
+    Ok(BusyWorkers {
+        seen: seen.into_inner(),
+        watch,
+        requests,
+    })
 }
 
-async fn wait_until_no_worker_is_left(watch: MemoryWatch) -> Result<()> {
-    let workers: Vec<u32> = watch.end().workers.into_keys().collect();
-    ensure!(!workers.is_empty(), "no worker was seen");
-    let is_left = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists() && is_worker(*pid);
-    wait_until("workers end with their gateway", || !workers.iter().any(is_left)).await
+impl BusyWorkers {
+    async fn end_with_their_gateway(self) -> Result<()> {
+        let mut workers = self.seen;
+        workers.extend(self.watch.end().workers.into_keys());
+        let is_left = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists() && is_worker(*pid);
+        wait_until("workers end with their gateway", || !workers.iter().any(is_left)).await?;
+        self.requests.abort();
+        Ok(())
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -249,14 +271,11 @@ async fn no_picture_worker_outlives_the_gateway() -> Result<()> {
     let bombs = sixteen_megapixels();
     let origin = gallery(&bombs).await?;
     let mut killed = pair(&origin).await?;
-    let (watch, asking) = busy_workers(&killed, &bombs).await?;
+    let workers = busy_workers(&killed, &bombs).await?;
     killed.kill_gateway().await?;
-    wait_until_no_worker_is_left(watch).await?;
-    asking.abort();
+    workers.end_with_their_gateway().await?;
     let mut ended = pair(&origin).await?;
-    let (watch, asking) = busy_workers(&ended, &bombs).await?;
+    let workers = busy_workers(&ended, &bombs).await?;
     ended.end_gateway("TERM").await?;
-    wait_until_no_worker_is_left(watch).await?;
-    asking.abort();
-    Ok(())
+    workers.end_with_their_gateway().await
 }
