@@ -85,6 +85,8 @@ notices() {
     if [ "$(cat "$stage/notices/made-from" 2>/dev/null)" = "$state" ]; then
         return
     fi
+    # cargo-about reads the dependencies for all systems; a build has downloaded those for this one only.
+    "$cargo" fetch --locked
     programs | while read -r folder program; do
         file=$stage/notices/$program.txt
         "$cargo" about generate --frozen --fail --manifest-path "$folder/Cargo.toml" \
