@@ -65,6 +65,13 @@ pub(super) struct Estimate {
     pub(super) is_first: bool,
 }
 
+impl Estimate {
+    /// Returns true if it shows a lower rate than an earlier lower bound.
+    pub(super) fn is_slower(self, earlier: Self) -> bool {
+        earlier.is_bound && self.window_rate <= earlier.window_rate
+    }
+}
+
 /// Packets that were sent together.
 #[derive(Clone, Copy, Debug)]
 struct Run {
@@ -155,6 +162,20 @@ impl RateProbe {
         }
         self.requested = f64::from(packets);
         self.watches = false;
+    }
+
+    /// Records that a train of `packets` was requested that opens a window below the carrier. It shows more than earlier
+    /// trains did, whose estimate is a lower bound.
+    pub(super) fn on_warm_up(&mut self, packets: u8) {
+        if self.is_bound() {
+            (self.run, self.counted) = (None, 0.0);
+            self.requested = f64::from(packets);
+        }
+    }
+
+    /// Returns true if the estimate in force is a lower bound.
+    pub(super) fn is_bound(&self) -> bool {
+        self.state == Start::Steady && self.estimate.is_some_and(|estimate| estimate.is_bound)
     }
 
     /// Records a packet of any content; returns an estimate if the packet gives a better one.

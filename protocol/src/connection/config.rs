@@ -137,8 +137,7 @@ impl TransportConfig {
             max_streams: self.max_streams,
             max_udp_payload: self.max_udp_payload,
             profile: self.profile,
-            rate_probing: (self.profile.is_none() || self.verify_profile)
-                && !matches!(self.rate_probing, RateProbing::Off),
+            rate_probing: !matches!(self.rate_probing, RateProbing::Off),
             datagrams: self.datagrams,
         }
     }

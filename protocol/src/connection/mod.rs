@@ -20,6 +20,7 @@ mod timeouts;
 mod timer;
 mod transmit;
 mod user;
+mod warm_up;
 
 use std::{collections::VecDeque, time::Duration};
 

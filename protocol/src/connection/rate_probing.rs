@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::Connection;
+use super::{Connection, warm_up::WarmUp};
 use crate::{
     congestion::{ByteRate, FULL_PACKET, InitialGrant, Start, first_flight},
     wire::{EarlyOutcome, Parameters, frame::TRAIN_PACKETS},
@@ -12,7 +12,7 @@ use crate::{
 
 /// Number of TRAINs that a gateway answers in a session: one for the pair that an agent could not get behind the RESP, one
 /// train, one more.
-const MAX_TRAINS: u8 = 3;
+pub(super) const MAX_TRAINS: u8 = 3;
 /// Length of the train that replaces the pair if the gateway did not accept the early data.
 const PAIR_TRAIN: u8 = 2;
 /// Time from INIT to RESP from which the INIT may have been repeated, so that the time is no sample.
@@ -49,13 +49,15 @@ enum UplinkPacket {
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct Probing {
     /// Agent: the gateway understands TRAIN. Gateway: the agent measures the link.
-    peer_probes: bool,
+    pub(super) peer_probes: bool,
     /// Time of the INIT.
     init_at: Timestamp,
     /// Agent: the profile is verified, or a TRAIN for it is requested.
     has_verified: bool,
     /// Agent: length of the TRAIN to request.
     pub(super) train_due: Option<u8>,
+    /// Agent: warm-up of an ordered path.
+    pub(super) warm_up: WarmUp,
     /// Agent: the packet that is padded for the gateway.
     uplink_packet: UplinkPacket,
     /// Gateway: full packets that are to be sent back to back.
@@ -79,12 +81,13 @@ struct Uplink {
 }
 
 impl Probing {
-    pub(super) const fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp) -> Self {
         Self {
             peer_probes: false,
             init_at: now,
             has_verified: false,
             train_due: None,
+            warm_up: WarmUp::default(),
             uplink_packet: UplinkPacket::No,
             left: 0,
             answered: 0,
@@ -198,7 +201,8 @@ impl Connection {
         }
     }
 
-    /// Returns true if the profile is remembered, can be verified, and was not.
+    /// Returns true if the profile is remembered, can be verified, and was not. On an ordered path the carrier spaces the
+    /// packets, so that they show its own rate and not that of the link.
     fn may_verify(&self) -> bool {
         self.config.verify_profile
             && self.config.rate_probing == RateProbing::Full
@@ -206,6 +210,7 @@ impl Connection {
             && self.controller.can_verify()
             && self.probing.peer_probes
             && !self.probing.has_verified
+            && !self.is_ordered()
     }
 
     fn request_train(&mut self, packets: u8) {
@@ -218,7 +223,10 @@ impl Connection {
     /// Measures the link by a packet whose frames were processed (agent).
     pub(super) fn measure_link(&mut self, now: Timestamp, stamp: crate::wire::Stamp, size: u64) {
         let rtt = self.path_rtt();
-        let estimated = self.controller.on_arrival(now, stamp, ByteCount::new(size), rtt);
+        let is_over_tcp = self.is_ordered();
+        let estimated = self
+            .controller
+            .on_arrival(now, stamp, ByteCount::new(size), rtt, is_over_tcp);
         let Some(estimated) = estimated else { return };
         self.pending_ack.now = self.pending_ack.echo.is_some();
         let may_train = self.config.rate_probing == RateProbing::Full && self.probing.peer_probes;
@@ -237,7 +245,7 @@ impl Connection {
     }
 
     /// Returns true if the user waits for data, or a request is on its way.
-    fn is_loading(&self) -> bool {
+    pub(super) fn is_loading(&self) -> bool {
         self.expecting_since.is_some() || self.streams.has_request_stream()
     }
 

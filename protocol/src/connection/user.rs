@@ -4,7 +4,7 @@ use longhaul_types::{BitRate, LinkProfile, StreamId, Timestamp};
 
 use super::{
     Connection, Keys, Lifecycle, LinkMeter, Validation, held_packets::HeldPacketDetector, mtu::path_mtu,
-    path::PeerPath,
+    path::PeerPath, warm_up::WarmUp,
 };
 use crate::{
     endpoint::CloseReason,
@@ -187,6 +187,7 @@ impl Connection {
         self.mtu = path_mtu(self.mtu.limit(), path);
         self.held_packets = HeldPacketDetector::default();
         self.blocked = false;
+        self.probing.warm_up = WarmUp::default();
         if matches!(self.keys, Keys::Early { .. }) {
             // Before RESP, nothing is known of the packets in flight.
             self.rearm();

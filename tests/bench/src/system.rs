@@ -69,13 +69,15 @@ pub enum System {
     LonghaulQuic,
     /// The same without a link profile: an agent that starts on a network which it does not know.
     LonghaulUnknown,
+    /// The same over TLS alone: a first session in a network that blocks UDP.
+    LonghaulTlsUnknown,
     /// The same without a link profile, with the state folder of an agent that has used the network before.
     LonghaulRemembered,
 }
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -104,6 +106,7 @@ impl System {
         Self::LonghaulTls,
         Self::LonghaulQuic,
         Self::LonghaulUnknown,
+        Self::LonghaulTlsUnknown,
         Self::LonghaulRemembered,
     ];
 
@@ -138,6 +141,7 @@ impl System {
             Self::LonghaulTls => "longhaul-tls",
             Self::LonghaulQuic => "longhaul-quic",
             Self::LonghaulUnknown => "longhaul-unknown",
+            Self::LonghaulTlsUnknown => "longhaul-tls-unknown",
             Self::LonghaulRemembered => "longhaul-remembered",
         }
     }
@@ -232,6 +236,7 @@ impl System {
                 | Self::LonghaulTls
                 | Self::LonghaulQuic
                 | Self::LonghaulUnknown
+                | Self::LonghaulTlsUnknown
                 | Self::LonghaulRemembered
         )
     }

@@ -6,7 +6,7 @@ use longhaul_types::{BitRate, ByteCount, Timestamp};
 use super::{Controller, Phase, update::Update};
 use crate::{
     congestion::{
-        ByteRate, feedback_seconds,
+        ByteRate, FULL_PACKET_BYTES, feedback_seconds,
         start::{Estimate, Finding, Start},
     },
     wire::Stamp,
@@ -26,6 +26,8 @@ pub struct Estimated {
     pub is_doubt: bool,
 }
 
+/// Initial congestion window of TCP in packets (RFC 6928).
+const TCP_INITIAL_PACKETS: f64 = 10.0;
 /// Maximum time in seconds that a train is given at the told rate.
 const LONGEST_TRAIN: f64 = 4.0;
 
@@ -84,13 +86,26 @@ impl Controller {
         self.probe.on_train_requested(packets);
     }
 
-    /// Records a packet of any content, after its frames were processed; `rtt` is the smallest round-trip time.
+    /// Records that a train of `packets` was requested to open the window of a TCP connection below the carrier.
+    pub fn on_warm_up(&mut self, packets: u8) {
+        self.probe.on_warm_up(packets);
+    }
+
+    /// Returns true if the rate in force is a lower bound: the link may be faster.
+    pub fn is_rate_bound(&self) -> bool {
+        self.probe.is_bound()
+    }
+
+    /// Records a packet of any content, after its frames were processed; `rtt` is the smallest round-trip time. If a TCP
+    /// connection spaces the packets (`is_over_tcp`), an estimate that is not below its initial window for each round trip
+    /// is a lower bound: it may be the rate of slow start instead of the link's.
     pub fn on_arrival(
         &mut self,
         now: Timestamp,
         stamp: Stamp,
         size: ByteCount,
         rtt: Duration,
+        is_over_tcp: bool,
     ) -> Option<Estimated> {
         if self.probe.data_since.is_none() && self.sender.is_backlogged() {
             self.probe.data_since = Some(now);
@@ -101,7 +116,19 @@ impl Controller {
         let patience = PAIR_PATIENCE * rtt.as_secs_f64();
         let told = self.path.rate.capacity;
         let estimate = match self.probe.on_arrival(now, stamp, size, patience, told)? {
-            Finding::Estimate(estimate) => estimate,
+            Finding::Estimate(mut estimate) => {
+                let flight = estimate.window_rate * rtt.as_secs_f64();
+                estimate.is_bound |= is_over_tcp && flight >= TCP_INITIAL_PACKETS * FULL_PACKET_BYTES;
+                if is_over_tcp
+                    && self
+                        .probe
+                        .estimate
+                        .is_some_and(|earlier| estimate.is_slower(earlier))
+                {
+                    return None;
+                }
+                estimate
+            }
             Finding::NeedsTrain(packets) => return Some(Estimated::without(packets, false)),
             Finding::Doubt(packets) => {
                 // The train is sent in any case: data fills it.

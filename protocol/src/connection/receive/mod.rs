@@ -118,6 +118,7 @@ impl Connection {
         self.process_frames(now, packet, arrival, frames);
         if !self.is_gateway() && matches!(self.lifecycle, Lifecycle::Open) {
             self.measure_link(now, stamp, packet.size);
+            self.warm_up(packet.size);
         }
         if !self.path.remote.is_same_network(earlier_path) && matches!(self.lifecycle, Lifecycle::Open) {
             // After the report in this packet: the other packets are in flight on the old path and must

@@ -46,12 +46,9 @@ impl Endpoint {
             if created.fits_links {
                 max_len = max_len.min(LEAST_LINK_PAYLOAD);
             }
-            let own = self.transport.parameters();
             let parameters = Parameters {
                 profile: created.to.profile,
-                rate_probing: own.rate_probing
-                    && (created.to.profile.is_none() || self.transport.verify_profile),
-                ..own
+                ..self.transport.parameters()
             };
             let payload = InitPayload {
                 wall,

@@ -134,6 +134,7 @@ pub(super) fn rules(system: System, outstanding: Option<u32>) -> Rules {
         | System::LonghaulTls
         | System::LonghaulQuic
         | System::LonghaulUnknown
+        | System::LonghaulTlsUnknown
         | System::LonghaulRemembered => Rules::persistent(6),
     }
 }

@@ -80,6 +80,7 @@ pub(super) async fn between(
         | System::LonghaulTls
         | System::LonghaulQuic
         | System::LonghaulUnknown
+        | System::LonghaulTlsUnknown
         | System::LonghaulRemembered => {
             let ca: PathBuf = temporary.join("authority.pem");
             fs::write(&ca, authority.pem())?;
@@ -87,10 +88,7 @@ pub(super) async fn between(
                 bin_dir: job.bin_dir.clone(),
                 temporary: temporary.to_owned(),
                 ca,
-                link: link
-                    .agent_profile
-                    .clone()
-                    .filter(|_| !matches!(job.system, System::LonghaulUnknown | System::LonghaulRemembered)),
+                link: link.agent_profile.clone().filter(|_| is_told(job.system)),
                 image_level: job.image_level,
                 push: if job.system == System::LonghaulNopush {
                     Push::Off
@@ -110,7 +108,7 @@ pub(super) async fn between(
                 } else {
                     Https::Tunnelled
                 },
-                carrier: if job.system == System::LonghaulTls {
+                carrier: if matches!(job.system, System::LonghaulTls | System::LonghaulTlsUnknown) {
                     Carrier::Tls
                 } else if job.system == System::LonghaulQuic {
                     Carrier::Quic
@@ -168,6 +166,14 @@ pub(super) async fn between(
         .gateway()
         .run(move || async move { squid::start(PROXY_AT_GATEWAY, caching, &temporary).await });
     Ok(Between::Proxy(started.await?))
+}
+
+/// Returns true if the agent gets the profile of the link.
+const fn is_told(system: System) -> bool {
+    !matches!(
+        system,
+        System::LonghaulUnknown | System::LonghaulTlsUnknown | System::LonghaulRemembered
+    )
 }
 
 /// Writes a certificate of the test authority for a proxy inside TLS, and its key.
