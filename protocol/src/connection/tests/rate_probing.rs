@@ -2,7 +2,7 @@
 use std::net::SocketAddr;
 
 use super::*;
-use crate::wire::Stamp;
+use crate::{path::LinkId, wire::Stamp};
 
 const TRAIN: u8 = 32;
 const FULL: u64 = 1280;
@@ -99,4 +99,44 @@ fn the_rate_of_an_unknown_link_is_not_the_rate_of_its_start() {
         rate.abs_diff(known.down.as_bps()) * 20 < known.down.as_bps(),
         "{rate}"
     );
+}
+
+/// Bytes that the gateway sends within ten seconds after an idle session has changed to a TLS link.
+fn sent_to_warm_up(link: &str, rate_probing: RateProbing) -> u64 {
+    let known: LinkProfile = link.parse().expect("known");
+    let (up, down) = hop(link);
+    let agent = TransportConfig {
+        rate_probing,
+        ..TransportConfig::agent(Some(known))
+    };
+    let mut pair = Pair::with(agent, TransportConfig::gateway(), up, down, 5);
+    pair.agent.probing.peer_probes = true;
+    pair.run_for(Duration::from_secs(2));
+    let path = Path::Link(LinkId::ordered(7));
+    pair.agent.change_path(pair.now, path);
+    pair.from = path;
+    let before = pair.gateway.stats().bytes_sent;
+    pair.run_for(Duration::from_secs(10));
+    pair.gateway.stats().bytes_sent - before
+}
+
+#[test]
+fn an_idle_ordered_path_of_a_long_link_is_warmed_up() {
+    let trains = 3 * u64::from(TRAIN);
+    let bytes = sent_to_warm_up("geo-sat", RateProbing::Full);
+    assert!(
+        (trains * FULL..trains * 1_450).contains(&bytes),
+        "geo-sat: {bytes} bytes"
+    );
+    for (link, rate_probing) in [
+        // Slow start is over soon.
+        ("lte", RateProbing::Full),
+        // The link holds less than what TCP sends at once.
+        ("gprs-3+1", RateProbing::Full),
+        // Bytes cost money.
+        ("geo-sat", RateProbing::Pair),
+    ] {
+        let bytes = sent_to_warm_up(link, rate_probing);
+        assert!(bytes < 2_000, "{link}, {rate_probing:?}: {bytes} bytes");
+    }
 }
