@@ -150,7 +150,7 @@ pub(crate) struct CarrierChoice {
     is_new: bool,
     /// Return to UDP.
     pub(crate) udp_return: UdpReturn,
-    /// Links that are opened when one probe is unanswered.
+    /// Links that are opened when UDP is doubtful.
     pub(crate) doubts: Doubts,
     /// Trials of a link where UDP is limited.
     pub(crate) trial: LinkTrial,

@@ -1,5 +1,5 @@
-//! Links that are opened as soon as one probe of UDP is unanswered (docs/protocol/transport.md section 8.3): when UDP counts
-//! as silent, only the change of the path is left.
+//! Links that are opened as soon as UDP is doubtful (docs/protocol/transport.md section 8.3): when it counts as silent, only
+//! the change of the path is left.
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
@@ -30,7 +30,7 @@ impl Default for Doubts {
 
 impl Doubts {
     /// Returns true if a link is to be opened although UDP does not count as silent, and records that it is.
-    /// `is_doubtful`: a probe is unanswered, and the user waits for data.
+    /// `is_doubtful`: a probe is unanswered or the gateway reports late packets, and the user waits for data.
     pub fn begins(&mut self, now: Timestamp, is_doubtful: bool) -> bool {
         let begins = is_doubtful && now >= self.rests_until;
         self.is_opening |= begins;

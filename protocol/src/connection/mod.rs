@@ -19,6 +19,7 @@ mod stats;
 mod timeouts;
 mod timer;
 mod transmit;
+mod unheard;
 mod user;
 mod warm_up;
 
@@ -44,6 +45,7 @@ use self::{
     probe::Prober,
     rate_probing::Probing,
     timer::Timers,
+    unheard::UnheardPackets,
 };
 use crate::{
     congestion::{ByteRate, Controller, InitialGrant, Pacer},
@@ -61,8 +63,6 @@ const IP_UDP_HEADERS: u64 = 28;
 const STAMP_LEN: usize = 3;
 /// Least margin of the tail rule (transport.md section 5.3).
 const TAIL_SLACK: Duration = Duration::from_millis(20);
-/// Reports in a row after which the way to the peer counts as dead: one lost packet is common.
-const UNHEARD: u32 = 2;
 
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
@@ -192,8 +192,8 @@ pub struct Connection {
     last_news_at: Timestamp,
     /// Number of the last packet with PING: a question, whose data fills a probe and is no news.
     question: Option<u64>,
-    /// Reports in a row by which the peer, whose packets arrive, has not received the newest ones of this side.
-    unheard: u32,
+    /// Packets that the peer, whose packets arrive, has not received (agent).
+    unheard: UnheardPackets,
     /// End of the last stall; earlier packets waited during the stall.
     resumed_at: Timestamp,
     last_sent_at: Timestamp,
@@ -276,7 +276,7 @@ impl Connection {
             last_received_at: now,
             last_news_at: now,
             question: None,
-            unheard: 0,
+            unheard: UnheardPackets::default(),
             resumed_at: now,
             last_sent_at: now,
             last_eliciting: Activity::More,

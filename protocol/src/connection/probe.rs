@@ -17,7 +17,7 @@ const QUICK_INTERVALS: u32 = 2;
 const LEAST_QUICK_INTERVAL: Duration = Duration::from_millis(50);
 /// Time after which unanswered probes show that the peer does not receive them, although packets arrive. A queue that fills
 /// suddenly can delay answers by less than this time.
-const LATEST_ANSWER: Duration = Duration::from_millis(300);
+pub(super) const LATEST_ANSWER: Duration = Duration::from_millis(300);
 /// A stall is a silence of 2.5 SRTT plus this time (section 7.3). With the one-way delay of the last packet,
 /// the user learns of the stall within 3 SRTT + 1 s.
 const STALL_SILENCE: Duration = Duration::from_millis(800);

@@ -3,7 +3,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle, LinkSummary, UNHEARD};
+use super::{Connection, IP_UDP_HEADERS, Keys, Lifecycle, LinkSummary};
 use crate::congestion::Start;
 
 /// State of a connection.
@@ -158,13 +158,14 @@ impl Connection {
     /// receive this side's packets, so that another path is worth a try
     /// (transport.md section 8.3).
     pub const fn is_path_silent(&self) -> bool {
-        self.prober.is_unanswered() || self.unheard >= UNHEARD
+        self.prober.is_unanswered() || self.unheard.is_dead()
     }
 
-    /// Returns true if nothing has arrived since a probe was sent, or the path is silent: another path may soon be needed
+    /// Returns true if nothing has arrived since a probe was sent, or the peer has not received the newest packets, or the
+    /// path is silent: another path may soon be needed
     /// (transport.md section 8.3).
     pub const fn is_path_doubtful(&self) -> bool {
-        self.prober.is_doubtful() || self.is_path_silent()
+        self.prober.is_doubtful() || self.unheard.is_doubtful() || self.is_path_silent()
     }
 
     /// Counts an INIT or a RESP that the endpoint sends in a datagram of its own.

@@ -336,6 +336,10 @@ impl SentPackets {
     pub fn reported_bytes(&self) -> u64 {
         self.largest.map_or(0, |(_, counter)| counter)
     }
+    /// Bytes of eliciting packets sent.
+    pub const fn sent_bytes(&self) -> u64 {
+        self.counter
+    }
     /// Number of the largest reported packet.
     pub fn largest(&self) -> Option<u64> {
         self.largest.map(|(number, _)| number)

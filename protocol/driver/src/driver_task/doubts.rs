@@ -1,11 +1,11 @@
-//! Links that are opened when one probe of UDP is unanswered (docs/protocol/transport.md section 8.3).
+//! Links that are opened when UDP is doubtful (docs/protocol/transport.md section 8.3).
 use longhaul_protocol::connection::State;
 use tokio::time::Instant;
 
 use super::DriverTask;
 
 impl DriverTask {
-    /// Begins to open a link when a probe is unanswered, ends it if UDP answers, and uses it when UDP counts as silent.
+    /// Begins to open a link when UDP is doubtful, ends it if UDP answers, and uses it when UDP counts as silent.
     pub(super) fn run_doubts(&mut self, now: Instant) {
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {

@@ -6,7 +6,7 @@ use longhaul_types::{ByteCount, Timestamp};
 use super::Incoming;
 use crate::{
     congestion::{ByteRate, FULL_PACKET},
-    connection::{Connection, TAIL_SLACK, UNHEARD},
+    connection::{Connection, TAIL_SLACK, unheard::LateReport},
     recovery::MAX_TAIL,
     wire::{Feedback, Stamp, expand_packet_number, stamp::hold_time},
 };
@@ -50,8 +50,8 @@ impl Connection {
         if progress {
             self.last_news_at = now;
         }
-        if report.acked_packets > 0 {
-            self.unheard = 0;
+        if report.acked_packets > 0 || before.is_none_or(|before| largest > before) {
+            self.unheard.on_heard(largest);
         }
         self.report_losses(now, report.acked_packets, report.lost_packets);
         self.apply_report(now, report);
@@ -101,23 +101,31 @@ impl Connection {
         if hold <= margin || was_held || self.is_ordered() || !self.reports_losses() {
             return false;
         }
+        self.note_late(now, hold, margin, sent_largest);
         let tail = self
             .sent_packets
             .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
         let progress = tail.progress;
-        self.note_unheard(tail.lost_packets);
         self.report_losses(now, 0, tail.lost_packets);
         self.apply_report(now, tail);
         progress
     }
 
-    /// Records that the peer has not received the newest packets. An agent that has nothing to repeat asks again at once.
-    fn note_unheard(&mut self, lost_packets: u64) {
-        if lost_packets == 0 || self.is_gateway() {
+    /// Records how long the peer has received nothing (agent). At the first sign that its packets are lost, an agent asks
+    /// again at once.
+    fn note_late(&mut self, now: Timestamp, hold: Duration, margin: Duration, sent: Timestamp) {
+        let Some(largest) = self.sent_packets.largest().filter(|_| !self.is_gateway()) else {
             return;
-        }
-        self.unheard = self.unheard.saturating_add(1);
-        self.ping_due |= self.unheard < UNHEARD && !self.sent_packets.is_awaiting();
+        };
+        let report = LateReport {
+            largest,
+            sent,
+            counter: self.sent_packets.reported_bytes(),
+            hold,
+            margin,
+            rate: self.granted.rate.min(self.granted.delivered),
+        };
+        self.ping_due |= self.unheard.on_report(now, &report);
     }
 
     /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).

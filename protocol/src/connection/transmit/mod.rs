@@ -264,6 +264,13 @@ impl Connection {
         let was_awaiting = self.sent_packets.is_awaiting();
         self.sent_packets
             .on_sent(now, if eliciting { size } else { 0 }, contents);
+        if !self.is_gateway() {
+            let (number, bytes) = (
+                self.sent_packets.next_number() - 1,
+                self.sent_packets.sent_bytes(),
+            );
+            self.unheard.on_sent(now, number, bytes, self.rtt.smoothed());
+        }
         self.path.on_sent(len);
         self.last_sent_at = now;
         self.stats.packets_sent += 1;
