@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 use anyhow::{Context, Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use longhaul_tests::{
-    client::{Ending, RawResponse, ask, get},
+    client::{Ending, RawResponse, ask, get, request},
     process::Running,
     raw_origin::RawOrigin,
 };
@@ -25,6 +25,8 @@ use crate::{
 const SIZE: usize = 6_000_000;
 const QUOTA: usize = 2_000_000;
 const FILE: &str = "http://files.test/file";
+/// Body of an upload, which the origin does not read.
+const UPLOAD: usize = 100_000;
 const PAGE: &str = "http://files.test/page";
 /// Part of the line in the gateway's log with the address of its proxy.
 const LISTENS: &str = "clients without an agent may use the HTTP proxy";
@@ -87,6 +89,15 @@ impl Proxy {
 
     async fn load(&self, url: &str, who: &str) -> Result<RawResponse> {
         ask(self.address, get(url, &[("Proxy-Authorization", who)])).await
+    }
+
+    async fn upload(&self, who: &str) -> Result<()> {
+        let length = UPLOAD.to_string();
+        let fields = [("Proxy-Authorization", who), ("Content-Length", &length)];
+        let head = request("POST", PAGE, &fields);
+        let answer = ask(self.address, [head.as_bytes(), &vec![b'x'; UPLOAD]].concat()).await?;
+        ensure!(answer.status == 200, "{}", answer.status);
+        Ok(())
     }
 
     /// Loads the page until it has this status: changes of the list apply within a second.
@@ -197,6 +208,10 @@ async fn a_client_whose_month_is_used_up_is_told_so_and_others_go_on() -> Result
         assert!(metrics.contains(series), "no {series} in {metrics}");
     }
     assert_eq!(proxy.load(PAGE, &bob).await?.status, 200);
+    proxy.upload(&bob).await?;
+    let bob_uses = proxy.client("bob").await?;
+    let up = bob_uses["month_bytes_up"].as_u64();
+    assert_eq!(up, Some(UPLOAD as u64), "{bob_uses:#}");
 
     proxy.restart().await?;
     assert_eq!(
