@@ -22,7 +22,7 @@ pub enum Storage {
     File,
     /// In memory, at most 16 MiB, because the file cannot be written.
     Memory {
-        /// The cause, as text for a log or a status page.
+        /// The cause, as text for a log or a dashboard.
         cause: String,
     },
 }

@@ -5,7 +5,7 @@ use longhaul_types::ByteCount;
 
 use crate::Storage;
 
-/// Statistics of a cache, for status pages.
+/// Statistics of a cache, for dashboards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Size of the used part of the file: bodies, responses, records, mirrors and their indexes.

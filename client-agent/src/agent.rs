@@ -91,7 +91,7 @@ pub struct Agent {
     tasks: JoinSet<()>,
     /// Probes of the tasks that accept connections.
     accepting: [LivenessProbe; 2],
-    /// Image level of the settings; the level in force may be another one, chosen on the status page.
+    /// Image level of the settings; the level in force may be another one, chosen on the dashboard.
     configured_images: Mutex<ImageLevel>,
     /// Dropped last: until then, the files of the state directory are this agent's.
     _lock: StateLock,
@@ -254,7 +254,7 @@ impl Agent {
         let (control_probe, probed) = liveness_probe();
         tasks.spawn(probed.during(control::serve(control_listener, Arc::clone(&control))));
         // The address contains the token, which no log may contain.
-        info!("the agent is ready; `longhaul-agent status` prints the address of its status page");
+        info!("the agent is ready; `longhaul-agent status` prints the address of its dashboard");
         Ok(Self {
             proxy,
             control,
@@ -297,7 +297,7 @@ impl Agent {
         acceleration.push.store(Arc::new(push_policy(config.push)));
         self.control.access.set(config.access);
         let mut configured = self.configured_images.lock();
-        // A level that the user chose on the status page stays, unless the settings name another one.
+        // A level that the user chose on the dashboard stays, unless the settings name another one.
         if std::mem::replace(&mut *configured, config.images) != config.images {
             acceleration.images.set_level(config.images);
         }

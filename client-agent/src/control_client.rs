@@ -279,7 +279,7 @@ async fn fetch(
     Ok((status, text))
 }
 
-/// Returns the address of the status page; its buttons work only with the control port's token.
+/// Returns the address of the dashboard; its buttons work only with the control port's token.
 pub fn status_page(control: SocketAddr, token: Option<&str>) -> String {
     match token {
         Some(token) => format!("http://{control}/?token={token}"),

@@ -15,7 +15,7 @@ pub struct Handles {
     pub storage: Arc<Storage>,
     /// Page loads, accelerated HTTPS, and images.
     pub acceleration: Arc<Acceleration>,
-    /// Counters of the status page.
+    /// Counters of the dashboard.
     pub counters: Arc<Counters>,
     /// The last requests.
     pub journal: Journal,

@@ -5,7 +5,7 @@
 //! response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`] carries it over the hop (or
 //! [`upstream::direct`] fetches it if no gateway answers). [`pages`] explains failures, [`trouble`] those of the hop. [`images`] applies the
 //! user's image level. [`socks`] serves other programs than browsers. `CONNECT` goes to `tunnel`, or to `https_server` for the hosts that [`https`] accelerates.
-//! [`networks`] remembers the links of networks. [`control`] serves the status page of [`dashboard`]. [`savings`] counts what was saved,
+//! [`networks`] remembers the links of networks. [`control`] serves the dashboard of [`dashboard`]. [`savings`] counts what was saved,
 //! and [`history`] keeps it; [`journal`] has the last requests.
 //!
 //! Components get what they use through five handles ([`handles`]): [`upstream`], [`store::Storage`],

@@ -69,7 +69,7 @@ pub struct StateError {
 pub struct AgentFile {
     /// Address of the proxy.
     pub proxy: SocketAddr,
-    /// Address of the status page.
+    /// Address of the dashboard.
     pub control: SocketAddr,
     /// The process id.
     pub pid: u32,

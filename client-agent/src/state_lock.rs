@@ -83,7 +83,7 @@ impl fmt::Display for Holder {
         match (self.pid, &self.agent) {
             (Some(pid), Some(agent)) => write!(
                 f,
-                "(process {pid}, proxy {}, status page http://{}/)",
+                "(process {pid}, proxy {}, dashboard http://{}/)",
                 agent.proxy, agent.control
             ),
             (Some(pid), None) => write!(f, "(process {pid})"),

@@ -110,7 +110,7 @@ impl RunningAgent {
         format!("http://{}/proxy.pac", self.control)
     }
 
-    /// Address of the status page; its buttons work only with the token.
+    /// Address of the dashboard; its buttons work only with the token.
     pub fn status_page(&self) -> String {
         match &self.token {
             Some(token) => format!("http://{}/?token={token}", self.control),

@@ -198,8 +198,12 @@ pub enum ClientCommand {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// List the clients
-    List,
+    /// List the clients, with their last use and their bytes of the month
+    List {
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Set the image level of a client: original, high, medium or low, or default for the setting clientless.level
     Level {
         /// The client's name
@@ -208,6 +212,15 @@ pub enum ClientCommand {
         /// The level
         #[arg(value_name = "LEVEL", value_parser = ["original", "high", "medium", "low", "default"])]
         level: String,
+    },
+    /// Set the bytes of a month of a client: an amount, `none` for no limit, or `default` for the setting `quota.month`
+    Quota {
+        /// The client's name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Bytes of both directions in a month, such as `5GB`
+        #[arg(long, value_name = "SIZE")]
+        month: Limit<ByteCount>,
     },
     /// Remove a client; a running gateway refuses it within a second
     Remove {

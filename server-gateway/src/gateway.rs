@@ -20,7 +20,11 @@ use longhaul_webcache::{CacheRequest, CpuPool, GatewayResponse, WebCache};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    admin::{clientless_counters::ClientlessCounters, metrics::Metrics, session_ledger::SessionLedger},
+    admin::{
+        clientless_counters::ClientlessCounters,
+        metrics::{LinkBytes, Metrics},
+        session_ledger::SessionLedger,
+    },
     admission::shared_keys::SharedKeys,
     association_slots::AssociationSlots,
     client::Client,
@@ -30,7 +34,7 @@ use crate::{
     failure::Failure,
     images::{ImageConversion, Images},
     pageload::counters::PageLoadCounters,
-    quota::{Quotas, limits::QuotaDefaults},
+    quota::{Quotas, limits::QuotaDefaults, reached::Reached},
 };
 
 /// Settings that may change while the gateway runs.
@@ -145,6 +149,17 @@ impl Gateway {
         let effort = self.rules.load().effort;
         let wish = ImageConversion::of(&client.preferences(), client.link_rate(), effort);
         Ok(self.images.at(&wish, client, &method, &browser, stored).await)
+    }
+
+    /// Counts bytes of a client without an agent, if it is in the list of clients; returns its quota if that is used up.
+    pub(crate) fn count_client(&self, client: &PublicKey, bytes: LinkBytes) -> Option<Reached> {
+        if !self.quotas.is_client(client) {
+            return None;
+        }
+        let now = SystemTime::now();
+        let in_month = self.ledger.count_client(*client, bytes, now);
+        let defaults = self.rules.load().quota;
+        self.quotas.compare_client(client, in_month, defaults, now)
     }
 
     /// Stream slots of a device, or of a client without an agent.

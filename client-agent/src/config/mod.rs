@@ -87,7 +87,7 @@ pub struct Config {
     /// `direct.allow`: addresses that direct fetches may reach in addition to the public Internet and to
     /// private addresses that the browser itself names. Default: none.
     pub direct_allow: Vec<Cidr>,
-    /// `control`: address of the status page; a loopback address, because the page shows the agent's
+    /// `control`: address of the dashboard; a loopback address, because the page shows the agent's
     /// activity. Default [`DEFAULT_CONTROL`].
     pub control: SocketAddr,
     /// `state-dir`: directory of `invite`, `token` and, while the agent runs, `agent.json`. Default

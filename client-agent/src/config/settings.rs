@@ -162,7 +162,7 @@ pub const CONTROL: Setting<SocketAddr> = Setting::new(
     |address| Some(quoted(&address.to_string())),
 )
 .flag("--control", "ADDR:PORT")
-.meaning("address of the status page, `/status.json`, `/proxy.pac` and `POST /pictures?level=`")
+.meaning("address of the dashboard, `/status.json`, `/proxy.pac` and `POST /pictures?level=`")
 .reason(
     "The user who runs the agent sees the status; changes, the list of loaded pages, and \
          other users need the token (below)",

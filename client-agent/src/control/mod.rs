@@ -248,7 +248,7 @@ impl Control {
         })
     }
 
-    /// Redirects to the status page with a cookie that replaces the token.
+    /// Redirects to the dashboard with a cookie that replaces the token.
     fn with_cookie(&self, caller: Caller) -> Response<ProxyBody> {
         let mut response = text(StatusCode::SEE_OTHER, "see /".to_owned());
         let headers = response.headers_mut();
@@ -266,7 +266,7 @@ impl Control {
         (rights == Rights::Change).then_some(order)
     }
 
-    /// Sets the image level of the query and redirects to the status page.
+    /// Sets the image level of the query and redirects to the dashboard.
     fn set_pictures<B>(&self, request: &Request<B>) -> Response<ProxyBody> {
         let name = request
             .uri()

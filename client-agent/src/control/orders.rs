@@ -1,4 +1,4 @@
-//! Orders to the running agent: changes that the commands and the status page request by POST with the token.
+//! Orders to the running agent: changes that the commands and the dashboard request by POST with the token.
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};

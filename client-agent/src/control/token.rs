@@ -1,7 +1,7 @@
 //! The token of the control port: any client that presents it may make changes.
 //!
 //! The agent creates the token at each start and stores it in the state directory, readable only by its own
-//! user (and root). A browser gets it once, in the address of the status page, and then sends a cookie.
+//! user (and root). A browser gets it once, in the address of the dashboard, and then sends a cookie.
 //! Browsers send cookies to all ports of a host, and another user of this machine may own one of these ports;
 //! therefore a cookie is valid only for the user to whom it was given.
 use crate::access::UserId;

@@ -1,4 +1,4 @@
-//! The state of the gateway session, for requests, the status page and tools.
+//! The state of the gateway session, for requests, the dashboard and tools.
 use std::sync::Arc;
 
 use longhaul_types::{Invite, LinkProfile};

@@ -189,13 +189,17 @@ mod tests {
         let late = Savings::default();
         late.transferred(body(), 700);
         late.used(session, ENTRY, &body());
-        assert_eq!(late.totals().saved(0).by_cause.unchanged, 700);
+        let causes = |savings: &Savings| {
+            let by_cause = savings.totals().saved(0).by_cause;
+            (by_cause.unchanged, by_cause.cache)
+        };
+        assert_eq!(causes(&late), (0, 700), "no origin has sent it");
         late.reported(session, &report);
         assert_eq!(early.totals(), late.totals());
-        assert_eq!(early.totals().saved(0).by_cause.unchanged, 50_000);
+        assert_eq!(causes(&early), (50_000, 0));
         // The same numbers in another session are another entry.
         early.used(SessionSerial::next(), ENTRY, &body());
-        assert_eq!(early.totals().saved(0).by_cause.unchanged, 50_700);
+        assert_eq!(causes(&early), (50_000, 700));
     }
 
     #[test]

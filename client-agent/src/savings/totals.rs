@@ -42,9 +42,9 @@ pub struct SavedByCause {
     pub base: i64,
     /// Smaller images.
     pub pictures: i64,
-    /// Answers of the agent's cache.
+    /// Answers of the agent's cache, and uses of held bodies that the gateway's cache confirmed.
     pub cache: i64,
-    /// Bodies that were not sent because the agent holds them.
+    /// Bodies that origins sent and that were not sent on, because the agent holds them.
     pub unchanged: i64,
     /// Heads of responses. Contains the rest: the transport's overhead for heads and tunnels.
     pub headers: i64,
@@ -132,8 +132,9 @@ impl Totals {
             let share = overhead.saturating_mul(carried).checked_div(streams).unwrap_or(0);
             clamp(origin - carried - share)
         });
-        let unchanged = clamp(i128::from(self.unchanged) + i128::from(self.held));
-        let cache = clamp(i128::from(self.cached));
+        let unchanged = clamp(i128::from(self.unchanged));
+        // No website sent the held bodies either: the gateway's cache confirmed them.
+        let cache = clamp(i128::from(self.cached) + i128::from(self.held));
         let bytes = sum(|flow| flow.origin)
             + i128::from(self.heads.origin)
             + i128::from(self.tunnels)

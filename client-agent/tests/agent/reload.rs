@@ -25,7 +25,7 @@ async fn the_image_level_of_the_settings_replaces_the_users_choice_only_if_it_ch
         .images
         .set_level(ImageLevel::Text);
     agent.reload(&gateway.address(), |config| config.images = ImageLevel::Low);
-    assert_eq!(level(), ImageLevel::Text, "chosen on the status page");
+    assert_eq!(level(), ImageLevel::Text, "chosen on the dashboard");
     agent.reload(&gateway.address(), |config| config.images = ImageLevel::High);
     assert_eq!(level(), ImageLevel::High);
 }

@@ -240,7 +240,7 @@ impl Demo {
         }
         text.push_str(&format!(
             "Longhaul runs on this machine: browser -> agent -> gateway -> web\n\n  \
-             proxy        {proxy}\n  status page  http://{}/\n",
+             proxy      {proxy}\n  dashboard  http://{}/\n",
             self.pair.control()
         ));
         if let Some(buttons) = self.pair.buttons() {

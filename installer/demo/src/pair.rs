@@ -40,7 +40,7 @@ pub(super) struct Pair {
     _relay: Option<DatagramRelay>,
     proxy: SocketAddr,
     control: SocketAddr,
-    /// Token for the status page's buttons, part of its URL; empty if the agent wrote none.
+    /// Token for the dashboard's buttons, part of its URL; empty if the agent wrote none.
     token: String,
     metrics: SocketAddr,
 }
@@ -147,7 +147,7 @@ impl Pair {
         self.proxy
     }
 
-    /// Address of the agent's status page.
+    /// Address of the agent's dashboard.
     pub(super) fn control(&self) -> SocketAddr {
         self.control
     }
@@ -157,7 +157,7 @@ impl Pair {
         &self.token
     }
 
-    /// URL with which the status page's buttons work, once; scripts use the URL without token.
+    /// URL with which the dashboard's buttons work, once; scripts use the URL without token.
     pub(super) fn buttons(&self) -> Option<String> {
         (!self.token.is_empty()).then(|| format!("http://{}/?token={}", self.control, self.token))
     }

@@ -1,4 +1,5 @@
-//! What is known of each device across restarts: its last use, and its bytes in all and in the month.
+//! What is known of each device, and of each named client without an agent, across restarts: its last use, and its bytes in
+//! all and in the month.
 //!
 //! The file `usage.json` of the state directory has the same. It is written once a minute if something changed,
 //! and at the end of the gateway: a crash loses a minute at most.
@@ -211,7 +212,7 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<PublicKey, DeviceUsage>, Stri
     devices.collect()
 }
 
-/// Writes what is known of the devices in the list.
+/// Writes what is known of the devices and clients in the lists.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -22,7 +22,7 @@ struct Ledger {
     /// Bounded by the number of sessions that the listener admits.
     open: BTreeMap<u64, OpenSession>,
     closed: TransportTotals,
-    /// Bounded by the number of devices that were ever admitted.
+    /// Of clients without an agent, too. Bounded by the number of devices and named clients that were ever admitted.
     devices: BTreeMap<PublicKey, DeviceUsage>,
     /// True if something changed since [`SessionLedger::take_changed`].
     has_changed: bool,
@@ -101,6 +101,19 @@ impl SessionLedger {
             ledger: Arc::clone(self),
             number,
         }
+    }
+
+    /// Counts bytes of a client without an agent; returns those of the month in both directions.
+    pub(crate) fn count_client(&self, client: PublicKey, bytes: LinkBytes, now: SystemTime) -> u64 {
+        let mut ledger = self.lock();
+        if bytes != LinkBytes::default() {
+            let usage = ledger.devices.entry(client).or_default();
+            usage.count(bytes, now);
+            usage.heard = usage.heard.max(Some(now));
+            ledger.has_changed = true;
+        }
+        let usage = ledger.devices.get(&client);
+        usage.map_or(0, |usage| usage.in_month(now).both())
     }
 
     /// Notes the name by which the device's agent introduces itself.

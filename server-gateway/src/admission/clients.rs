@@ -3,14 +3,14 @@ use std::{fmt, fs, io, path::PathBuf, time::SystemTime};
 
 use blake3::Hash;
 use longhaul_session::ImageLevel;
-use longhaul_types::SecretKey;
+use longhaul_types::{ByteCount, PublicKey, SecretKey};
 use serde::{Deserialize, Serialize};
 
 use super::{
     file_watch::FileWatch,
     state::{StateDir, StateError},
 };
-use crate::config::clientless::LEVELS;
+use crate::{config::clientless::LEVELS, quota::limits::Limit};
 
 const FILE: &str = "clients.toml";
 const LOCK: &str = "clients.lock";
@@ -63,6 +63,9 @@ pub struct NamedClient {
     /// Image level of the client; that of the settings if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     level: Option<String>,
+    /// Bytes of a month, such as `5GB`; `none` for no limit. Without it the gateway's default applies.
+    #[serde(default, rename = "quota-month", skip_serializing_if = "Option::is_none")]
+    quota_month: Option<String>,
 }
 
 impl NamedClient {
@@ -74,6 +77,17 @@ impl NamedClient {
     pub fn level(&self) -> Option<ImageLevel> {
         let name = self.level.as_deref()?;
         LEVELS.into_iter().find(|level| level.name() == name)
+    }
+
+    /// Its bytes of a month.
+    pub fn month(&self) -> Limit<ByteCount> {
+        let text = self.quota_month.as_deref();
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// Owner of what belongs to the client, among those of devices.
+    pub(crate) fn owner(&self) -> Option<PublicKey> {
+        Some(ClientIdentity::of(&self.password()?).owner())
     }
 }
 
@@ -93,6 +107,11 @@ impl ClientIdentity {
     /// Bytes that no other client has.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// Owner of what belongs to the client, among those of devices.
+    pub(crate) const fn owner(self) -> PublicKey {
+        PublicKey::from_bytes(self.0)
     }
 }
 
@@ -167,7 +186,9 @@ impl Clients {
         }
         let bad = self.clients.iter().find(|client| {
             let is_level = client.level.is_none() || client.level().is_some();
-            !is_name(&client.name) || client.password().is_none() || !is_level
+            let month = client.quota_month.as_deref();
+            let is_month = month.is_none_or(|text| text.parse::<Limit<ByteCount>>().is_ok());
+            !is_name(&client.name) || client.password().is_none() || !is_level || !is_month
         })?;
         Some(format!("the entry of client `{}` is malformed", bad.name))
     }
@@ -190,6 +211,7 @@ impl Clients {
             added: httpdate::fmt_http_date(now),
             password: key.hash(name, &password).to_string(),
             level: None,
+            quota_month: None,
         };
         Self::update(state, |list| {
             if !is_name(name) {
@@ -216,6 +238,19 @@ impl Clients {
             let client = list.clients.iter_mut().find(|client| client.name == name);
             let client = client.ok_or_else(|| ClientsError::Unknown(name.to_owned()))?;
             client.level = level.map(|level| level.name().to_owned());
+            Ok(())
+        })
+    }
+
+    /// Sets the bytes of a month of a client.
+    ///
+    /// # Errors
+    /// There is no such client, or the file cannot be changed.
+    pub fn set_month(state: &StateDir, name: &str, month: Limit<ByteCount>) -> Result<(), ClientsError> {
+        Self::update(state, |list| {
+            let client = list.clients.iter_mut().find(|client| client.name == name);
+            let client = client.ok_or_else(|| ClientsError::Unknown(name.to_owned()))?;
+            client.quota_month = (month != Limit::Default).then(|| month.to_string());
             Ok(())
         })
     }
@@ -374,6 +409,33 @@ mod tests {
         Clients::set_level(&state, "ann", Some(ImageLevel::High)).unwrap();
         let text = fs::read_to_string(state.file(FILE)).unwrap();
         fs::write(state.file(FILE), text.replace("high", "higher")).unwrap();
+        assert!(matches!(Clients::load(&state), Err(ClientsError::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_client_may_have_a_quota_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("state")).unwrap();
+        let key = PasswordKey::derived_from(&SecretKey::from_bytes([7; 32]));
+        Clients::add(&state, &key, "ann", SystemTime::UNIX_EPOCH).unwrap();
+        let text = || fs::read_to_string(state.file(FILE)).unwrap();
+        assert!(
+            !text().contains("quota"),
+            "older gateways refuse the key, so that it is written only if needed"
+        );
+        for month in [
+            Limit::Of(ByteCount::kb(5_000_000)),
+            Limit::Unlimited,
+            Limit::Default,
+        ] {
+            Clients::set_month(&state, "ann", month).unwrap();
+            let list = Clients::load(&state).unwrap();
+            assert_eq!(list.iter().next().map(NamedClient::month), Some(month));
+        }
+        let unknown = Clients::set_month(&state, "bob", Limit::Unlimited);
+        assert!(matches!(unknown, Err(ClientsError::Unknown(_))));
+        Clients::set_month(&state, "ann", Limit::Unlimited).unwrap();
+        fs::write(state.file(FILE), text().replace("\"none\"", "\"much\"")).unwrap();
         assert!(matches!(Clients::load(&state), Err(ClientsError::Damaged { .. })));
     }
 

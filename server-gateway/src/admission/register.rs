@@ -190,7 +190,8 @@ impl DeviceRegister {
         };
         let devices = self.devices().await;
         let state = self.state.clone();
-        let listed = devices.iter().map(|device| device.key).collect();
+        let clients = self.records.quotas.clients();
+        let listed = devices.iter().map(|device| device.key).chain(clients).collect();
         let written = tokio::task::spawn_blocking(move || device_usage::store(&state, &usage, &listed)).await;
         // A panic would be a defect, which the runtime reports.
         let written = written.unwrap_or(Ok(()));

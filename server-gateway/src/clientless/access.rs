@@ -23,6 +23,7 @@ use crate::{
         state::StateDir,
     },
     config::{ClientlessConfig, Passwords},
+    quota::Quotas,
 };
 
 /// Interval between looks at the list of clients: a client that is removed is refused within a second.
@@ -231,8 +232,8 @@ impl Access {
         let _removed = clients.wait_for(|list| !list.contains(client)).await;
     }
 
-    /// Applies changes of the list of clients, as long as the future exists.
-    pub(super) async fn look(&self) {
+    /// Applies changes of the list of clients, quotas included, as long as the future exists.
+    pub(super) async fn look(&self, quotas: &Quotas) {
         let mut watch = ClientsWatch::new(self.state.clone());
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -240,6 +241,7 @@ impl Access {
             looks.tick().await;
             match watch.look() {
                 Some(Ok(list)) => {
+                    quotas.set_clients(&list);
                     self.clients.send_replace(Arc::new(list));
                 }
                 Some(Err(error)) => warn!(%error, "the list of clients stays as it was"),

@@ -47,11 +47,16 @@ pub(super) struct Browsers(Mutex<BTreeMap<[u8; 32], Arc<BrowserState>>>);
 
 /// Owner of what belongs to a client.
 pub(super) fn owner(admitted: &Admitted, peer: IpAddr) -> PublicKey {
-    let key = match admitted {
-        Admitted::Named(client, _) => *client.as_bytes(),
-        Admitted::Unnamed => blake3::derive_key("longhaul clientless address", peer.to_string().as_bytes()),
-    };
-    PublicKey::from_bytes(key)
+    match admitted {
+        Admitted::Named(client, _) => client.owner(),
+        Admitted::Unnamed => {
+            let address = peer.to_string();
+            PublicKey::from_bytes(blake3::derive_key(
+                "longhaul clientless address",
+                address.as_bytes(),
+            ))
+        }
+    }
 }
 
 /// Takes the image level out of a request.

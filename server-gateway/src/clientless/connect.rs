@@ -86,7 +86,7 @@ pub(super) async fn serve<S: ClientStream>(
     let (metrics, owner) = (&gateway.metrics, request.client.owner);
     let up = relay(&mut client_read, &mut host_write, &activity, |count| {
         metrics.tunnel_sent(count);
-        connection.shared.count_bytes(owner, count)
+        connection.shared.count_up(owner, count)
     });
     let mut carried = 0;
     urgency.set(BEGINNING, u64::MAX);
@@ -94,13 +94,14 @@ pub(super) async fn serve<S: ClientStream>(
         metrics.tunnel_received(count);
         carried += count as u64;
         urgency.set(class_after(carried), u64::MAX);
-        connection.shared.count_bytes(owner, count)
+        connection.shared.count_down(owner, count)
     });
     let idle = gateway.rules.load().tunnel_idle;
     let is_complete = tokio::select! {
         carried = async { tokio::try_join!(up, down) } => carried.is_ok(),
         () = activity.idle(idle) => false,
         () = connection.shared.access.removed(&request.admitted) => false,
+        () = gateway.quotas.until_reached(&owner) => false,
     };
     if !is_complete {
         debug!("a tunnel was broken off");

@@ -11,6 +11,7 @@ use longhaul_http::{
     framing::BodyLength,
     method::{Repeatability, repeatability},
 };
+use longhaul_types::PublicKey;
 use tokio::{
     io::{AsyncReadExt as _, ReadHalf, split},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -331,14 +332,18 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         };
         send(queue, exchange).await;
         let is_read = match (framing, pieces) {
-            (Some(framing), Some(pieces)) => self.body(framing, pieces).await?,
+            (Some(framing), Some(pieces)) => self.body(framing, (pieces, owner)).await?,
             (None, _) | (_, None) => true,
         };
         Ok(head.keeps_alive && is_read)
     }
 
     /// Passes a body to the origin; returns true if it was read completely.
-    async fn body(&mut self, mut framing: BodyFraming, pieces: Pieces) -> io::Result<bool> {
+    async fn body(
+        &mut self,
+        mut framing: BodyFraming,
+        (pieces, owner): (Pieces, PublicKey),
+    ) -> io::Result<bool> {
         let mut unread = 0;
         loop {
             match framing.next(&mut self.buffer) {
@@ -349,6 +354,10 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
                 }
                 Ok(ChunkEvent::Data(bytes)) => {
                     let count = bytes.len();
+                    if let Err(error) = self.connection.shared.count_up(owner, count) {
+                        let _gone = pieces.send(Err(error)).await;
+                        return Ok(false);
+                    }
                     if pieces.send(Ok(bytes)).await.is_err() {
                         unread += count;
                     }

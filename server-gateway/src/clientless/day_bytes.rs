@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of remembered clients. With more, the one with the fewest bytes is forgotten.
 const MAX_CLIENTS: usize = 65_536;
 
-/// The bytes of the clients: response bodies, and tunnels in both directions. Days begin at midnight UTC.
+/// The bytes of the clients: bodies and tunnels, in both directions. Days begin at midnight UTC.
 #[derive(Debug)]
 pub(super) struct DayBytes {
     /// `None`: as many as they like.
@@ -35,7 +35,7 @@ impl DayBytes {
     }
 
     /// Counts bytes; returns false if the client has used up those of the day.
-    pub(super) fn add(&self, client: PublicKey, bytes: usize, now: SystemTime) -> bool {
+    pub(super) fn add(&self, client: PublicKey, bytes: u64, now: SystemTime) -> bool {
         let Some(most) = self.most else { return true };
         let number = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs();
         let mut today = self.today.lock();
@@ -53,7 +53,7 @@ impl DayBytes {
             today.used.remove(&least);
         }
         let used = today.used.entry(client).or_default();
-        *used = used.saturating_add(bytes as u64);
+        *used = used.saturating_add(bytes);
         *used <= most
     }
 
@@ -82,7 +82,7 @@ mod tests {
         assert!(bytes.add(ann, 0, noon + DAY / 2), "the next day");
         assert!(bytes.refusal().contains("midnight"));
         let unlimited = DayBytes::new(ByteCount::ZERO);
-        assert!(unlimited.add(ann, usize::MAX, noon) && unlimited.add(ann, usize::MAX, noon));
+        assert!(unlimited.add(ann, u64::MAX, noon) && unlimited.add(ann, u64::MAX, noon));
     }
 
     #[test]

@@ -1,8 +1,5 @@
 //! Answers one request from the cache or the origin.
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{sync::Arc, time::Instant};
 
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_http::{
@@ -79,9 +76,8 @@ impl ConnectionState {
 
     /// Waits for a stream slot of the client.
     pub(super) async fn slot(&self, client: &ClientlessClient) -> Result<StreamSlot, Failure> {
-        if !self.shared.day_bytes.add(client.owner, 0, SystemTime::now()) {
-            let refusal = self.shared.day_bytes.refusal();
-            return Err(Failure::new(FailureReason::TargetRefused, refusal));
+        if let Some(failure) = self.shared.used_up(client.owner) {
+            return Err(failure);
         }
         let gateway = &self.shared.gateway;
         let slots = gateway.device_streams(client.owner);

@@ -230,7 +230,7 @@ impl ClientlessListener {
             entrance: Arc::new(Entrance::new(Arc::clone(&shared))),
             tasks: JoinSet::new(),
         };
-        let look = shared.access.look();
+        let look = shared.access.look(&shared.gateway.quotas);
         let look_at_certificate = async {
             match secure {
                 Some(port) => port.look().await,

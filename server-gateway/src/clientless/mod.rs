@@ -40,6 +40,7 @@ mod writer;
 
 use std::{io, sync::Arc, time::SystemTime};
 
+use longhaul_session::FailureReason;
 use longhaul_types::PublicKey;
 
 pub use self::{
@@ -62,7 +63,12 @@ use self::{
     self_check::SelfCheck,
 };
 pub(crate) use self::{certificate::CertificateFiles, listen::ClientlessListener, shared_port::SharedPort};
-use crate::{admin::clientless_counters::ClientlessCounters, config::ClientlessConfig, gateway::Gateway};
+use crate::{
+    admin::{clientless_counters::ClientlessCounters, metrics::LinkBytes},
+    config::ClientlessConfig,
+    failure::Failure,
+    gateway::Gateway,
+};
 
 /// State of the proxy.
 struct Clientless {
@@ -110,14 +116,45 @@ impl Clientless {
         }
     }
 
-    /// Counts bytes of a client; an error once it has used up those of the day.
-    fn count_bytes(&self, client: PublicKey, bytes: usize) -> io::Result<()> {
-        if self.day_bytes.add(client, bytes, SystemTime::now()) {
-            return Ok(());
+    /// Why a client gets nothing more, if it has used up its bytes of the day or of the month.
+    fn used_up(&self, client: PublicKey) -> Option<Failure> {
+        let failure = self.count(client, LinkBytes::default())?;
+        if failure.reason == FailureReason::QuotaReached {
+            self.gateway.metrics.limit_reached("quota");
         }
-        Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            self.day_bytes.refusal(),
-        ))
+        Some(failure)
     }
+
+    /// Counts bytes towards a client; an error once it has used up those of the day or of the month.
+    fn count_down(&self, client: PublicKey, bytes: usize) -> io::Result<()> {
+        let bytes = LinkBytes {
+            sent: bytes as u64,
+            received: 0,
+        };
+        self.count(client, bytes)
+            .map_or(Ok(()), |failure| Err(ended(&failure)))
+    }
+
+    /// Counts bytes of a client; an error once it has used up those of the day or of the month.
+    fn count_up(&self, client: PublicKey, bytes: usize) -> io::Result<()> {
+        let bytes = LinkBytes {
+            sent: 0,
+            received: bytes as u64,
+        };
+        self.count(client, bytes)
+            .map_or(Ok(()), |failure| Err(ended(&failure)))
+    }
+
+    fn count(&self, client: PublicKey, bytes: LinkBytes) -> Option<Failure> {
+        if !self.day_bytes.add(client, bytes.both(), SystemTime::now()) {
+            let refusal = self.day_bytes.refusal();
+            return Some(Failure::new(FailureReason::TargetRefused, refusal));
+        }
+        let reached = self.gateway.count_client(&client, bytes)?;
+        Some(reached.failure())
+    }
+}
+
+fn ended(failure: &Failure) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, failure.detail.clone())
 }

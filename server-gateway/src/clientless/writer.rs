@@ -199,7 +199,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 tap.chunk(&chunk);
             }
             let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
-            self.shared.count_bytes(owner, coded.len())?;
+            self.shared.count_down(owner, coded.len())?;
             framing.frame(&coded, &mut out);
             self.write(out.split()).await?;
         }

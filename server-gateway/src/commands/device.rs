@@ -3,7 +3,11 @@ use std::io::Write;
 
 use longhaul_types::{BitRate, ByteCount};
 
-use super::{CommandError, access::DeviceAccess};
+use super::{
+    CommandError,
+    access::DeviceAccess,
+    table::{cell, write_table},
+};
 use crate::{
     cli::DeviceCommand,
     config::Config,
@@ -95,57 +99,44 @@ fn write_list(list: &DeviceList, out: &mut impl Write) -> Result<(), CommandErro
     } else {
         COLUMNS_OF_FILE
     };
-    let titles = TITLES.map(str::to_owned);
-    let rows: Vec<_> = std::iter::once(titles)
+    let titles = TITLES.map(str::to_owned).to_vec();
+    let mut rows: Vec<_> = std::iter::once(titles)
         .chain(list.devices.iter().map(row))
         .collect();
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in &rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    for row in &mut rows {
+        row.truncate(columns);
     }
-    Ok(())
+    Ok(write_table(&rows, out)?)
 }
 
-fn row(device: &DeviceEntry) -> [String; TITLES.len()] {
+fn row(device: &DeviceEntry) -> Vec<String> {
     let status = match (&device.revoked, &device.invite_expires) {
         (Some(when), _) => format!("{} {when}", device.status),
         (None, Some(when)) if device.status == "invited" => format!("invited until {when}"),
         (None, Some(when)) => format!("{} {when}", device.status),
         (None, None) => device.state.clone().unwrap_or_else(|| device.status.clone()),
     };
-    let bytes = |bytes: Option<u64>| known(bytes.map(|bytes| ByteCount::new(bytes).to_string()));
+    let bytes = |bytes: Option<u64>| bytes.map(|bytes| ByteCount::new(bytes).to_string());
     let month = device.month_bytes_down.zip(device.month_bytes_up);
     let cells = [
-        device.name.clone(),
-        device.id.clone(),
-        device.key.chars().take(KEY_FORM).collect(),
-        device.added.clone(),
-        status,
-        known(device.last_seen.clone()),
+        Some(device.name.clone()),
+        Some(device.id.clone()),
+        Some(device.key.chars().take(KEY_FORM).collect()),
+        Some(device.added.clone()),
+        Some(status),
+        device.last_seen.clone(),
         bytes(device.bytes_down),
         bytes(device.bytes_up),
         bytes(month.map(|(down, up)| down.saturating_add(up))),
         quota(device),
-        known(device.software.clone()),
-        known(device.link_bps.map(|rate| BitRate::bps(rate).to_string())),
-        known(device.rtt_ms.map(|rtt| format!("{rtt} ms"))),
+        device.software.clone(),
+        device.link_bps.map(|rate| BitRate::bps(rate).to_string()),
+        device.rtt_ms.map(|rtt| format!("{rtt} ms")),
     ];
-    // A manually edited file may contain anything, including terminal control sequences.
-    cells.map(|cell| cell.chars().filter(|c| !c.is_control()).collect())
+    cells.map(cell).to_vec()
 }
 
-fn quota(device: &DeviceEntry) -> String {
+fn quota(device: &DeviceEntry) -> Option<String> {
     let rate = device.quota_rate_bps.map(|rate| rate_text(BitRate::bps(rate)));
     let month = device
         .quota_month_bytes
@@ -154,11 +145,7 @@ fn quota(device: &DeviceEntry) -> String {
         .quota_reached
         .then(|| format!("used up until {}", device.month_ends));
     let parts: Vec<String> = [rate, month, used].into_iter().flatten().collect();
-    known(Some(parts.join(", ")).filter(|text| !text.is_empty()))
-}
-
-fn known(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "-".to_owned())
+    Some(parts.join(", ")).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod device;
 mod invite;
 mod run;
 mod running;
+mod table;
 
 use std::io::{self, Write};
 
@@ -88,7 +89,7 @@ pub async fn execute(
         Command::Run => return Ok(run::run(config, report, sources, out).await?.into()),
         Command::CheckConfig => out.write_all(report.to_toml().as_bytes())?,
         Command::Device { action } => device::execute(action, config, out).await?,
-        Command::Client { action } => client::execute(&action, config, out)?,
+        Command::Client { action } => client::execute(&action, config, out).await?,
         Command::Clientless {
             action: ClientlessCommand::Rules { iface, from },
         } => out.write_all(redirect_rules(config, &iface, &from)?.as_bytes())?,

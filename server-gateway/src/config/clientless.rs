@@ -35,7 +35,7 @@ pub struct ClientlessConfig {
     pub level: ImageLevel,
     /// `link`: link of the clients, if it is known.
     pub link: Option<LinkProfile>,
-    /// `day-size`: bytes of response bodies and tunnels a day and client; 0 for no limit.
+    /// `day-size`: bytes of bodies and tunnels a day and client; 0 for no limit.
     pub day_size: ByteCount,
     /// `idle-timeout`: maximum silence of a client's connection.
     pub idle_timeout: Duration,
@@ -168,7 +168,7 @@ const DAY: Form = Form::Size {
 /// `clientless.day-size`
 pub const CLIENTLESS_DAY_SIZE: Setting<ByteCount> =
     Setting::size("clientless.day-size", DAY, |_| ByteCount::mib(20 * 1024))
-        .meaning("bytes of response bodies and tunnels that one client may transfer a day; days begin at midnight UTC")
+        .meaning("bytes of bodies and tunnels that one client may transfer a day, in both directions together; days begin at midnight UTC")
         .reason(
             "It bounds what a stolen password costs; the default is about ten hours of video. A client without a name is \
          an address. A gateway that starts again begins at zero",

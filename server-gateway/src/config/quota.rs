@@ -1,4 +1,4 @@
-//! Settings of the quota of devices without one of their own.
+//! Settings of the quota of devices and named clients without one of their own.
 use longhaul_settings::{Form, Setting, Value, Wrong, quoted};
 use longhaul_types::{BitRate, ByteCount};
 
@@ -31,13 +31,13 @@ pub const QUOTA_MONTH: Setting<Option<ByteCount>> = Setting::new(
 .flag("--quota-month", "SIZE")
 .reloadable()
 .meaning(
-    "bytes of a device in a month, in both directions together, for devices without an amount of their own \
-         (`device quota NAME --month`)",
+    "bytes of a device or of a client with a name and a password in a month, in both directions together, for those without \
+         an amount of their own (`device quota NAME --month`, `client quota NAME --month`)",
 )
 .reason(
     "Months are those of the calendar in UTC. All bytes between agent and gateway count, with IP and UDP headers, \
-         because a mobile contract counts them, too. Within half a second after they are used up, downloads and \
-         tunnels of the device end and new ones are refused until the next month",
+         because a mobile contract counts them, too; of a client without an agent, bodies and tunnels. Within half a second after they are used up, downloads and \
+         tunnels end and new ones are refused until the next month",
 );
 
 fn optional<T>(value: &Value, parse: fn(&str) -> Result<T, LimitError>) -> Result<Option<T>, Wrong> {

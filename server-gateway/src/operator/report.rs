@@ -108,7 +108,7 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
 }
 
 /// An HTTP date of the file as RFC 3339. A text that is no date stays as somebody wrote it.
-fn normalised(date: &str) -> String {
+pub(crate) fn normalised(date: &str) -> String {
     httpdate::parse_http_date(date).map_or_else(|_| date.to_owned(), rfc3339)
 }
 

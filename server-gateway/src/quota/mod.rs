@@ -1,7 +1,9 @@
 //! Quotas of devices: a rate, to which the sessions of a device are paced, and bytes in a month of the calendar (UTC).
+//! Clients without an agent have the latter.
 //!
 //! `limits` are the limits that an operator sets, `reached` says that a month's bytes are used up. The server compares
-//! twice a second.
+//! twice a second. `clients` counts and compares for clients without an agent.
+mod clients;
 pub(crate) mod limits;
 pub(crate) mod reached;
 
@@ -12,6 +14,7 @@ use longhaul_types::{DeviceId, PublicKey};
 use parking_lot::Mutex;
 
 use self::{
+    clients::ListedClient,
     limits::{DeviceQuota, QuotaDefaults},
     reached::QuotaState,
 };
@@ -24,12 +27,14 @@ struct Listed {
     quota: DeviceQuota,
 }
 
-/// Quotas of all devices.
+/// Quotas of all devices and named clients.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     listed: ArcSwap<BTreeMap<PublicKey, Listed>>,
     /// An entry exists while the device has a session.
     states: Mutex<BTreeMap<PublicKey, Arc<QuotaState>>>,
+    /// The clients without an agent, by the owner of what belongs to them.
+    clients: ArcSwap<BTreeMap<PublicKey, ListedClient>>,
 }
 
 impl Quotas {

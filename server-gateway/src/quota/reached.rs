@@ -1,28 +1,53 @@
-//! Whether a device has used up its bytes of the month.
+//! Whether a device or a client without an agent has used up its bytes of the month.
 use std::{fmt, time::SystemTime};
 
 use longhaul_session::FailureReason;
-use longhaul_types::{BitRate, ByteCount};
+use longhaul_types::{BitRate, ByteCount, DeviceId, PublicKey};
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tracing::{info, warn};
 
 use super::limits::month_text;
 use crate::{failure::Failure, operator::report::rfc3339};
 
+/// Whose quota it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A device with an agent.
+    Device,
+    /// A client without an agent.
+    Client,
+}
+
+impl Holder {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Client => "client",
+        }
+    }
+}
+
 /// A month's bytes that are used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
+    holder: Holder,
     name: String,
     month: ByteCount,
     ends: SystemTime,
 }
 
 impl Reached {
-    pub(crate) const fn new(name: String, month: ByteCount, ends: SystemTime) -> Self {
-        Self { name, month, ends }
+    pub(crate) const fn new(holder: Holder, name: String, month: ByteCount, ends: SystemTime) -> Self {
+        Self {
+            holder,
+            name,
+            month,
+            ends,
+        }
     }
 
-    /// Name of the device.
+    /// Name of the device or client.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -37,7 +62,8 @@ impl fmt::Display for Reached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the monthly quota of the device `{}` ({}) is used up until {}",
+            "the monthly quota of the {} `{}` ({}) is used up until {}",
+            self.holder.word(),
             self.name,
             month_text(self.month),
             rfc3339(self.ends)
@@ -45,7 +71,7 @@ impl fmt::Display for Reached {
     }
 }
 
-/// The state of a device's quota, which its sessions watch.
+/// The state of a quota, which sessions and tunnels watch.
 #[derive(Debug)]
 pub(crate) struct QuotaState {
     reached: watch::Sender<Option<Reached>>,
@@ -93,6 +119,23 @@ impl QuotaState {
         turns
     }
 
+    /// Notes what is used up, and logs each turn.
+    pub(crate) fn note(&self, whose: &PublicKey, in_month: u64, reached: Option<Reached>) {
+        let device = DeviceId::of(whose);
+        match (self.set(reached), self.reached()) {
+            (true, Some(reached)) => warn!(
+                %device,
+                name = reached.name(),
+                transferred = %ByteCount::new(in_month),
+                "{reached}: its downloads and tunnels end, and new ones are refused"
+            ),
+            (true, None) => {
+                info!(%device, "a device or client may transfer again: its quota was raised, or a month has begun");
+            }
+            (false, _) => {}
+        }
+    }
+
     /// Returns true if the session of this number has not been paced to this rate yet.
     pub(crate) fn replace_rate(&self, session: u64, rate: Option<BitRate>) -> bool {
         let wanted = Some((session, rate));
@@ -110,7 +153,12 @@ mod tests {
     #[tokio::test]
     async fn watchers_learn_that_the_bytes_are_used_up_and_what_to_tell() {
         let state = QuotaState::default();
-        let reached = Reached::new("ann".to_owned(), ByteCount::kb(5_000_000), SystemTime::UNIX_EPOCH);
+        let reached = Reached::new(
+            Holder::Device,
+            "ann".to_owned(),
+            ByteCount::kb(5_000_000),
+            SystemTime::UNIX_EPOCH,
+        );
         assert!(!state.set(None));
         assert!(state.set(Some(reached.clone())));
         assert!(!state.set(Some(reached.clone())), "no second line in the log");

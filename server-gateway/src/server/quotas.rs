@@ -1,15 +1,12 @@
 //! Enforcement of quotas, about twice a second.
 use std::time::SystemTime;
 
-use longhaul_types::{ByteCount, DeviceId, PublicKey};
-use tracing::{info, warn};
-
 use crate::{
-    admin::device_usage::Month,
+    admin::{device_usage::Month, metrics::LinkBytes},
     gateway::Gateway,
     quota::{
         limits::QuotaDefaults,
-        reached::{QuotaState, Reached},
+        reached::{Holder, Reached},
     },
 };
 
@@ -24,23 +21,11 @@ pub(super) fn enforce(gateway: &Gateway) {
             open.session.limit_rate(rate);
         }
         let reached = month.filter(|month| open.in_month >= month.bytes());
-        let reached = reached.map(|month| Reached::new(name, month, Month::of(now).end()));
-        note(&state, &open.device, open.in_month, reached);
+        let reached = reached.map(|month| Reached::new(Holder::Device, name, month, Month::of(now).end()));
+        state.note(&open.device, open.in_month, reached);
     }
-}
-
-fn note(state: &QuotaState, device: &PublicKey, in_month: u64, reached: Option<Reached>) {
-    let device = DeviceId::of(device);
-    match (state.set(reached), state.reached()) {
-        (true, Some(reached)) => warn!(
-            %device,
-            name = reached.name(),
-            transferred = %ByteCount::new(in_month),
-            "{reached}: its downloads and tunnels end, and new ones are refused"
-        ),
-        (true, None) => {
-            info!(%device, "a device may transfer again: its quota was raised, or a month has begun")
-        }
-        (false, _) => {}
+    for client in gateway.quotas.clients() {
+        // Counts nothing: a quota may have changed, or a month may have begun.
+        let _reached = gateway.count_client(&client, LinkBytes::default());
     }
 }

@@ -35,6 +35,7 @@ use super::{
 use crate::{
     admin::{device_usage, metrics::Metrics, session_ledger::SessionLedger},
     admission::{
+        clients::Clients,
         devices::DevicesError,
         gateway_lock::{GatewayLock, LockError},
         register::{DeviceRecords, DeviceRegister},
@@ -206,6 +207,11 @@ impl Server {
             clientless.check(Arc::clone(&gateway), public, tls).await?;
         }
         gateway.quotas.set_devices(&loaded.0);
+        match Clients::load(&state) {
+            Ok(clients) => gateway.quotas.set_clients(&clients),
+            // The proxy does not start with such a list; without the proxy nobody uses it.
+            Err(error) => warn!(%error, "the list of clients without an agent cannot be read"),
+        }
         let records = DeviceRecords {
             ledger: Arc::clone(&gateway.ledger),
             quotas: Arc::clone(&gateway.quotas),

@@ -1,6 +1,7 @@
 //! Browsers without an agent, in network namespaces: a visitor's computer, the router with the gateway, and the web.
 //!
-//! Network namespaces need root; without it these tests print that they are skipped.
+//! Network namespaces need root; without it these tests print that they are skipped. `quotas` needs none.
 mod dns;
 mod network;
+mod quotas;
 mod transparent;

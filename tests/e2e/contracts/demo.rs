@@ -109,7 +109,7 @@ async fn the_demo_prints_its_addresses_and_removes_its_files() -> Result<()> {
             let mut words = line.split_whitespace();
             match (words.next(), words.next(), words.next()) {
                 (Some("proxy"), Some(address), None) => proxy = Some(address.parse::<SocketAddr>()?),
-                (Some("status"), Some("page"), Some(url)) => page = Some(url.to_owned()),
+                (Some("dashboard"), Some(url), None) => page = Some(url.to_owned()),
                 _ => {}
             }
             if line.contains("Ctrl-C") {
@@ -120,7 +120,7 @@ async fn the_demo_prints_its_addresses_and_removes_its_files() -> Result<()> {
     };
     timeout(LIMIT, read).await??;
     let proxy = proxy.context("the proxy's address")?;
-    let page = page.context("the status page's URL")?;
+    let page = page.context("the dashboard's URL")?;
     let control: SocketAddr = page.trim_start_matches("http://").trim_end_matches('/').parse()?;
     assert!(status(control).await?["state"].is_string());
     let help = ask(proxy, format!("GET / HTTP/1.1\r\nHost: {proxy}\r\n\r\n")).await?;

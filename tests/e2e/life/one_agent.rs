@@ -41,7 +41,7 @@ async fn a_second_agent_of_a_state_directory_names_the_first_and_ends() -> Resul
         "{running:?}"
     );
 
-    // The log reveals neither the token nor the address of the status page.
+    // The log reveals neither the token nor the address of the dashboard.
     let token = std::fs::read_to_string(state.join("control-token"))?;
     let log = first.log().contains("longhaul-agent status", LIMIT).await?;
     assert!(!log.contains(token.trim()) && !log.contains("http://"), "{log}");

@@ -158,7 +158,7 @@ async fn devices_with_different_image_levels_share_one_origin_fetch() -> Result<
     Ok(())
 }
 
-/// Sets the image level at the status page.
+/// Sets the image level at the dashboard.
 async fn set_image_level(pair: &Pair, level: &str) -> Result<()> {
     let control = pair.control()?;
     let token = std::fs::read_to_string(pair.folder().join("agent/control-token"))?;

@@ -24,7 +24,7 @@ pub const IMAGE_LEVEL: Setting<ImageLevel> = Setting::new(
 .reason(
     "`original`: unchanged; `high`: differences are hard to find side by side; `medium`: \
          slight differences; `low`: obvious differences, recognisable content; `text`: no images, \
-         browsers show the alternative text. The status page changes the level until the agent \
+         browsers show the alternative text. The dashboard changes the level until the agent \
          ends. A reload without caches (Ctrl+Shift+R) shows the original images of a page at \
          every level. At `medium` and `low`, images that are larger than the screen are scaled to \
          the screen. Only images that a page displays are converted, never images that scripts \

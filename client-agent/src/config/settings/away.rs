@@ -84,7 +84,7 @@ pub const AWAY_QUEUE: Setting<bool> = Setting::yes_no("away.queue", |_| false)
     )
     .reason(
         "Off, because it costs bytes, and a visit at the site, that nobody may want any more. At most 64 \
-         pages wait, in memory only; the status page lists and cancels them, and `longhaul-agent forget` \
+         pages wait, in memory only; the dashboard lists and cancels them, and `longhaul-agent forget` \
          removes them. The answer waits until the page is opened again. Without it, a page is given up two \
          minutes after its tab was closed",
     );

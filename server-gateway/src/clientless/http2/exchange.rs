@@ -129,7 +129,7 @@ async fn forward(
     };
     let mut reading = pin!(async {
         if let Some(pieces) = pieces {
-            read(connection, &mut body, pieces).await;
+            read(connection, &mut body, (pieces, owner)).await;
         }
         // The response decides when the exchange ends.
         std::future::pending::<()>().await;
@@ -156,7 +156,7 @@ async fn cancelled(respond: &mut Respond) {
 }
 
 /// Passes the body of a request to the origin.
-async fn read(connection: &Http2Connection, body: &mut RecvStream, pieces: Pieces) {
+async fn read(connection: &Http2Connection, body: &mut RecvStream, (pieces, owner): (Pieces, PublicKey)) {
     let idle = connection.shared.config.idle_timeout;
     let mut unread = 0;
     while unread <= MAX_UNREAD {
@@ -172,6 +172,9 @@ async fn read(connection: &Http2Connection, body: &mut RecvStream, pieces: Piece
             Err(late) => return drop(pieces.send(Err(late.into())).await),
         };
         let count = piece.len();
+        if let Err(error) = connection.shared.count_up(owner, count) {
+            return drop(pieces.send(Err(error)).await);
+        }
         if pieces.send(Ok(piece)).await.is_err() {
             unread += count;
         }
@@ -261,7 +264,7 @@ async fn send_body(
             tap.chunk(&chunk);
         }
         let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
-        connection.shared.count_bytes(owner, coded.len())?;
+        connection.shared.count_down(owner, coded.len())?;
         sender.send(coded).await?;
     }
     if let Some(tap) = tap {

@@ -61,11 +61,11 @@ pub(super) async fn serve(
     let carried = async {
         let count_up = |count| {
             metrics.tunnel_sent(count);
-            connection.shared.count_bytes(owner, count)
+            connection.shared.count_up(owner, count)
         };
         let count_down = |count| {
             metrics.tunnel_received(count);
-            connection.shared.count_bytes(owner, count)
+            connection.shared.count_down(owner, count)
         };
         tokio::try_join!(
             upwards(&mut up, &mut host_write, &activity, count_up),
@@ -77,6 +77,7 @@ pub(super) async fn serve(
         carried = carried => carried.map(drop),
         () = activity.idle(idle) => Err(io::ErrorKind::TimedOut.into()),
         () = connection.shared.access.removed(&request.admitted) => Err(io::ErrorKind::PermissionDenied.into()),
+        () = gateway.quotas.until_reached(&owner) => Err(io::ErrorKind::QuotaExceeded.into()),
     };
     if let Err(error) = ended {
         debug!(%error, "a tunnel was broken off");

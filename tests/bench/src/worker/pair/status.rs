@@ -12,7 +12,7 @@ use super::{CONTROL, PairError};
 /// Time limit for opening a session: over the slowest link it takes two round trips of 3 s.
 pub(super) const OPEN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
-/// Maximum length of a status page, which has about 2 kB.
+/// Maximum length of `/status.json`, which has about 2 kB.
 const MAX_STATUS: u64 = 1024 * 1024;
 
 /// Waits until the agent has its session. Call it on the thread of the client's namespace.
