@@ -2,6 +2,7 @@
 //!
 //! Network namespaces need root; without it these tests print that they are skipped.
 mod blocked;
+mod dead_ways;
 mod families;
 mod family_change;
 mod harness;
