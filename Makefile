@@ -109,6 +109,12 @@ deny: tools-build
 		echo "SKIPPED: the advisory database could not be fetched; known vulnerabilities were NOT checked." >&2; \
 	fi
 
+# The file for Grafana against Grafana's schema, whose package npm downloads; therefore not part of `make test`.
+.PHONY: grafana-check
+grafana-check: tools-build
+	@scripts/install-tools.sh grafana
+	scripts/check-grafana.sh
+
 # Packages for Debian, an OCI image of the gateway, notices and lists of parts, in target/packages/out.
 # `PACKAGE_PROFILE=demo make packages` builds sooner, for trying the packages.
 .PHONY: packages

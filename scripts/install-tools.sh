@@ -59,6 +59,10 @@ cargo-about 0.9.3 cli
 cargo-cyclonedx 0.5.9
 TOOLS
     ;;
+grafana)
+    need node nodejs
+    need npm npm
+    ;;
 product)
     need mmdebstrap mmdebstrap
     need systemd-nspawn systemd-container
