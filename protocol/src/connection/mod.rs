@@ -8,6 +8,7 @@ mod config;
 mod datagrams;
 mod handshake;
 mod held_packets;
+mod late_packets;
 mod link_meter;
 mod mtu;
 mod path;
@@ -19,7 +20,6 @@ mod stats;
 mod timeouts;
 mod timer;
 mod transmit;
-mod unheard;
 mod user;
 mod warm_up;
 
@@ -38,6 +38,7 @@ pub use user::EarlyData;
 use self::{
     datagrams::ReceivedDatagrams,
     held_packets::HeldPacketDetector,
+    late_packets::LatePackets,
     link_meter::LinkMeter,
     mtu::{PathMtu, path_mtu},
     path::PeerPath,
@@ -45,7 +46,6 @@ use self::{
     probe::Prober,
     rate_probing::Probing,
     timer::Timers,
-    unheard::UnheardPackets,
 };
 use crate::{
     congestion::{ByteRate, Controller, InitialGrant, Pacer},
@@ -193,7 +193,7 @@ pub struct Connection {
     /// Number of the last packet with PING: a question, whose data fills a probe and is no news.
     question: Option<u64>,
     /// Packets that the peer, whose packets arrive, has not received (agent).
-    unheard: UnheardPackets,
+    late_packets: LatePackets,
     /// End of the last stall; earlier packets waited during the stall.
     resumed_at: Timestamp,
     last_sent_at: Timestamp,
@@ -276,7 +276,7 @@ impl Connection {
             last_received_at: now,
             last_news_at: now,
             question: None,
-            unheard: UnheardPackets::default(),
+            late_packets: LatePackets::default(),
             resumed_at: now,
             last_sent_at: now,
             last_eliciting: Activity::More,

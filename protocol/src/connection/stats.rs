@@ -158,14 +158,14 @@ impl Connection {
     /// receive this side's packets, so that another path is worth a try
     /// (transport.md section 8.3).
     pub const fn is_path_silent(&self) -> bool {
-        self.prober.is_unanswered() || self.unheard.is_dead()
+        self.prober.is_unanswered() || self.late_packets.is_dead()
     }
 
     /// Returns true if nothing has arrived since a probe was sent, or the peer has not received the newest packets, or the
     /// path is silent: another path may soon be needed
     /// (transport.md section 8.3).
     pub const fn is_path_doubtful(&self) -> bool {
-        self.prober.is_doubtful() || self.unheard.is_doubtful() || self.is_path_silent()
+        self.prober.is_doubtful() || self.late_packets.is_doubtful() || self.is_path_silent()
     }
 
     /// Counts an INIT or a RESP that the endpoint sends in a datagram of its own.

@@ -3,8 +3,8 @@ use bytes::Bytes;
 use longhaul_types::{BitRate, LinkProfile, StreamId, Timestamp};
 
 use super::{
-    Connection, Keys, Lifecycle, LinkMeter, Validation, held_packets::HeldPacketDetector, mtu::path_mtu,
-    path::PeerPath, unheard::UnheardPackets, warm_up::WarmUp,
+    Connection, Keys, Lifecycle, LinkMeter, Validation, held_packets::HeldPacketDetector,
+    late_packets::LatePackets, mtu::path_mtu, path::PeerPath, warm_up::WarmUp,
 };
 use crate::{
     endpoint::CloseReason,
@@ -135,7 +135,7 @@ impl Connection {
     /// gateway of the new address at once.
     pub fn network_changed(&mut self, now: Timestamp) {
         self.controller.on_path_change();
-        self.unheard = UnheardPackets::default();
+        self.late_packets = LatePackets::default();
         self.rtt = crate::recovery::RttEstimator::new(self.profile.map(|profile| profile.rtt));
         self.ping_due = true;
         // Only an address has to be validated by the peer, for which it needs bytes.

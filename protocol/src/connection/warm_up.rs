@@ -11,16 +11,16 @@ use crate::{
     wire::frame::TRAIN_PACKETS,
 };
 
-/// Smallest round-trip time of a path that is warmed up. On shorter ones slow start costs a page less than a blink, and the
-/// bytes of a train may cost more.
+/// Smallest round-trip time of a path that is warmed up. On shorter ones the round trips of slow start are too short to justify
+/// the bytes of a train.
 const LEAST_RTT: Duration = Duration::from_millis(150);
 /// Packets that a TCP connection sends in its first two round trips (RFC 6928: ten segments, then twenty). A path that holds
 /// no more needs no warm-up.
 const FIRST_PACKETS: u64 = 30;
 /// Packets that the trains of a session can have together.
 const MOST_PACKETS: u64 = MAX_TRAINS as u64 * *TRAIN_PACKETS.end() as u64;
-/// Share of a train's bytes after which it counts as arrived: its packets have at least [`FULL_PACKET`] bytes.
-const ARRIVED_SHARE: f64 = 0.9;
+/// Tenths of a train's bytes after which it counts as arrived: its packets have at least [`FULL_PACKET`] bytes.
+const ARRIVED_TENTHS: u64 = 9;
 
 /// State of the warm-up of one path (agent).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,14 +45,9 @@ impl WarmUp {
         (packets >= *TRAIN_PACKETS.start()).then_some(packets)
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "at most the bytes of a train"
-    )]
     fn on_request(&mut self, packets: u8) {
-        let bytes = f64::from(packets) * FULL_PACKET.bytes() as f64 * ARRIVED_SHARE;
-        self.complete_at = self.arrived + bytes as u64;
+        let bytes = u64::from(packets) * FULL_PACKET.bytes();
+        self.complete_at = self.arrived + bytes * ARRIVED_TENTHS / 10;
     }
 }
 

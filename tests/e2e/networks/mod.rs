@@ -2,7 +2,6 @@
 //!
 //! Network namespaces need root; without it these tests print that they are skipped.
 mod blocked;
-mod dead_ways;
 mod families;
 mod family_change;
 mod harness;
@@ -14,3 +13,4 @@ mod portal;
 mod ports;
 mod random_networks;
 mod remembered;
+mod udp_dies;

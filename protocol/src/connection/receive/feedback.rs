@@ -6,7 +6,7 @@ use longhaul_types::{ByteCount, Timestamp};
 use super::Incoming;
 use crate::{
     congestion::{ByteRate, FULL_PACKET},
-    connection::{Connection, TAIL_SLACK, unheard::LateReport},
+    connection::{Connection, TAIL_SLACK, late_packets::LateReport},
     recovery::MAX_TAIL,
     wire::{Feedback, Stamp, expand_packet_number, stamp::hold_time},
 };
@@ -51,7 +51,7 @@ impl Connection {
             self.last_news_at = now;
         }
         if report.acked_packets > 0 || before.is_none_or(|before| largest > before) {
-            self.unheard.on_heard(largest);
+            self.late_packets.on_heard(largest);
         }
         self.report_losses(now, report.acked_packets, report.lost_packets);
         self.apply_report(now, report);
@@ -125,7 +125,7 @@ impl Connection {
             margin,
             rate: self.granted.rate.min(self.granted.delivered),
         };
-        self.ping_due |= self.unheard.on_report(now, &report);
+        self.ping_due |= self.late_packets.on_report(now, &report);
     }
 
     /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).

@@ -269,7 +269,7 @@ impl Connection {
                 self.sent_packets.next_number() - 1,
                 self.sent_packets.sent_bytes(),
             );
-            self.unheard.on_sent(now, number, bytes, self.rtt.smoothed());
+            self.late_packets.on_sent(now, number, bytes, self.rtt.smoothed());
         }
         self.path.on_sent(len);
         self.last_sent_at = now;

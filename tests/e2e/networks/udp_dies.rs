@@ -50,11 +50,11 @@ async fn a_download_goes_on_over_tls_when_udp_dies() -> Result<()> {
 
 /// The gateway's packets keep arriving: its reports show that the agent's do not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_goes_on_over_tls_when_only_the_way_to_the_gateway_dies() -> Result<()> {
+async fn a_download_goes_on_over_tls_when_only_the_uplink_dies() -> Result<()> {
     a_download_goes_on_over_tls(Obstacle::UdpUpDropped).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_goes_on_over_tls_when_only_the_way_to_the_agent_dies() -> Result<()> {
+async fn a_download_goes_on_over_tls_when_only_the_downlink_dies() -> Result<()> {
     a_download_goes_on_over_tls(Obstacle::UdpDownDropped).await
 }

@@ -1,5 +1,5 @@
-//! Packets of this side that the peer has not received although its own packets arrive (transport.md section 8.3): the
-//! way to the peer is dead, which no silence shows.
+//! Packets of this side that the peer reports as not received while its own packets arrive (transport.md section 8.3): the
+//! path loses everything in one direction.
 use std::{collections::VecDeque, time::Duration};
 
 use longhaul_types::{ByteCount, Timestamp};
@@ -11,7 +11,7 @@ use crate::congestion::ByteRate;
 /// takes them all.
 const LEAST_DISTANCE: Duration = Duration::from_millis(20);
 const DISTANCE_IN_RTT: u32 = 8;
-/// Late packets at which the way to the peer is doubtful, and at which it is dead: lossy links lose single ones.
+/// Number of late packets from which the path is doubtful, and from which it counts as dead: lossy links lose single ones.
 const DOUBTFUL: usize = 3;
 const DEAD: usize = 5;
 /// Records kept, of at least four round-trip times. Without older ones a path is found dead later.
@@ -44,7 +44,7 @@ pub(super) struct LateReport {
 
 /// Sent packets that the peer has not reported, feedback included: during a download an agent sends little else.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnheardPackets {
+pub(super) struct LatePackets {
     sent: VecDeque<Sent>,
     /// Arrival of the first report that showed late packets, since the peer last received one.
     asked: Option<Timestamp>,
@@ -52,7 +52,7 @@ pub(super) struct UnheardPackets {
     is_dead: bool,
 }
 
-impl UnheardPackets {
+impl LatePackets {
     /// Records a packet. The first one after `asked` is recorded in any case: it asks the peer again.
     pub(super) fn on_sent(&mut self, now: Timestamp, number: u64, counter: u64, srtt: Duration) {
         let distance = LEAST_DISTANCE.max(srtt / DISTANCE_IN_RTT);
@@ -81,7 +81,7 @@ impl UnheardPackets {
         (self.asked, self.is_doubtful, self.is_dead) = (None, false, false);
     }
 
-    /// Records a report; returns true if it is the first one that shows late packets, so that a question is due. The way
+    /// Records a report; returns true if it is the first one that shows late packets, so that a question is due. The path
     /// is dead only if a packet that was sent after this report is late, too: the reports may have waited for the peer.
     pub(super) fn on_report(&mut self, now: Timestamp, report: &LateReport) -> bool {
         let lateness = |sent: &Sent| {
@@ -104,12 +104,12 @@ impl UnheardPackets {
         asked == now
     }
 
-    /// True if reports show that the newest packets were lost.
+    /// Returns true if reports show that several of the newest packets are late.
     pub(super) const fn is_doubtful(&self) -> bool {
         self.is_doubtful
     }
 
-    /// True if reports show that the peer receives nothing.
+    /// Returns true if reports show that the peer receives nothing.
     pub(super) const fn is_dead(&self) -> bool {
         self.is_dead
     }
@@ -138,46 +138,46 @@ mod tests {
     }
 
     /// Packets 1 to 6, one each 50 ms.
-    fn sent() -> UnheardPackets {
-        let mut unheard = UnheardPackets::default();
-        (1..=6).for_each(|number| unheard.on_sent(at(number * 50), number, 0, SRTT));
-        unheard
+    fn sent() -> LatePackets {
+        let mut late_packets = LatePackets::default();
+        (1..=6).for_each(|number| late_packets.on_sent(at(number * 50), number, 0, SRTT));
+        late_packets
     }
 
     #[test]
-    fn a_way_is_dead_when_the_packet_that_asks_is_late_too() {
-        let mut unheard = sent();
-        assert!(!unheard.on_report(at(110), &report(60)), "no packet is late");
-        assert!(unheard.on_report(at(500), &report(400)), "the first report");
-        assert!(unheard.is_doubtful() && !unheard.is_dead());
-        unheard.on_sent(at(500), 7, 60, SRTT);
-        assert!(!unheard.on_report(at(560), &report(460)), "it was under way");
-        assert!(!unheard.is_dead());
-        unheard.on_report(at(700), &report(530));
-        assert!(unheard.is_dead());
-        unheard.on_heard(7);
-        assert!(!unheard.is_doubtful() && !unheard.is_dead());
+    fn a_path_is_dead_when_the_packet_that_asks_is_late_too() {
+        let mut late_packets = sent();
+        assert!(!late_packets.on_report(at(110), &report(60)), "no packet is late");
+        assert!(late_packets.on_report(at(500), &report(400)), "the first report");
+        assert!(late_packets.is_doubtful() && !late_packets.is_dead());
+        late_packets.on_sent(at(500), 7, 60, SRTT);
+        assert!(!late_packets.on_report(at(560), &report(460)), "it was under way");
+        assert!(!late_packets.is_dead());
+        late_packets.on_report(at(700), &report(530));
+        assert!(late_packets.is_dead());
+        late_packets.on_heard(7);
+        assert!(!late_packets.is_doubtful() && !late_packets.is_dead());
         assert!(
-            !unheard.on_report(at(900), &report(800)),
+            !late_packets.on_report(at(900), &report(800)),
             "nothing was sent since"
         );
     }
 
     #[test]
     fn packets_that_wait_behind_the_bytes_of_an_upload_are_not_late() {
-        let mut unheard = UnheardPackets::default();
+        let mut late_packets = LatePackets::default();
         // Each takes 300 ms at 10 kB/s.
-        (1..=6).for_each(|number| unheard.on_sent(at(number * 50), number, number * 3000, SRTT));
-        assert!(!unheard.on_report(at(400), &report(290)));
-        assert!(unheard.on_report(at(500), &report(400)));
-        assert!(!unheard.is_doubtful(), "only the first one is late");
+        (1..=6).for_each(|number| late_packets.on_sent(at(number * 50), number, number * 3000, SRTT));
+        assert!(!late_packets.on_report(at(400), &report(290)));
+        assert!(late_packets.on_report(at(500), &report(400)));
+        assert!(!late_packets.is_doubtful(), "only the first one is late");
     }
 
     #[test]
     fn packets_that_one_burst_of_losses_takes_count_once() {
-        let mut unheard = UnheardPackets::default();
-        (1..=20).for_each(|number| unheard.on_sent(at(100 + number), number, 0, SRTT));
-        unheard.on_report(at(800), &report(700));
-        assert!(!unheard.is_doubtful());
+        let mut late_packets = LatePackets::default();
+        (1..=20).for_each(|number| late_packets.on_sent(at(100 + number), number, 0, SRTT));
+        late_packets.on_report(at(800), &report(700));
+        assert!(!late_packets.is_doubtful());
     }
 }
