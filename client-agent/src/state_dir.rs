@@ -39,7 +39,7 @@ pub enum InviteError {
         path: PathBuf,
     },
     /// The file cannot be read.
-    #[error("{} cannot be read: {source}", path.display())]
+    #[error("{} cannot be read: {source}; run as the user who enrolled this device, or choose another state directory with --state-dir", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum InviteError {
         source: io::Error,
     },
     /// The file is not a valid invite.
-    #[error("{}: {source}; then run `longhaul enroll LINE` again", path.display())]
+    #[error("{}: {source}; then run `longhaul enroll --replace LINE`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -58,10 +58,19 @@ pub enum InviteError {
 
 /// Error of writing a file of the state directory.
 #[derive(Debug, thiserror::Error)]
-#[error("{} cannot be written: {source}; check its owner, or choose another one with --state-dir", path.display())]
+#[error("{} cannot be written: {source}; {}", path.display(), remedy(source))]
 pub struct StateError {
     path: PathBuf,
     source: io::Error,
+}
+
+/// What the user can do if a file cannot be written.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "free some space on this disk, then start again",
+        io::ErrorKind::QuotaExceeded => "this user's disk quota is used up: delete some files, then start again",
+        _ => "check its owner, or choose another state directory with --state-dir",
+    }
 }
 
 /// Contents of `agent.json`, by which commands find a running agent.

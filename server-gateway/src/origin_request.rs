@@ -10,6 +10,7 @@ use longhaul_http::{
     method::{EARLY_DATA, EARLY_DATA_ONE},
 };
 use longhaul_session::FailureReason;
+use url::Url;
 
 use crate::failure::Failure;
 
@@ -47,6 +48,7 @@ pub(crate) fn prepare(line: RequestLine<'_>, browser: HeaderMap) -> Result<Prepa
     HeaderLimits::default()
         .check_target(line.url)
         .map_err(|error| Failure::new(FailureReason::BadUrl, error))?;
+    check_port(line.url)?;
     let uri: Uri = line
         .url
         .parse()
@@ -60,6 +62,17 @@ pub(crate) fn prepare(line: RequestLine<'_>, browser: HeaderMap) -> Result<Prepa
     parts.method = line.method;
     parts.uri = uri;
     Ok(Prepared { parts, browser })
+}
+
+/// Refuses ports to which browsers send no requests, because servers of other protocols could obey them.
+fn check_port(url: &str) -> Result<(), Failure> {
+    let is_blocked = Url::parse(url).is_ok_and(|url| longhaul_page::is_blocked_port(&url));
+    if is_blocked {
+        let detail =
+            "browsers send no requests to this port, because servers of other protocols could obey them";
+        return Err(Failure::new(FailureReason::TargetRefused, detail));
+    }
+    Ok(())
 }
 
 fn origin_headers(line: &RequestLine<'_>, browser: &HeaderMap) -> HeaderMap {

@@ -124,8 +124,8 @@ impl LinkTracker {
         self.towards = Some(address);
         self.source = source_towards(address).await.ok();
         let profile = self.told.or(recalled.profile);
-        // Only an unknown link is measured.
-        let is_metered = profile.is_none() && self.metered.decide(towards).await;
+        // A known link costs bytes, too: it is verified and, over TLS, warmed up.
+        let is_metered = self.metered.decide(towards).await;
         Some(Start {
             is_metered,
             address,

@@ -41,12 +41,31 @@ impl GatewayKeys {
     }
 }
 
+/// What the operator can do if a file cannot be written.
+fn writable(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "free some space on this disk, then try again",
+        io::ErrorKind::QuotaExceeded => "this user's disk quota is used up: delete some files, then try again",
+        _ => "use `sudo`, give this user the right to, or choose another directory with --state-dir",
+    }
+}
+
+/// What the operator can do if a file cannot be read.
+pub(super) fn readable(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "only the user that runs the gateway may: use `sudo`, or choose another directory with --state-dir"
+        }
+        _ => "restore it, or choose another directory with --state-dir",
+    }
+}
+
 /// Errors of the state directory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// A file or the directory cannot be created or written.
-    #[error("{path} cannot be written: {source}; give this user the right to, or choose another --state-dir", path = path.display())]
+    #[error("{path} cannot be written: {source}; {}", writable(source), path = path.display())]
     Write {
         /// Path of the file or directory.
         path: PathBuf,
@@ -54,7 +73,7 @@ pub enum StateError {
         source: io::Error,
     },
     /// A file cannot be read.
-    #[error("{path} cannot be read: {source}; it must belong to the user that runs the gateway", path = path.display())]
+    #[error("{path} cannot be read: {source}; {}", readable(source), path = path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,

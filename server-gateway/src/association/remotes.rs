@@ -24,6 +24,9 @@ pub(super) type Remote = (DatagramHost, u16);
 pub(super) struct Remotes {
     idle: Duration,
     addresses: BTreeMap<Remote, SocketAddr>,
+    /// The keys of `addresses`, oldest first. Many names may have one address, so that a limit of addresses is no limit of
+    /// names.
+    names: VecDeque<Remote>,
     /// Time of the last datagram to each address.
     sent: BTreeMap<SocketAddr, Instant>,
     lookups: Vec<Remote>,
@@ -46,6 +49,7 @@ impl Remotes {
         Self {
             idle,
             addresses: BTreeMap::new(),
+            names: VecDeque::new(),
             sent: BTreeMap::new(),
             lookups: Vec::new(),
             waiting: VecDeque::new(),
@@ -82,8 +86,18 @@ impl Remotes {
         let Some(address) = address else {
             return Vec::new();
         };
-        self.addresses.insert(remote.clone(), address);
+        self.remember(remote, address);
         theirs.into_iter().map(|(_, payload)| payload).collect()
+    }
+
+    fn remember(&mut self, remote: &Remote, address: SocketAddr) {
+        if self.addresses.insert(remote.clone(), address).is_none() {
+            self.names.push_back(remote.clone());
+        }
+        while self.addresses.len() > MAX_REMOTES {
+            let Some(oldest) = self.names.pop_front() else { break };
+            self.addresses.remove(&oldest);
+        }
     }
 
     /// Records that a datagram was sent to an address, which may answer from now on.
@@ -107,6 +121,7 @@ impl Remotes {
         self.sent.retain(|_, at| now < *at + idle);
         let sent = &self.sent;
         self.addresses.retain(|_, address| sent.contains_key(address));
+        self.retain_names();
     }
 
     /// Time at which the first host is forgotten.
@@ -122,6 +137,12 @@ impl Remotes {
     fn forget(&mut self, address: SocketAddr) {
         self.sent.remove(&address);
         self.addresses.retain(|_, other| *other != address);
+        self.retain_names();
+    }
+
+    fn retain_names(&mut self) {
+        let addresses = &self.addresses;
+        self.names.retain(|name| addresses.contains_key(name));
     }
 }
 
@@ -222,5 +243,20 @@ mod tests {
         );
         assert!(remotes.may_answer(address(999), Instant::now()));
         assert!(!remotes.may_answer(address(0), Instant::now()), "the oldest");
+    }
+    #[tokio::test(start_paused = true)]
+    async fn many_names_of_one_address_are_bounded() {
+        let mut remotes = Remotes::new(IDLE);
+        let now = Instant::now();
+        for number in 0..1000 {
+            let remote = named(&format!("{number}.site.test"));
+            remotes.found(&remote, Some(address(1)));
+            remotes.on_sent(address(1), now);
+        }
+        assert_eq!((remotes.addresses.len(), remotes.names.len()), (MAX_REMOTES, MAX_REMOTES));
+        let newest = remotes.route(named("999.site.test"), Bytes::new());
+        assert_eq!(newest, Route::To(address(1), Bytes::new()));
+        remotes.expire(now + IDLE);
+        assert_eq!((remotes.addresses.len(), remotes.names.len()), (0, 0));
     }
 }

@@ -89,6 +89,7 @@ pub(super) async fn serve<S: ClientStream>(
             peer,
             logins: Logins::default(),
         }),
+        owner: None,
         places: Arc::new(Semaphore::new(MAX_AHEAD as usize)),
         ahead,
         idle,
@@ -129,6 +130,8 @@ struct Reader<R> {
     /// No request has been read yet.
     is_first: bool,
     connection: Arc<ConnectionState>,
+    /// Client of the last request.
+    owner: Option<PublicKey>,
     places: Arc<Semaphore>,
     ahead: Arc<ReadAhead>,
     idle: Duration,
@@ -294,6 +297,9 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         let mut headers = head.headers;
         let expects = headers.contains_key(header::EXPECT);
         let client = self.connection.client(admitted, &mut headers);
+        if self.owner.replace(client.owner).is_some_and(|last| last != client.owner) {
+            self.connection = Arc::new(self.connection.without_logins());
+        }
         let framing = BodyFraming::of(head.body);
         let is_ahead = repeatability(&head.method) == Repeatability::Safe && framing.is_none();
         if !is_ahead {

@@ -50,6 +50,15 @@ pub(super) struct ConnectionState {
 }
 
 impl ConnectionState {
+    /// State for another client of the same connection: one client never uses the logins of another.
+    pub(super) fn without_logins(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            peer: self.peer,
+            logins: Logins::default(),
+        }
+    }
+
     /// The client of a request; takes the client's own fields out of the request.
     pub(super) fn client(&self, admitted: &Admitted, headers: &mut HeaderMap) -> ClientlessClient {
         let owner = owner(admitted, self.peer.address);
@@ -126,7 +135,6 @@ async fn respond(
         proxies_before: PROXIES_BEFORE,
     };
     let prepared = prepare(line, request.headers)?;
-    check_port(&url)?;
     let accepts = accepted_codings(&prepared.browser);
     let identity = client.identity(
         &gateway.credentials,
@@ -218,17 +226,6 @@ async fn fetch(
         None => gateway.fetch(client, lookup).await,
         Some(login) => Ok(gateway.store.fetch_bypassing_cache(lookup, login).await?),
     }
-}
-
-/// Refuses ports to which browsers send no requests, because servers of other protocols could obey them.
-fn check_port(url: &str) -> Result<(), Failure> {
-    let is_blocked = Url::parse(url).is_ok_and(|url| longhaul_page::is_blocked_port(&url));
-    if is_blocked {
-        let detail =
-            "browsers send no requests to this port, because servers of other protocols could obey them";
-        return Err(Failure::new(FailureReason::TargetRefused, detail));
-    }
-    Ok(())
 }
 
 /// The page that a request asks for, if its objects may be fetched ahead; also learns from the request.

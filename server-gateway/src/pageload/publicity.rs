@@ -5,7 +5,7 @@
 //! responses, cookies or sizes.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_http::{
-    request_context::Navigation,
+    request_context::{Navigation, is_own_field},
     vary::{self, Vary},
 };
 use longhaul_page::learn;
@@ -85,7 +85,7 @@ impl Disclosure {
             return Self::Never(Refusal::Credentials);
         }
         // Scripts send their keys in fields of their own, and no plan predicts them.
-        if request.keys().any(|name| is_own_field(name.as_str())) {
+        if request.keys().any(is_own_field) {
             return Self::Never(Refusal::Fields);
         }
         if status.is_server_error() || DENIALS.contains(&status) {
@@ -112,11 +112,7 @@ fn has_credentials(request: &HeaderMap) -> bool {
     [header::COOKIE, header::AUTHORIZATION, header::PROXY_AUTHORIZATION]
         .iter()
         .any(|name| request.contains_key(name))
-        || request.keys().any(|name| is_own_field(name.as_str()))
-}
-
-fn is_own_field(name: &str) -> bool {
-    name.starts_with("x-") && name != "x-requested-with"
+        || request.keys().any(is_own_field)
 }
 
 /// Returns true if no field marks the response as one user's.
@@ -260,10 +256,10 @@ mod tests {
         }
         let credentials = Disclosure::Never(Refusal::Credentials);
         assert_eq!(of(&[("authorization", "x")], 200, &[]), credentials);
-        assert_eq!(
-            of(&[("x-api-key", "x")], 200, &[]),
-            Disclosure::Never(Refusal::Fields)
-        );
+        for name in ["x-api-key", "private-token", "apikey", "auth-token"] {
+            let disclosure = of(&[(name, "x")], 200, &[]);
+            assert_eq!(disclosure, Disclosure::Never(Refusal::Fields), "{name}");
+        }
         assert_eq!(credentials.and(Disclosure::PublicWords), credentials);
         assert_eq!(
             Disclosure::PublicWords.and(Disclosure::TwoDevices),

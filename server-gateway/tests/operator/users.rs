@@ -114,7 +114,7 @@ fn other_users_are_refused() {
     let running = Running::start(&home, Some(SERVICE));
     let denied = failure(&home.command(Some(STRANGER), &INVITE).output().unwrap());
     assert!(
-        denied.contains("gateway.lock") && denied.contains("must belong to the user"),
+        denied.contains("gateway.lock") && denied.contains("use `sudo`"),
         "{denied}"
     );
     // Even if the files admit the stranger, the check of the peer does not.

@@ -21,5 +21,5 @@ pub use cache_kind::CacheKind;
 pub use freshness::{Freshness, Reuse};
 pub use request::{Reload, only_if_cached, reload};
 pub use scope::{Scope, scope};
-pub use sharing::{SharingKey, is_canonical, may_share};
+pub use sharing::{SharingKey, is_canonical, is_keyed, may_share};
 pub use storage::{Storage, agent_stores, invalidates, storage};

@@ -83,7 +83,8 @@ fn is_own_via(value: &HeaderValue) -> bool {
     })
 }
 
-fn is_keyed(name: &HeaderName) -> bool {
+/// Returns true if a field is part of the [`SharingKey`].
+pub fn is_keyed(name: &HeaderName) -> bool {
     let name = name.as_str();
     KEYED.contains(&name) || KEYED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -3,9 +3,10 @@ use std::fmt;
 
 use http::{HeaderMap, header};
 
+use super::own_fields::{is_own_field, is_trace};
 use crate::cookies;
 
-/// Key of `Cookie` and `Authorization`: equal keys mean equal credentials. Comparable only with keys of the
+/// Key of `Cookie`, `Authorization` and of the fields that scripts add: equal keys mean equal credentials. Comparable only with keys of the
 /// same secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CredentialsKey([u8; 16]);
@@ -89,6 +90,16 @@ fn hash(mut hasher: blake3::Hasher, headers: &HeaderMap) -> Option<[u8; 16]> {
     pairs.sort_unstable();
     for (name, value) in pairs {
         part(b'n', name);
+        part(b'v', value);
+    }
+    let mut own: Vec<_> = headers
+        .iter()
+        .filter(|(name, _)| is_own_field(name) && !is_trace(name))
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    own.sort_unstable();
+    for (name, value) in own {
+        part(b'f', name.as_bytes());
         part(b'v', value);
     }
     let mut key = [0; 16];

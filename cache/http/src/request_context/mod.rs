@@ -9,6 +9,7 @@
 //! consequences.
 mod credentials;
 mod fetch_metadata;
+mod own_fields;
 mod partition;
 mod requester;
 mod site_relation;
@@ -18,6 +19,7 @@ use longhaul_types::ClientId;
 
 pub use self::{
     credentials::{CredentialsKey, CredentialsSecret, identity_key},
+    own_fields::is_own_field,
     fetch_metadata::{Navigation, RequestDestination, RequestMode, RequestShape},
     partition::PartitionKey,
     requester::Requester,

@@ -187,6 +187,30 @@ fn credentials_are_cookies_and_authorization() {
 }
 
 #[test]
+fn fields_of_scripts_are_credentials() {
+    let key = |fields: &[(&'static str, &str)]| of("https://a.test/", fields).credentials();
+    let ann = key(&[("private-token", "ann")]);
+    assert!(ann.is_some());
+    assert_ne!(ann, key(&[("private-token", "bob")]));
+    assert_ne!(ann, key(&[("api-key", "ann")]));
+    assert_ne!(ann, key(&[("private-token", "ann"), ("x-auth-token", "ann")]));
+    assert_eq!(
+        key(&[("x-a", "1"), ("x-b", "2")]),
+        key(&[("x-b", "2"), ("x-a", "1")])
+    );
+    // Numbers of requests, and what browsers send by themselves.
+    let of_browsers = [
+        ("traceparent", "00-1-2-01"),
+        ("x-requested-with", "XMLHttpRequest"),
+        ("sec-fetch-site", "same-origin"),
+        ("if-none-match", "\"1\""),
+        ("range", "bytes=0-"),
+        ("accept-language", "de"),
+    ];
+    assert_eq!(key(&of_browsers), None);
+}
+
+#[test]
 fn cross_site_requests_with_credentials_are_recognised() {
     let by = |fields: &[(&'static str, &str)]| {
         let fields = [&[NAVIGATE], fields].concat();

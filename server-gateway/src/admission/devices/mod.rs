@@ -17,7 +17,7 @@ use std::{
 use longhaul_protocol::endpoint::DeviceStatus;
 use longhaul_types::{DeviceId, PublicKey};
 
-use super::state::StateError;
+use super::state::{StateError, readable};
 use crate::quota::limits::DeviceQuota;
 
 pub use watch::DevicesWatch;
@@ -124,7 +124,7 @@ pub struct Devices {
 #[non_exhaustive]
 pub enum DevicesError {
     /// The file cannot be read, or the lock cannot be acquired.
-    #[error("{path} cannot be read: {source}; it must belong to the user that runs the gateway", path = path.display())]
+    #[error("{path} cannot be read: {source}; {}", readable(source), path = path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,
