@@ -68,7 +68,9 @@ pub struct StateError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => "free some space on this disk, then start again",
-        io::ErrorKind::QuotaExceeded => "this user's disk quota is used up: delete some files, then start again",
+        io::ErrorKind::QuotaExceeded => {
+            "this user's disk quota is used up: delete some files, then start again"
+        }
         _ => "check its owner, or choose another state directory with --state-dir",
     }
 }

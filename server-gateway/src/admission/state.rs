@@ -45,7 +45,9 @@ impl GatewayKeys {
 fn writable(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => "free some space on this disk, then try again",
-        io::ErrorKind::QuotaExceeded => "this user's disk quota is used up: delete some files, then try again",
+        io::ErrorKind::QuotaExceeded => {
+            "this user's disk quota is used up: delete some files, then try again"
+        }
         _ => "use `sudo`, give this user the right to, or choose another directory with --state-dir",
     }
 }

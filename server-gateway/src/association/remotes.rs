@@ -95,7 +95,9 @@ impl Remotes {
             self.names.push_back(remote.clone());
         }
         while self.addresses.len() > MAX_REMOTES {
-            let Some(oldest) = self.names.pop_front() else { break };
+            let Some(oldest) = self.names.pop_front() else {
+                break;
+            };
             self.addresses.remove(&oldest);
         }
     }
@@ -253,7 +255,10 @@ mod tests {
             remotes.found(&remote, Some(address(1)));
             remotes.on_sent(address(1), now);
         }
-        assert_eq!((remotes.addresses.len(), remotes.names.len()), (MAX_REMOTES, MAX_REMOTES));
+        assert_eq!(
+            (remotes.addresses.len(), remotes.names.len()),
+            (MAX_REMOTES, MAX_REMOTES)
+        );
         let newest = remotes.route(named("999.site.test"), Bytes::new());
         assert_eq!(newest, Route::To(address(1), Bytes::new()));
         remotes.expire(now + IDLE);

@@ -24,6 +24,7 @@ use super::{
     answer::Answer,
     chunked::ChunkEvent,
     connect::{self, TunnelKind, TunnelRequest},
+    connections::UNUSED_TIME,
     fetch::{ConnectionState, ProxyRequest, answer},
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     held::{MAX_HELD, ReadAhead},
@@ -200,7 +201,8 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
     /// Reads the next head; `None` at the end of the connection, also for lack of activity.
     async fn head(&mut self) -> io::Result<Option<Result<(RequestHead, Bytes), HeadError>>> {
         let has_begun = !self.buffer.is_empty();
-        let mut until = Instant::now() + if has_begun { HEAD_TIME } else { self.idle };
+        let idle = self.owner.map_or(self.idle.min(UNUSED_TIME), |_| self.idle);
+        let mut until = Instant::now() + if has_begun { HEAD_TIME } else { idle };
         loop {
             let was_empty = self.buffer.is_empty();
             if !was_empty {
@@ -297,9 +299,8 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         let mut headers = head.headers;
         let expects = headers.contains_key(header::EXPECT);
         let client = self.connection.client(admitted, &mut headers);
-        if self.owner.replace(client.owner).is_some_and(|last| last != client.owner) {
-            self.connection = Arc::new(self.connection.without_logins());
-        }
+        let last = self.owner.replace(client.owner);
+        self.connection = self.connection.next(last, client.owner);
         let framing = BodyFraming::of(head.body);
         let is_ahead = repeatability(&head.method) == Repeatability::Safe && framing.is_none();
         if !is_ahead {

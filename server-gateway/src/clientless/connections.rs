@@ -1,8 +1,12 @@
 //! Limits of the connections to the proxy.
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
+use super::password_failures::network;
+
+/// Time within which a connection must send a request that is admitted: until then it takes up a place of those who may.
+pub(super) const UNUSED_TIME: Duration = Duration::from_secs(60);
 /// Connections at the same time.
 const MAX_CONNECTIONS: usize = 2048;
 /// Connections of one address at the same time. Browsers open up to 32 through a proxy.
@@ -27,7 +31,19 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct Counts {
     by_address: BTreeMap<IpAddr, usize>,
+    /// By IPv6 network: a single computer has all addresses of one.
+    by_network: BTreeMap<IpAddr, usize>,
     in_all: usize,
+}
+
+/// Removes one from a count.
+fn leave(counts: &mut BTreeMap<IpAddr, usize>, key: IpAddr) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
+        }
+    }
 }
 
 /// The place of a connection among those of its address, until dropped.
@@ -65,11 +81,14 @@ impl Connections {
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let mut counts = self.counts.lock();
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
-        if counts.in_all >= self.most || of_address >= self.most_of_address {
+        let network = network(address);
+        let of_network = counts.by_network.get(&network).copied().unwrap_or(0);
+        if counts.in_all >= self.most || of_address >= self.most_of_address || of_network >= self.most / 2 {
             return None;
         }
         counts.in_all += 1;
         counts.by_address.insert(address, of_address + 1);
+        counts.by_network.insert(network, of_network + 1);
         Some(Place {
             connections: Arc::clone(self),
             address,
@@ -81,12 +100,8 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = self.connections.counts.lock();
         counts.in_all -= 1;
-        if let Some(count) = counts.by_address.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.by_address.remove(&self.address);
-            }
-        }
+        leave(&mut counts.by_address, self.address);
+        leave(&mut counts.by_network, network(self.address));
     }
 }
 
@@ -107,5 +122,19 @@ mod tests {
         assert!(connections.enter(one).is_some());
         open.clear();
         assert!(connections.counts.lock().by_address.is_empty());
+    }
+
+    #[test]
+    fn one_ipv6_network_cannot_use_up_all_connections() {
+        let connections = Connections::open();
+        let address = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, number]);
+        let mut open: Vec<Place> = (0..2048)
+            .filter_map(|number| connections.enter(address(number)))
+            .collect();
+        assert_eq!(open.len(), MAX_CONNECTIONS / 2);
+        let other = IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, 1]);
+        assert!(connections.enter(other).is_some());
+        open.clear();
+        assert!(connections.counts.lock().by_network.is_empty());
     }
 }

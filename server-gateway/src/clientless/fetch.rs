@@ -7,6 +7,7 @@ use longhaul_http::{
 };
 use longhaul_page::MediaType;
 use longhaul_session::{BoundConnectionId, FailureReason, FetchKind};
+use longhaul_types::PublicKey;
 use longhaul_webcache::{CacheRequest, Content, GatewayResponse, OriginRequest, Purpose};
 use tokio::time::timeout;
 use tracing::debug;
@@ -50,13 +51,16 @@ pub(super) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// State for another client of the same connection: one client never uses the logins of another.
-    pub(super) fn without_logins(&self) -> Self {
-        Self {
+    /// State for the next request, of `client`: one client of a connection never uses the logins of another.
+    pub(super) fn next(self: &Arc<Self>, last: Option<PublicKey>, client: PublicKey) -> Arc<Self> {
+        if last.is_none_or(|last| last == client) {
+            return Arc::clone(self);
+        }
+        Arc::new(Self {
             shared: Arc::clone(&self.shared),
             peer: self.peer,
             logins: Logins::default(),
-        }
+        })
     }
 
     /// The client of a request; takes the client's own fields out of the request.

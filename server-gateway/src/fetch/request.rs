@@ -243,6 +243,11 @@ mod tests {
             reason(&no_url, fields(&[]), Arrived::Confirmed),
             FailureReason::BadUrl
         );
+        for port in [22, 25, 6667] {
+            let other = fetch(SessionMethod::Get, &format!("http://a.test:{port}/"));
+            let reason = reason(&other, fields(&[]), Arrived::Confirmed);
+            assert_eq!(reason, FailureReason::TargetRefused, "{port}");
+        }
         let long = fetch(
             SessionMethod::Get,
             &format!("http://a.test/{}", "x".repeat(40_000)),

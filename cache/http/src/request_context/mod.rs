@@ -19,8 +19,8 @@ use longhaul_types::ClientId;
 
 pub use self::{
     credentials::{CredentialsKey, CredentialsSecret, identity_key},
-    own_fields::is_own_field,
     fetch_metadata::{Navigation, RequestDestination, RequestMode, RequestShape},
+    own_fields::is_own_field,
     partition::PartitionKey,
     requester::Requester,
     site_relation::{SiteRelation, origin_of},

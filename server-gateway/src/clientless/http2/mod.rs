@@ -27,6 +27,7 @@ use super::{
     Clientless,
     access::{Admitted, Peer},
     client::owner,
+    connections::UNUSED_TIME,
     fetch::ConnectionState,
     stream::ClientStream,
 };
@@ -82,6 +83,8 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
     });
     // Dropped at the end, which ends the tasks.
     let mut streams = JoinSet::new();
+    let mut is_judged = false;
+    let mut unused = std::pin::pin!(tokio::time::sleep(UNUSED_TIME));
     let reason = loop {
         let is_used = !streams.is_empty();
         tokio::select! {
@@ -94,6 +97,12 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
             },
             () = connection.resets.exhausted() => break Reason::ENHANCE_YOUR_CALM,
             () = connection.idle(is_used) => break Reason::NO_ERROR,
+            () = &mut unused, if !is_judged => {
+                if connection.clients.lock().is_empty() {
+                    break Reason::NO_ERROR;
+                }
+                is_judged = true;
+            }
             Some(_) = streams.join_next(), if is_used => {}
         }
     };

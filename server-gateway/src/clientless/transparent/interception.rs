@@ -82,7 +82,9 @@ impl Interception {
             }
             (Destination::Gateway, _) => return Judged::Refuse(head),
         };
-        let Some(target) = target.filter(|_| is_http) else {
+        // The relay refuses other ports.
+        let is_served = is_http && shared.config.ports.contains(address.port());
+        let Some(target) = target.filter(|_| is_served) else {
             return Judged::Relay(head, literal(address));
         };
         if !self.is_at(shared, &target.host, target.port, address).await {

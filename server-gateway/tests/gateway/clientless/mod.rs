@@ -5,6 +5,7 @@ mod forwarding;
 mod http2;
 mod http2_abuse;
 mod http2_requests;
+mod logins;
 mod never_open;
 mod pictures;
 mod pipelining;

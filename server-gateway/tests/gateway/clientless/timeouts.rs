@@ -9,9 +9,11 @@ use tokio::{
 };
 
 use super::{
+    ELSEWHERE,
+    access::with_clients,
     http2::{body, client_with, get, send},
     http2_requests::{RawClient, good, headers},
-    secure,
+    secure, start_in,
 };
 use crate::{
     origin::{full, serve, text},
@@ -64,6 +66,25 @@ async fn an_idle_connection_ends() {
     let mut answer = [0; 8];
     connection.read_exact(&mut answer).await.unwrap();
     assert_limit(until_end(start, &mut connection).await, IDLE);
+}
+
+#[tokio::test]
+async fn a_connection_without_an_admitted_request_ends_early() {
+    let (home, _, [_]) = with_clients(["ann"]);
+    let (_gateway, proxy) = start_in(home, ELSEWHERE, |_| {}).await;
+    let start = Instant::now();
+    let mut silent = TcpStream::connect(proxy).await.unwrap();
+    assert_limit(until_end(start, &mut silent).await, BEGINNING);
+}
+
+#[tokio::test]
+async fn a_connection_with_http2_that_only_sends_pings_ends_early() {
+    let secure = secure::start().await;
+    let start = Instant::now();
+    let mut client = RawClient::new(&secure).await;
+    let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    client.0.write_all(&ping).await.unwrap();
+    assert_limit(until_end(start, &mut client.0).await, BEGINNING);
 }
 
 #[tokio::test]
