@@ -274,6 +274,7 @@ impl Dialer {
         let token = *tokens.borrow_and_update();
         self.store_token(token).await;
         let mut look: Option<Look> = None;
+        let mut looks = 0;
         let mut attempts = self.attempts.clone();
         let mut announcement = session.watch_announcement();
         let mut certificates = self.config.carrier.certificates.watch();
@@ -294,7 +295,7 @@ impl Dialer {
                 }
                 LinkState::Open => {
                     self.publish_open(session);
-                    look = None;
+                    (look, looks) = (None, 0);
                 }
                 LinkState::Stalled if look.is_none() => {
                     self.publish_stalled();
@@ -308,6 +309,10 @@ impl Dialer {
                 found = looked(&mut look) => {
                     look = look_from(session, NEXT_LOOK);
                     self.note_look(found);
+                    looks += 1;
+                    if self.look_for_gateway(session, looks).await {
+                        attempts = self.attempts.clone();
+                    }
                 }
                 wake = self.link.watch.next(is_in_use) => if self.look_at_network(session, wake).await {
                     attempts = self.attempts.clone();

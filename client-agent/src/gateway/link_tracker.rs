@@ -346,6 +346,22 @@ impl LinkTracker {
         }
     }
 
+    /// The move of the session to other addresses of the gateway, in the same network; `None` if these are the known ones.
+    pub(super) async fn gateway_moved(&mut self, addresses: Vec<SocketAddr>) -> Option<Moved> {
+        let first = *addresses.first()?;
+        let known = &self.addresses.all;
+        if addresses.iter().all(|address| known.contains(address)) {
+            return None;
+        }
+        self.addresses.all = addresses;
+        Some(Moved {
+            change: NetworkChange::Same,
+            addresses: self.addresses.reachable(first, Answered::default()).await,
+            delay: delay(self.told),
+            known: Known::default(),
+        })
+    }
+
     /// Compares the measured round-trip time with the remembered one, once in a network.
     fn compare(&mut self, stats: &ConnectionStats) {
         let (Some(network), Some(rtt)) = (&self.network, stats.link.least_rtt) else {

@@ -201,7 +201,21 @@ impl CarrierChoice {
         self.udp_return.on_network_change(now);
         self.trial.on_network_change();
         self.doubts.on_network_change();
-        self.moved = Some((at, MOVED_PATIENCE.max(rtt * MOVED_ROUND_TRIPS)));
+        // The round-trip time of an ordered path contains the queue of TCP.
+        let patience = MOVED_PATIENCE.max(rtt * MOVED_ROUND_TRIPS).min(ORDERED_PATIENCE);
+        self.moved = Some((at, patience));
+        if self.link.is_none() && self.failures > 0 {
+            self.restart(now);
+        }
+    }
+
+    /// Attempts begin anew, with the first carrier and without a pause: the ones before concern another network.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.link = None;
+        self.gives_up = None;
+        self.attempt = 0;
+        self.failures = 0;
+        self.due = Some(now);
     }
 
     /// A trial has ended: the carriers are tried in their order again.
@@ -441,6 +455,21 @@ mod tests {
     }
 
     #[test]
+    fn attempts_begin_anew_in_a_new_network() {
+        use PathClass::{Datagram, Ordered};
+        let mut choice = choice(None, &[Ordered, Datagram]);
+        let (link, now) = (LinkId::ordered(1), Instant::now());
+        for _ in 0..5 {
+            choice.began(now, Timestamp::ZERO, link);
+            choice.ended(now, false);
+        }
+        assert!(choice.due.is_some_and(|due| due > now) || choice.failures > 0);
+        choice.on_network_change(now, Timestamp::ZERO, Duration::from_millis(50));
+        assert_eq!((choice.due, choice.failures), (Some(now), 0));
+        assert_eq!(choice.next_carrier().class(), Ordered, "the first carrier again");
+    }
+
+    #[test]
     fn an_ordered_link_without_packets_in_a_new_network_is_replaced_soon() {
         use PathClass::{Datagram, Ordered};
         let mut choice = choice(None, &[Ordered, Datagram]);
@@ -464,6 +493,11 @@ mod tests {
         choice.on_network_change(now, at(40_000), Duration::from_millis(600));
         assert!(!choice.is_given_up(link, at(1000), at(41_800)), "a long link");
         assert!(choice.is_given_up(link, at(1000), at(41_801)));
+        choice.on_network_change(now, at(50_000), Duration::from_secs(10));
+        assert!(
+            choice.is_given_up(link, at(1000), at(58_001)),
+            "no longer than without a change"
+        );
         choice.replace(now, at(40_500));
         assert_eq!(
             choice.next_carrier().class(),

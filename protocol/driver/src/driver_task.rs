@@ -316,7 +316,8 @@ impl DriverTask {
             }
             return;
         };
-        if matches!(what, ConnectionCommand::NetworkChanged(_)) {
+        let is_other_network = matches!(what, ConnectionCommand::NetworkChanged(_));
+        if is_other_network {
             self.sockets.rebind();
             if let Some(choice) = &mut self.choice {
                 let rtt = connection.stats().srtt;
@@ -325,6 +326,9 @@ impl DriverTask {
         }
         channels.execute(now, connection, what);
         self.touched.insert(handle);
+        if is_other_network {
+            self.restart_attempt();
+        }
     }
 
     fn handle_control(&mut self, control: Option<Control>) {

@@ -84,9 +84,10 @@ impl DriverEnd {
         if self.shared.unsent.load(Ordering::Acquire) < limit {
             return true;
         }
-        self.shared.awaits_drain.store(true, Ordering::Release);
-        // The carrier may have written the bytes before the flag was set.
-        self.shared.unsent.load(Ordering::Acquire) < limit
+        // The carrier may have written the bytes before the flag was set. Both ends write one value and read the other:
+        // without one order of all four, both could read the older values, and no event would follow.
+        self.shared.awaits_drain.store(true, Ordering::SeqCst);
+        self.shared.unsent.load(Ordering::SeqCst) < limit
     }
 
     /// Bytes that the carrier has not written yet.
@@ -129,9 +130,9 @@ impl LinkOutput {
 
     /// Records that packets with together this many bytes were passed to the operating system.
     pub fn written(&self, bytes: usize) {
-        let unsent = self.shared.unsent.fetch_sub(bytes, Ordering::AcqRel) - bytes;
+        let unsent = self.shared.unsent.fetch_sub(bytes, Ordering::SeqCst) - bytes;
         if unsent < self.shared.limit.load(Ordering::Relaxed)
-            && self.shared.awaits_drain.swap(false, Ordering::AcqRel)
+            && self.shared.awaits_drain.swap(false, Ordering::SeqCst)
         {
             // The driver has ended: the next packet never comes.
             let _ended = self.shared.events.send((self.shared.id, LinkEvent::Drained));

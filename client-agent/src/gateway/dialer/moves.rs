@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use longhaul_driver::GatewayAddresses;
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::Dialer;
 use crate::{
@@ -15,6 +15,8 @@ use crate::{
     networks::Wake,
 };
 
+/// Looks between two lookups of the name of a gateway that has been silent for long.
+const MOST_LOOKS: u32 = 32;
 /// Timeout of a lookup of the gateway's name in a network that reaches none of its known addresses. The session waits for it.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -43,6 +45,23 @@ impl Dialer {
         self.view
             .send_if_modified(|view| std::mem::replace(&mut view.link, link) != link);
         is_new
+    }
+
+    /// Looks the gateway's name up again while its addresses are silent, after `looks` looks at the way to them: at the second,
+    /// fourth, eighth look and so on. Returns true if the attempts to open a link are others from now on.
+    pub(super) async fn look_for_gateway(&mut self, session: &GatewaySession, looks: u32) -> bool {
+        if looks < 2 || !(looks.is_power_of_two() || looks.is_multiple_of(MOST_LOOKS)) {
+            return false;
+        }
+        let name = self.config.invite.address().to_owned();
+        let Ok(addresses) = reachability::look_up(&name, LOOKUP_TIMEOUT).await else {
+            return false;
+        };
+        let Some(moved) = self.link.gateway_moved(addresses).await else {
+            return false;
+        };
+        info!("the gateway's name has other addresses; the session continues there");
+        self.follow(session, moved)
     }
 
     /// Lets the session follow a change of the network.

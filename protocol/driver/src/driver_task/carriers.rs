@@ -260,7 +260,27 @@ impl DriverTask {
         }
         debug!("UDP is silent: the session continues over the carrier");
         choice.on_link(Instant::now());
+        // The handshake may have taken longer than a silent link is given.
+        choice.started = self.clock.now();
         self.endpoint.change_path(self.clock.now(), session, link.into());
+    }
+
+    /// Ends an attempt that began in the network before: its packets leave from an address that is gone.
+    pub(super) fn restart_attempt(&mut self) {
+        let Some(choice) = &mut self.choice else { return };
+        let is_early = self
+            .endpoint
+            .peek(choice.session)
+            .is_none_or(|connection| connection.state() == State::Early);
+        let Some(link) = choice
+            .link
+            .filter(|link| !is_early && !self.links.is_connected(*link))
+        else {
+            return;
+        };
+        choice.restart(Instant::now());
+        self.links.close(link);
+        self.endpoint.close_link(link);
     }
 
     /// Ends the link of an agent's session and the attempts to open one.
