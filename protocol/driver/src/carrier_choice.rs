@@ -455,6 +455,18 @@ mod tests {
     }
 
     #[test]
+    fn a_link_is_given_no_longer_after_a_change_than_without_one() {
+        let mut choice = choice(None, &[PathClass::Ordered, PathClass::Datagram]);
+        let (link, now) = (LinkId::ordered(1), Instant::now());
+        choice.began(now, Timestamp::ZERO, link);
+        let (at, queue_of_tcp) = (Timestamp::ZERO + Duration::from_secs(50), Duration::from_secs(10));
+        choice.on_network_change(now, at, queue_of_tcp);
+        assert!(!choice.is_given_up(link, Timestamp::ZERO, at + ORDERED_PATIENCE));
+        let later = at + ORDERED_PATIENCE + Duration::from_millis(1);
+        assert!(choice.is_given_up(link, Timestamp::ZERO, later));
+    }
+
+    #[test]
     fn attempts_begin_anew_in_a_new_network() {
         use PathClass::{Datagram, Ordered};
         let mut choice = choice(None, &[Ordered, Datagram]);
@@ -493,11 +505,6 @@ mod tests {
         choice.on_network_change(now, at(40_000), Duration::from_millis(600));
         assert!(!choice.is_given_up(link, at(1000), at(41_800)), "a long link");
         assert!(choice.is_given_up(link, at(1000), at(41_801)));
-        choice.on_network_change(now, at(50_000), Duration::from_secs(10));
-        assert!(
-            choice.is_given_up(link, at(1000), at(58_001)),
-            "no longer than without a change"
-        );
         choice.replace(now, at(40_500));
         assert_eq!(
             choice.next_carrier().class(),
