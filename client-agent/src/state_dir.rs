@@ -66,12 +66,12 @@ pub struct StateError {
 
 /// What the user can do if a file cannot be written.
 fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull => "free some space on this disk, then start again",
-        io::ErrorKind::QuotaExceeded => {
-            "this user's disk quota is used up: delete some files, then start again"
-        }
-        _ => "check its owner, or choose another state directory with --state-dir",
+    if error.kind() == io::ErrorKind::StorageFull {
+        "free some space on this disk, then start again"
+    } else if error.kind() == io::ErrorKind::QuotaExceeded {
+        "this user's disk quota is used up: delete some files, then start again"
+    } else {
+        "check its owner, or choose another state directory with --state-dir"
     }
 }
 

@@ -43,22 +43,21 @@ impl GatewayKeys {
 
 /// What the operator can do if a file cannot be written.
 fn writable(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull => "free some space on this disk, then try again",
-        io::ErrorKind::QuotaExceeded => {
-            "this user's disk quota is used up: delete some files, then try again"
-        }
-        _ => "use `sudo`, give this user the right to, or choose another directory with --state-dir",
+    if error.kind() == io::ErrorKind::StorageFull {
+        "free some space on this disk, then try again"
+    } else if error.kind() == io::ErrorKind::QuotaExceeded {
+        "this user's disk quota is used up: delete some files, then try again"
+    } else {
+        "use `sudo`, give this user the right to, or choose another directory with --state-dir"
     }
 }
 
 /// What the operator can do if a file cannot be read.
 pub(super) fn readable(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "only the user that runs the gateway may: use `sudo`, or choose another directory with --state-dir"
-        }
-        _ => "restore it, or choose another directory with --state-dir",
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        "only the user that runs the gateway may: use `sudo`, or choose another directory with --state-dir"
+    } else {
+        "restore it, or choose another directory with --state-dir"
     }
 }
 

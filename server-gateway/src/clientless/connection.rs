@@ -201,7 +201,9 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
     /// Reads the next head; `None` at the end of the connection, also for lack of activity.
     async fn head(&mut self) -> io::Result<Option<Result<(RequestHead, Bytes), HeadError>>> {
         let has_begun = !self.buffer.is_empty();
-        let idle = self.owner.map_or(self.idle.min(UNUSED_TIME), |_| self.idle);
+        let idle = self
+            .owner
+            .map_or_else(|| self.idle.min(UNUSED_TIME), |_| self.idle);
         let mut until = Instant::now() + if has_begun { HEAD_TIME } else { idle };
         loop {
             let was_empty = self.buffer.is_empty();
