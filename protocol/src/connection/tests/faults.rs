@@ -210,7 +210,7 @@ fn streams_that_nobody_reads_further_do_not_stop_the_others() {
     let mut pair = Pair::with(agent, TransportConfig::gateway(), up, down, 9);
     let mut server = User::default();
     let video = body(12_000_000, 4);
-    for _ in 0..2 {
+    for _ in 0..3 {
         server.send(pair.now, &mut pair.gateway, 3, video.clone());
     }
     let mut got: BTreeMap<StreamId, usize> = BTreeMap::new();
@@ -236,7 +236,7 @@ fn streams_that_nobody_reads_further_do_not_stop_the_others() {
             (buffered, unchanged_since) = (now_buffered, pair.now);
         }
         match page {
-            None if pair.now.saturating_since(unchanged_since) > Duration::from_secs(5) && got.len() == 2 => {
+            None if pair.now.saturating_since(unchanged_since) > Duration::from_secs(5) && got.len() == 3 => {
                 let id = server.send(pair.now, &mut pair.gateway, 3, body(100_000, 5));
                 page = Some((id, pair.now));
             }
