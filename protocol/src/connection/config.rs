@@ -21,8 +21,9 @@ pub const EARLY_STREAMS: u64 = 64;
 /// buffers.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
-    /// Bytes of one stream that are buffered before its user has read any, at least [`EARLY_STREAM_WINDOW`]. Later
-    /// windows depend on the free part of `receive_buffer` (transport.md section 4.3).
+    /// Bytes of one stream that are buffered beyond what its user has read, at least [`EARLY_STREAM_WINDOW`].
+    /// The default holds the data that arrives in five round-trip times at 20 Mbit/s and 600 ms: after that
+    /// time the third retransmission of a lost packet has arrived.
     pub stream_window: ByteCount,
     /// Maximum number of streams that the peer may have open, at least [`EARLY_STREAMS`].
     pub max_streams: u64,
@@ -30,8 +31,7 @@ pub struct TransportConfig {
     /// Ethernet packets: 1500 bytes less the IPv4 and UDP headers.
     pub max_udp_payload: u16,
     /// Maximum size of received data in memory, for all streams together: the credit shrinks as the buffer
-    /// fills. A quarter of the default holds the data that arrives in five round-trip times at 20 Mbit/s and 600 ms:
-    /// after that time the third retransmission of a lost packet has arrived.
+    /// fills.
     pub receive_buffer: ByteCount,
     /// Maximum size of unacknowledged data in memory, for one sending stream.
     pub send_buffer: ByteCount,
@@ -87,7 +87,7 @@ impl TransportConfig {
             stream_window: ByteCount::mib(8),
             max_streams: 256,
             max_udp_payload: 1472,
-            receive_buffer: ByteCount::mib(32),
+            receive_buffer: ByteCount::mib(16),
             send_buffer: ByteCount::mib(8),
             send_buffer_total: ByteCount::mib(16),
             max_rate: BitRate::bps(1_000_000_000),
@@ -156,7 +156,6 @@ impl TransportConfig {
     pub(crate) const fn stream_limits(&self) -> StreamLimits {
         StreamLimits {
             stream_window: self.stream_window,
-            receive_buffer: self.receive_buffer,
             max_streams: self.max_streams,
             send_buffer: self.send_buffer,
             send_buffer_total: self.send_buffer_total,

@@ -109,8 +109,6 @@ struct PendingAck {
     now: bool,
     /// Feedback is due F/4 after the last one.
     soon: bool,
-    /// The last one reported a receive buffer that was almost full.
-    reported_full: bool,
     last: Option<Timestamp>,
     /// Stamp and arrival time of the largest packet.
     echo: Option<(Stamp, Timestamp)>,

@@ -88,10 +88,12 @@ impl Connection {
     /// # Errors
     /// The peer cancelled the stream, or it is not open for reading.
     pub fn read(&mut self, _now: Timestamp, id: StreamId) -> Result<ReadOutcome, ReadError> {
+        let before = self.room();
         let outcome = self.streams.read(id);
-        if self.pending_ack.reported_full && self.room() >= self.config.receive_buffer.bytes() / 4 {
+        if before < self.config.receive_buffer.bytes() / 8
+            && self.room() >= self.config.receive_buffer.bytes() / 2
+        {
             // The credit was small because nobody read: the sender waits for this feedback.
-            self.pending_ack.reported_full = false;
             self.pending_ack.now = true;
         }
         self.rearm();

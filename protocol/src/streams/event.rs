@@ -22,10 +22,8 @@ impl Role {
 /// Limits of the streams' memory.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits {
-    /// Window that this side grants to each stream of the peer before its user has read any.
+    /// Window that this side grants to each stream of the peer.
     pub stream_window: ByteCount,
-    /// Bytes that all receiving streams buffer together.
-    pub receive_buffer: ByteCount,
     /// Number of streams that the peer may have open.
     pub max_streams: u64,
     /// Bytes that one sending stream buffers.

@@ -11,7 +11,6 @@ use proptest::sample::Index;
 const WINDOW: u64 = 300;
 const LIMITS: StreamLimits = StreamLimits {
     stream_window: ByteCount::new(WINDOW),
-    receive_buffer: ByteCount::new(4 * WINDOW),
     max_streams: 4,
     send_buffer: ByteCount::new(1000),
     send_buffer_total: ByteCount::new(2000),

@@ -204,53 +204,6 @@ fn an_unread_stream_bounds_memory_and_continues_when_read() {
 }
 
 #[test]
-fn streams_that_nobody_reads_further_do_not_stop_the_others() {
-    let (up, down) = hop("lte");
-    let agent = TransportConfig::agent(Some("lte".parse().expect("known")));
-    let mut pair = Pair::with(agent, TransportConfig::gateway(), up, down, 9);
-    let mut server = User::default();
-    let video = body(12_000_000, 4);
-    for _ in 0..3 {
-        server.send(pair.now, &mut pair.gateway, 3, video.clone());
-    }
-    let mut got: BTreeMap<StreamId, usize> = BTreeMap::new();
-    let mut page = None;
-    let (mut buffered, mut unchanged_since) = (0, pair.now);
-    let end = pair.now + Duration::from_secs(300);
-    loop {
-        assert!(pair.step(end), "{:?}", pair.agent.stats());
-        server.push(pair.now, &mut pair.gateway);
-        while let Some(id) = pair.agent.accept() {
-            got.insert(id, 0);
-        }
-        for (id, bytes) in &mut got {
-            // Players read the beginning of their videos, then wait.
-            while (*bytes < 2_000_000 || page.is_some_and(|(page, _)| page == *id))
-                && let Ok(ReadOutcome::Data(data)) = pair.agent.read(pair.now, *id)
-            {
-                *bytes += data.len();
-            }
-        }
-        let now_buffered = pair.agent.stats().receive_buffered.bytes();
-        if now_buffered != buffered {
-            (buffered, unchanged_since) = (now_buffered, pair.now);
-        }
-        match page {
-            None if pair.now.saturating_since(unchanged_since) > Duration::from_secs(5) && got.len() == 3 => {
-                let id = server.send(pair.now, &mut pair.gateway, 3, body(100_000, 5));
-                page = Some((id, pair.now));
-            }
-            Some((id, since)) if got.get(&id) == Some(&100_000) => {
-                let time = pair.now.saturating_since(since);
-                assert!(time < Duration::from_secs(1), "{time:?}, {buffered} bytes wait");
-                return;
-            }
-            _ => {}
-        }
-    }
-}
-
-#[test]
 fn randomly_cancelled_and_stopped_streams_leave_no_state() {
     for seed in 0..seeds() {
         chaos(seed);

@@ -13,12 +13,6 @@ mod datagrams;
 mod output;
 mod peer;
 
-/// Window of a stream that is read, as a part of the free receive buffer: streams whose users have stopped to read, such as
-/// paused videos, leave room for all others, because each further one holds only a part of what is left.
-const WINDOW_SHARE: u64 = 4;
-/// Smallest window of a stream that is read.
-const LEAST_WINDOW: u64 = 16 * 1024;
-
 /// Bytes that every stream may buffer for sending even if the connection's total is exhausted, so that less
 /// urgent streams never block an urgent one.
 const GUARANTEED_SEND_BUFFER: u64 = 64 * 1024;
@@ -263,15 +257,9 @@ impl Streams {
                 self.close_recv(id);
             }
         } else if !stream.is_complete() {
-            let free = self
-                .limits
-                .receive_buffer
-                .bytes()
-                .saturating_sub(self.recv_buffered);
-            let least = self.limits.stream_window.bytes().min(LEAST_WINDOW);
-            let window = (free / WINDOW_SHARE).max(least);
+            let window = self.limits.stream_window.bytes();
             let limit = stream.read_offset() + window;
-            if limit.saturating_sub(stream.limit) >= window / 8
+            if limit - stream.limit >= window / 8
                 && stream.known_total().is_none_or(|total| total > stream.limit)
             {
                 stream.limit = limit;

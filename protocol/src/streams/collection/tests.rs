@@ -5,7 +5,6 @@ use super::{super::*, *};
 
 const LIMITS: StreamLimits = StreamLimits {
     stream_window: ByteCount::new(1000),
-    receive_buffer: ByteCount::new(4000),
     max_streams: 4,
     send_buffer: ByteCount::new(2000),
     send_buffer_total: ByteCount::new(3000),
