@@ -13,6 +13,7 @@ use super::{
     address_order::{Answered, KnownAddresses, delay, ordered},
     carriers::{Known, UdpBefore, UsedCarrier},
     gateway_session::GatewaySession,
+    reachability::MAX_ADDRESSES,
     state::LinkKnowledge,
 };
 use crate::networks::{
@@ -347,12 +348,16 @@ impl LinkTracker {
     }
 
     /// The move of the session to other addresses of the gateway, in the same network; `None` if these are the known ones.
-    pub(super) async fn gateway_moved(&mut self, addresses: Vec<SocketAddr>) -> Option<Moved> {
-        let first = *addresses.first()?;
+    pub(super) async fn gateway_moved(&mut self, mut addresses: Vec<SocketAddr>) -> Option<Moved> {
         let known = &self.addresses.all;
-        if addresses.iter().all(|address| known.contains(address)) {
-            return None;
-        }
+        let first = *addresses.iter().find(|address| !known.contains(address))?;
+        // The network before a login can answer for every name: the addresses before remain known.
+        let before: Vec<_> = known
+            .iter()
+            .filter(|address| !addresses.contains(address))
+            .collect();
+        addresses.extend(before);
+        addresses.truncate(MAX_ADDRESSES);
         self.addresses.all = addresses;
         Some(Moved {
             change: NetworkChange::Same,

@@ -27,7 +27,7 @@ const ICMP_TIME: Duration = Duration::from_secs(5);
 const PROBE: [u8; 1] = [0];
 
 /// Maximum number of addresses of one name that are tried.
-const MAX_ADDRESSES: usize = 8;
+pub(super) const MAX_ADDRESSES: usize = 8;
 
 /// Looks up the addresses of a gateway, `HOST:PORT`.
 pub(super) async fn look_up(gateway: &str, limit: Duration) -> Result<Vec<SocketAddr>, Trouble> {

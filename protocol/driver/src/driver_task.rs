@@ -317,6 +317,7 @@ impl DriverTask {
             return;
         };
         let is_other_network = matches!(what, ConnectionCommand::NetworkChanged(_));
+        let needs_link = self.choice.as_ref().is_some_and(CarrierChoice::needs_link);
         if is_other_network {
             self.sockets.rebind();
             if let Some(choice) = &mut self.choice {
@@ -327,7 +328,7 @@ impl DriverTask {
         channels.execute(now, connection, what);
         self.touched.insert(handle);
         if is_other_network {
-            self.restart_attempt();
+            self.restart_attempt(needs_link);
         }
     }
 

@@ -6,8 +6,8 @@ use http::{HeaderMap, header};
 use super::own_fields::{is_own_field, is_trace};
 use crate::cookies;
 
-/// Key of `Cookie`, `Authorization` and of the fields that scripts add: equal keys mean equal credentials. Comparable only with keys of the
-/// same secret.
+/// Key of `Cookie`, `Authorization` and of the fields that scripts add: equal keys mean equal credentials.
+/// Comparable only with keys of the same secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CredentialsKey([u8; 16]);
 

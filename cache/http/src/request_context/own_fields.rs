@@ -5,7 +5,7 @@ use crate::policy;
 
 /// Fields that browsers, agent and gateway write by themselves, beside those that a shared response may depend on
 /// ([`policy::is_keyed`]). Credentials in `Cookie` and `Authorization` are judged by themselves.
-const STANDARD: [&str; 30] = [
+const STANDARD: [&str; 34] = [
     "accept-encoding",
     "alt-used",
     "authorization",
@@ -28,10 +28,14 @@ const STANDARD: [&str; 30] = [
     "if-unmodified-since",
     "keep-alive",
     "last-event-id",
+    "ping-from",
+    "ping-to",
     "pragma",
     "proxy-authorization",
     "proxy-connection",
     "range",
+    "service-worker",
+    "service-worker-navigation-preload",
     "te",
     "transfer-encoding",
     "upgrade",

@@ -205,6 +205,7 @@ fn fields_of_scripts_are_credentials() {
         ("sec-fetch-site", "same-origin"),
         ("if-none-match", "\"1\""),
         ("range", "bytes=0-"),
+        ("service-worker-navigation-preload", "true"),
         ("accept-language", "de"),
     ];
     assert_eq!(key(&of_browsers), None);

@@ -265,8 +265,9 @@ impl DriverTask {
         self.endpoint.change_path(self.clock.now(), session, link.into());
     }
 
-    /// Ends an attempt that began in the network before: its packets leave from an address that is gone.
-    pub(super) fn restart_attempt(&mut self) {
+    /// Ends an attempt that began before the network changed: its packets leave from an address that may be gone. The next one
+    /// begins now if the session needs a link.
+    pub(super) fn restart_attempt(&mut self, needs_link: bool) {
         let Some(choice) = &mut self.choice else { return };
         let is_early = self
             .endpoint
@@ -278,7 +279,11 @@ impl DriverTask {
         else {
             return;
         };
-        choice.restart(Instant::now());
+        if needs_link {
+            choice.restart(Instant::now());
+        } else {
+            choice.rest();
+        }
         self.links.close(link);
         self.endpoint.close_link(link);
     }
