@@ -21,17 +21,21 @@ pub const EARLY_STREAMS: u64 = 64;
 /// buffers.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
-    /// Bytes of one stream that are buffered beyond what its user has read, at least [`EARLY_STREAM_WINDOW`].
-    /// The default holds the data that arrives in five round-trip times at 20 Mbit/s and 600 ms: after that
-    /// time the third retransmission of a lost packet has arrived.
+    /// Bytes of one stream that are buffered until its user has read a part of them, at least
+    /// [`EARLY_STREAM_WINDOW`]. The default holds the data of two round-trip times at 20 Mbit/s and 600 ms, so that the
+    /// first higher limit arrives in time.
     pub stream_window: ByteCount,
+    /// Most bytes of one stream that are buffered later beyond what its user has read. The window depends on the free
+    /// part of `receive_buffer` (transport.md section 4.3). The default holds the data that arrives in five round-trip
+    /// times at 20 Mbit/s and 600 ms: after that time the third retransmission of a lost packet has arrived.
+    pub largest_stream_window: ByteCount,
     /// Maximum number of streams that the peer may have open, at least [`EARLY_STREAMS`].
     pub max_streams: u64,
     /// Largest UDP payload that is sent and received (transport.md sections 1 and 7.5). The default fits
     /// Ethernet packets: 1500 bytes less the IPv4 and UDP headers.
     pub max_udp_payload: u16,
     /// Maximum size of received data in memory, for all streams together: the credit shrinks as the buffer
-    /// fills.
+    /// fills. The default lets ten streams wait whose users have stopped to read.
     pub receive_buffer: ByteCount,
     /// Maximum size of unacknowledged data in memory, for one sending stream.
     pub send_buffer: ByteCount,
@@ -84,10 +88,11 @@ impl TransportConfig {
     /// Defaults of an agent: a silent session is kept for 24 hours (transport.md section 7.3).
     pub const fn agent(profile: Option<LinkProfile>) -> Self {
         Self {
-            stream_window: ByteCount::mib(8),
+            stream_window: ByteCount::mib(3),
+            largest_stream_window: ByteCount::mib(8),
             max_streams: 256,
             max_udp_payload: 1472,
-            receive_buffer: ByteCount::mib(16),
+            receive_buffer: ByteCount::mib(48),
             send_buffer: ByteCount::mib(8),
             send_buffer_total: ByteCount::mib(16),
             max_rate: BitRate::bps(1_000_000_000),
@@ -110,7 +115,8 @@ impl TransportConfig {
     pub const fn gateway() -> Self {
         Self {
             stream_window: ByteCount::mib(1),
-            receive_buffer: ByteCount::mib(4),
+            largest_stream_window: ByteCount::mib(1),
+            receive_buffer: ByteCount::mib(6),
             send_buffer_total: ByteCount::mib(8),
             max_silence: Duration::from_secs(30 * 60),
             max_silence_in_use: Duration::from_secs(3 * 3600),
@@ -156,6 +162,8 @@ impl TransportConfig {
     pub(crate) const fn stream_limits(&self) -> StreamLimits {
         StreamLimits {
             stream_window: self.stream_window,
+            largest_stream_window: self.largest_stream_window,
+            receive_buffer: self.receive_buffer,
             max_streams: self.max_streams,
             send_buffer: self.send_buffer,
             send_buffer_total: self.send_buffer_total,

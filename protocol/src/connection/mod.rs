@@ -109,6 +109,8 @@ struct PendingAck {
     now: bool,
     /// Feedback is due F/4 after the last one.
     soon: bool,
+    /// Free space of the receive buffer at the last one, in bytes, if it was little.
+    little_room: Option<u64>,
     last: Option<Timestamp>,
     /// Stamp and arrival time of the largest packet.
     echo: Option<(Stamp, Timestamp)>,

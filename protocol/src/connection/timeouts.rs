@@ -227,7 +227,9 @@ impl Connection {
             None
         };
         timers.set(Timer::Probe, probe);
-        let watch = self.controller.sender_has_backlog() && !self.sent_packets.is_awaiting();
+        // A PING that waits for the pacer is not asked for again.
+        let watch =
+            self.controller.sender_has_backlog() && !self.sent_packets.is_awaiting() && !self.ping_due;
         timers.set(Timer::Watch, watch.then(|| self.last_news_at + self.watch_time()));
         timers.set(Timer::Keepalive, self.keepalive_at());
         timers.set(Timer::Challenge, self.path.challenge_at());
@@ -288,7 +290,7 @@ impl Connection {
 
     /// Time of the next PING of an agent with nothing outstanding (section 7.3).
     fn keepalive_at(&self) -> Option<Timestamp> {
-        if self.role != Role::Agent || self.sent_packets.is_awaiting() {
+        if self.role != Role::Agent || self.sent_packets.is_awaiting() || self.ping_due {
             return None;
         }
         let idle = self.last_sent_at + self.config.keepalive;

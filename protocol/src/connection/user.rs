@@ -88,12 +88,11 @@ impl Connection {
     /// # Errors
     /// The peer cancelled the stream, or it is not open for reading.
     pub fn read(&mut self, _now: Timestamp, id: StreamId) -> Result<ReadOutcome, ReadError> {
-        let before = self.room();
         let outcome = self.streams.read(id);
-        if before < self.config.receive_buffer.bytes() / 8
-            && self.room() >= self.config.receive_buffer.bytes() / 2
-        {
+        let step = self.config.receive_buffer.bytes() / 32;
+        if self.pending_ack.little_room.is_some_and(|room| self.room() >= 2 * room + step) {
             // The credit was small because nobody read: the sender waits for this feedback.
+            self.pending_ack.little_room = None;
             self.pending_ack.now = true;
         }
         self.rearm();

@@ -19,17 +19,43 @@ impl Role {
     }
 }
 
+/// Part of the receive buffer that the windows of streams leave free.
+const WINDOW_RESERVE: u64 = 4;
+/// Window of a stream that is read, as a part of the free receive buffer without the reserve: streams whose users have
+/// stopped to read, such as paused videos, leave room for the others, because each further one holds only a part of
+/// what is left.
+const WINDOW_SHARE: u64 = 3;
+/// Least window of a stream that is read.
+const LEAST_WINDOW: u64 = 64 * 1024;
+
 /// Limits of the streams' memory.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits {
-    /// Window that this side grants to each stream of the peer.
+    /// Window that this side grants to each stream of the peer before its user has read any.
     pub stream_window: ByteCount,
+    /// Largest window that this side grants later.
+    pub largest_stream_window: ByteCount,
+    /// Bytes that all receiving streams buffer together.
+    pub receive_buffer: ByteCount,
     /// Number of streams that the peer may have open.
     pub max_streams: u64,
     /// Bytes that one sending stream buffers.
     pub send_buffer: ByteCount,
     /// Bytes that all sending streams buffer together.
     pub send_buffer_total: ByteCount,
+}
+
+impl StreamLimits {
+    /// Bytes that a stream may buffer beyond what its user has read, while all streams buffer `buffered` bytes and
+    /// `growing` streams may need a higher limit than they have.
+    pub(super) fn window(&self, buffered: u64, growing: u64) -> u64 {
+        let usable = self.receive_buffer.bytes() - self.receive_buffer.bytes() / WINDOW_RESERVE;
+        let free = usable.saturating_sub(buffered) / WINDOW_SHARE;
+        let least = self.stream_window.bytes().min(LEAST_WINDOW);
+        free.min(usable / growing.max(1))
+            .min(self.largest_stream_window.bytes())
+            .max(least)
+    }
 }
 
 /// An event of a stream.

@@ -72,6 +72,8 @@ pub struct RecvStream {
     pub early: bool,
     /// Limit of the last STREAM_LIMIT (section 4.3).
     pub limit: u64,
+    /// Bytes that the user had read when this limit was set.
+    pub limit_set_at: u64,
 }
 
 impl RecvStream {
@@ -90,6 +92,7 @@ impl RecvStream {
             stopped: None,
             early,
             limit,
+            limit_set_at: 0,
         }
     }
 
@@ -261,6 +264,14 @@ impl RecvStream {
     pub const fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
+    /// Returns true if the peer may need a higher limit than it has.
+    pub fn may_exceed_limit(&self) -> bool {
+        self.stopped.is_none()
+            && self.cancelled.is_none()
+            && !self.is_complete()
+            && self.known_total().is_none_or(|total| total > self.limit)
+    }
+
     /// Returns true if no more frames are expected: all bytes arrived, or the peer cancelled the stream.
     pub fn is_complete(&self) -> bool {
         self.cancelled.is_some() || self.final_len == Some(self.contiguous)

@@ -11,6 +11,8 @@ use proptest::sample::Index;
 const WINDOW: u64 = 300;
 const LIMITS: StreamLimits = StreamLimits {
     stream_window: ByteCount::new(WINDOW),
+    largest_stream_window: ByteCount::new(WINDOW),
+    receive_buffer: ByteCount::new(8 * WINDOW),
     max_streams: 4,
     send_buffer: ByteCount::new(1000),
     send_buffer_total: ByteCount::new(2000),

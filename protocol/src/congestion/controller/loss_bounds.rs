@@ -7,8 +7,8 @@ use crate::congestion::LossBoundParameters;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossBounds {
     current: Bounds,
-    /// The bounds before the last heavy round.
-    kept: Bounds,
+    /// The bound of the queue before the last heavy round.
+    kept_queue: Option<QueueBound>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,12 +47,14 @@ impl LossBounds {
 
     /// Keeps the bounds, before a heavy round changes them.
     pub(super) const fn keep(&mut self) {
-        self.kept = self.current;
+        self.kept_queue = self.current.queue;
     }
 
-    /// Withdraws the bounds of the last heavy round.
+    /// Withdraws the bounds of the last heavy round, whose losses ended by themselves. The bound of W before it is
+    /// discarded, too: losses that end by themselves also explain why they fell during the trial that set this bound.
     pub(super) const fn withdraw(&mut self) {
-        self.current = self.kept;
+        self.current.queue = self.kept_queue;
+        self.current.window = None;
     }
 
     pub(super) const fn bound_queue(&mut self, now: Timestamp, seconds: f64) {

@@ -204,6 +204,80 @@ fn an_unread_stream_bounds_memory_and_continues_when_read() {
 }
 
 #[test]
+fn streams_that_nobody_reads_further_do_not_stop_the_others() {
+    const VIDEOS: usize = 10;
+    let (up, down) = hop("lte");
+    let agent = TransportConfig::agent(Some("lte".parse().expect("known")));
+    let mut pair = Pair::with(agent, TransportConfig::gateway(), up, down, 9);
+    let mut server = User::default();
+    let video = body(12_000_000, 4);
+    for _ in 0..VIDEOS {
+        server.send(pair.now, &mut pair.gateway, 3, video.clone());
+    }
+    let mut got: BTreeMap<StreamId, usize> = BTreeMap::new();
+    let mut page = None;
+    let (mut buffered, mut unchanged_since) = (0, pair.now);
+    let end = pair.now + Duration::from_secs(300);
+    loop {
+        assert!(pair.step(end), "{:?}", pair.agent.stats());
+        server.push(pair.now, &mut pair.gateway);
+        while let Some(id) = pair.agent.accept() {
+            got.insert(id, 0);
+        }
+        for (id, bytes) in &mut got {
+            // Players read the beginning of their videos, then wait.
+            while (*bytes < 200_000 || page.is_some_and(|(page, _)| page == *id))
+                && let Ok(ReadOutcome::Data(data)) = pair.agent.read(pair.now, *id)
+            {
+                *bytes += data.len();
+            }
+        }
+        let now_buffered = pair.agent.stats().receive_buffered.bytes();
+        if now_buffered != buffered {
+            (buffered, unchanged_since) = (now_buffered, pair.now);
+        }
+        match page {
+            None if pair.now.saturating_since(unchanged_since) > Duration::from_secs(5) && got.len() == VIDEOS => {
+                let id = server.send(pair.now, &mut pair.gateway, 3, body(100_000, 5));
+                page = Some((id, pair.now));
+            }
+            Some((id, since)) if got.get(&id) == Some(&100_000) => {
+                let time = pair.now.saturating_since(since);
+                assert!(time < Duration::from_secs(1), "{time:?}, {buffered} bytes wait");
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_ping_that_waits_for_the_pacer_is_asked_for_once() {
+    let (up, down) = hop("lte");
+    let mut pair = Pair::new(Some("lte"), up, down, 11);
+    let (mut agent, mut gateway) = (User::default(), User::default());
+    agent.send(pair.now, &mut pair.agent, 3, body(10_000_000, 6));
+    let until = pair.now + Duration::from_secs(1);
+    while pair.step(until) {
+        agent.push(pair.now, &mut pair.agent);
+        gateway.pull(pair.now, &mut pair.gateway);
+    }
+    // The agent falls silent in the middle of its upload, and the gateway may send nothing for 8 s.
+    let begin = pair.now;
+    let gateway = &mut pair.gateway;
+    gateway.pacer.set_rate(begin, BitRate::bps(10_000).into());
+    gateway.pacer.on_sent(ByteCount::new(10_000));
+    let (mut now, mut steps) = (begin, 0);
+    while now < begin + Duration::from_secs(7) {
+        while gateway.poll_transmit(now, &mut Vec::new()).is_some() {}
+        now = now.max(gateway.poll_timeout().expect("a timer"));
+        gateway.handle_timeout(now);
+        steps += 1;
+        assert!(steps < 1_000, "{:?}", gateway.stats());
+    }
+}
+
+#[test]
 fn randomly_cancelled_and_stopped_streams_leave_no_state() {
     for seed in 0..seeds() {
         chaos(seed);
@@ -219,6 +293,7 @@ fn chaos(seed: u64) {
     }
     let small = TransportConfig {
         stream_window: ByteCount::kib(64),
+        largest_stream_window: ByteCount::kib(64),
         max_streams: 64,
         receive_buffer: ByteCount::kib(100),
         send_buffer: ByteCount::kib(32),

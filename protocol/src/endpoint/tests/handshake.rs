@@ -1,6 +1,6 @@
 //! Opening of sessions with early data, without early data, and over a lossy wire.
 use super::*;
-use longhaul_types::{BitRate, LinkProfile};
+use longhaul_types::{BitRate, ByteCount, LinkProfile};
 
 #[test]
 fn a_request_in_the_first_datagram_is_answered_after_one_round_trip() {
@@ -160,7 +160,17 @@ fn packets_that_overtake_the_resp_are_processed_after_it() {
 /// window.
 #[test]
 fn packets_beyond_the_early_buffer_do_not_count_as_loss() {
-    let mut pair = Pair::new();
+    let config = AgentEndpointConfig {
+        secret: AGENT_KEY,
+        transport: TransportConfig {
+            stream_window: ByteCount::mib(8),
+            ..TransportConfig::default()
+        },
+    };
+    let mut pair = Pair {
+        agent: Endpoint::agent(config, UNIX, [1; 32]),
+        ..Pair::new()
+    };
     pair.response = 8_000_000;
     pair.loses = first_lost(PacketKind::Resp, 1);
     let token = pair.token();

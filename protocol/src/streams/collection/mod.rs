@@ -256,17 +256,31 @@ impl Streams {
             if outcome == ReadOutcome::Finished {
                 self.close_recv(id);
             }
-        } else if !stream.is_complete() {
-            let window = self.limits.stream_window.bytes();
-            let limit = stream.read_offset() + window;
-            if limit - stream.limit >= window / 8
-                && stream.known_total().is_none_or(|total| total > stream.limit)
-            {
-                stream.limit = limit;
-                self.limits_due.insert(id);
-            }
+        } else {
+            self.extend_limit(id);
         }
         Ok(outcome)
+    }
+
+    /// Raises the limit of a stream that is read, if by a considerable part of its window.
+    fn extend_limit(&mut self, id: StreamId) {
+        let Some(stream) = self.recv.get(&id) else { return };
+        // The beginning of a stream needs no higher limit, and most objects are short.
+        let (read, limit) = (stream.read_offset(), stream.limit);
+        let (before, used) = (limit - stream.limit_set_at, read - stream.limit_set_at);
+        let is_due = |window: u64| used >= (window / 8).min(before / 3) && read + window > limit;
+        if !stream.may_exceed_limit() || !is_due(self.limits.window(self.recv_buffered, 1)) {
+            return;
+        }
+        let growing = self.recv.values().filter(|stream| stream.may_exceed_limit()).count() as u64;
+        let window = self.limits.window(self.recv_buffered, growing);
+        if is_due(window)
+            && let Some(stream) = self.recv.get_mut(&id)
+        {
+            stream.limit_set_at = read;
+            stream.limit = read + window;
+            self.limits_due.insert(id);
+        }
     }
 
     /// Stops a receiving stream.

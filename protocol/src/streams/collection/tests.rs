@@ -5,6 +5,8 @@ use super::{super::*, *};
 
 const LIMITS: StreamLimits = StreamLimits {
     stream_window: ByteCount::new(1000),
+    largest_stream_window: ByteCount::new(1000),
+    receive_buffer: ByteCount::new(8000),
     max_streams: 4,
     send_buffer: ByteCount::new(2000),
     send_buffer_total: ByteCount::new(3000),
