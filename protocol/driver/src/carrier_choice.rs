@@ -354,6 +354,14 @@ impl CarrierChoice {
         self.link.replace(second)
     }
 
+    /// UDP answers, and there is no link. If one could not be opened, the attempts were in vain.
+    pub(crate) fn on_udp_answer(&mut self, at: Timestamp) {
+        if self.failures > 0 {
+            self.doubts.in_vain(at);
+        }
+        self.rest();
+    }
+
     /// Stops the attempts: UDP works.
     pub(crate) const fn rest(&mut self) {
         self.link = None;
@@ -531,6 +539,24 @@ mod tests {
         assert_eq!((choice.link, choice.second), (Some(second), None));
         assert!(choice.datagram_carrier().is_none());
         assert_eq!(choice.next_carrier().class(), Datagram, "if the link ends");
+    }
+
+    #[test]
+    fn attempts_that_failed_until_udp_answered_were_in_vain() {
+        let udp = Some(SocketAddr::from(([192, 0, 2, 1], 4433)));
+        let mut choice = choice(udp, &[PathClass::Ordered]);
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        let now = Instant::now();
+        choice.on_udp_answer(at(0));
+        assert!(choice.doubts.begins(at(0), true), "nothing was attempted");
+        choice.doubts.on_silence();
+        choice.began(now, at(0), LinkId::ordered(1));
+        choice.ended(now, false);
+        choice.on_udp_answer(at(2));
+        assert_eq!(choice.due, None);
+        choice.on_udp_answer(at(3));
+        assert!(!choice.doubts.begins(at(11), true));
+        assert!(choice.doubts.begins(at(12), true), "counted once");
     }
 
     #[test]
