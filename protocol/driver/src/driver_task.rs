@@ -19,7 +19,10 @@ use longhaul_protocol::{
     wire::Refusal,
 };
 use longhaul_types::{PublicKey, Timestamp};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{
+    mpsc::{self, error::TryRecvError},
+    oneshot, watch,
+};
 use tracing::{debug, trace, warn};
 
 use crate::{
@@ -252,6 +255,25 @@ impl DriverTask {
             Some(command) = self.commands.queue.recv() => self.handle_commands(command),
             () = timer => {}
         }
+        self.handle_waiting();
+    }
+
+    /// Handles what else waits: the one that is ready first in [`Self::wait`] may be ready all the time, as the socket is in a
+    /// flood of datagrams.
+    fn handle_waiting(&mut self) {
+        if let Ok(event) = self.links.events.try_recv() {
+            self.handle_link_events(event);
+        }
+        if self.owned {
+            match self.control.try_recv() {
+                Ok(control) => self.handle_control(Some(control)),
+                Err(TryRecvError::Disconnected) => self.handle_control(None),
+                Err(TryRecvError::Empty) => {}
+            }
+        }
+        if let Some(command) = self.commands.waiting() {
+            self.handle_commands(command);
+        }
     }
 
     fn next_timer(&self) -> Option<tokio::time::Instant> {
@@ -280,13 +302,10 @@ impl DriverTask {
     fn handle_commands(&mut self, first: Command) {
         self.handle_command(first);
         for _ in 0..COMMANDS_A_TURN {
-            let next = self
-                .commands
-                .unlimited
-                .try_recv()
-                .or_else(|_| self.commands.queue.try_recv());
-            let Ok(command) = next else { return };
-            self.handle_command(command);
+            let Some(next) = self.commands.waiting() else {
+                return;
+            };
+            self.handle_command(next);
         }
     }
 

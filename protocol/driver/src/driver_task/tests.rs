@@ -6,6 +6,7 @@ use longhaul_protocol::{
     connection::{EarlyData, TransportConfig},
     crypto::{EpochKeys, ResetKey},
     endpoint::{AgentEndpointConfig, ConnectTo, GatewayEndpointConfig},
+    path::PathClass,
     streams::Priority,
 };
 use longhaul_types::{SecretKey, UnixTime};
@@ -21,7 +22,7 @@ struct Pair {
     gateway: DriverTask,
     session: Session,
     accepted: mpsc::Receiver<Incoming>,
-    _control: [mpsc::Sender<Control>; 2],
+    control: [mpsc::Sender<Control>; 2],
 }
 
 impl Pair {
@@ -73,7 +74,7 @@ impl Pair {
             gateway,
             session,
             accepted,
-            _control: [gateway_control, agent_control],
+            control: [gateway_control, agent_control],
         }
     }
 
@@ -161,4 +162,30 @@ async fn without_offload_the_same_bytes_arrive() {
     pair.transfer(&body()).await;
     let counters = pair.gateway.sockets.counters();
     assert_eq!(counters.send_calls, counters.sent);
+}
+
+#[tokio::test]
+async fn a_flood_of_datagrams_delays_neither_the_owner_nor_users_nor_links() {
+    let mut pair = Pair::new(SegmentationOffload::Off);
+    let agent = &mut pair.agent;
+    let flood = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = agent.sockets.local_addr();
+    for _ in 0..100 {
+        flood.send_to(&[0; 8], to).unwrap();
+    }
+    agent.sockets.readable().await.unwrap();
+    let (reply, mut to_owner) = oneshot::channel();
+    pair.control[1].try_send(Control::LivenessProbe(reply)).unwrap();
+    let (reply, mut to_user) = oneshot::channel();
+    let handle = *agent.channels.keys().next().unwrap();
+    let commands = agent.commands.commands(handle);
+    commands.send_at_once(ConnectionCommand::LivenessProbe(reply));
+    // A link that ends at once.
+    drop(agent.acceptor().open(to, PathClass::Ordered).unwrap());
+    agent.wait(false).await;
+    assert!(to_owner.try_recv().is_ok(), "the owner has an answer");
+    assert!(to_user.try_recv().is_ok(), "the user has an answer");
+    assert!(agent.links.events.try_recv().is_err(), "the link was looked at");
+    let left = tokio::time::timeout(Duration::from_secs(5), agent.sockets.readable()).await;
+    assert!(left.is_ok(), "the flood goes on");
 }
