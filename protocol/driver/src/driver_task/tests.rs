@@ -1,4 +1,6 @@
 //! Two driver tasks on real sockets, whose turns the test runs.
+mod links;
+
 use std::{net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
@@ -13,6 +15,8 @@ use longhaul_types::{SecretKey, UnixTime};
 
 use super::*;
 use crate::{
+    carrier_choice::CarrierPlan,
+    dial::Alternatives,
     session::{End, OpenOptions},
     socket::SegmentationOffload,
 };
@@ -27,6 +31,11 @@ struct Pair {
 
 impl Pair {
     fn new(offload: SegmentationOffload) -> Self {
+        Self::over(offload, |_| CarrierPlan::Udp)
+    }
+
+    /// The agent's carriers follow from the gateway's task.
+    fn over(offload: SegmentationOffload, plan: impl FnOnce(&DriverTask) -> CarrierPlan) -> Self {
         let (secret, device) = (SecretKey::from_bytes([1; 32]), SecretKey::from_bytes([2; 32]));
         let epoch = EpochKeys {
             epoch: 1,
@@ -55,18 +64,19 @@ impl Pair {
             secret: device,
             transport: TransportConfig::agent(None),
         };
-        let mut endpoint = Endpoint::agent(config, clock.unix_at_origin(), [8; 32]);
+        let endpoint = Endpoint::agent(config, clock.unix_at_origin(), [8; 32]);
+        let udp = gateway.sockets.local_addr();
         let to = ConnectTo {
             gateway: secret.public(),
-            remote: gateway.sockets.local_addr().into(),
+            remote: udp.into(),
             token: Some(token),
             profile: None,
             last_stamp: None,
         };
-        let handle = endpoint.connect(clock.now(), to).unwrap();
         let (agent_control, control) = mpsc::channel(1);
         let (counters, _) = watch::channel(endpoint.counters());
         let mut agent = DriverTask::new(endpoint, bind(), clock, None, control, counters);
+        let handle = agent.connect(to, udp, &Alternatives::default(), plan(&gateway)).unwrap();
         let session = agent.add_connection(handle, LinkState::Connecting);
         agent.endpoint.start(handle);
         Self {
