@@ -76,7 +76,9 @@ impl Pair {
         let (agent_control, control) = mpsc::channel(1);
         let (counters, _) = watch::channel(endpoint.counters());
         let mut agent = DriverTask::new(endpoint, bind(), clock, None, control, counters);
-        let handle = agent.connect(to, udp, &Alternatives::default(), plan(&gateway)).unwrap();
+        let handle = agent
+            .connect(to, udp, &Alternatives::default(), plan(&gateway))
+            .unwrap();
         let session = agent.add_connection(handle, LinkState::Connecting);
         agent.endpoint.start(handle);
         Self {

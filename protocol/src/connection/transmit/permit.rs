@@ -51,7 +51,11 @@ impl Connection {
             if self.is_ordered() {
                 // The first packet on the path says what arrived on the path before: a gap that it leaves no room for
                 // would join those after it, and what arrived between them would be sent again.
-                let gaps = if self.pending_ack.now { self.gaps.count() } else { 0 };
+                let gaps = if self.pending_ack.now {
+                    self.gaps.count()
+                } else {
+                    0
+                };
                 return Some(Permit::Probe((used + STALL_PROBE + gaps * GAP_LEN).min(limit)));
             }
             let size = match (self.pad_due, self.prober.is_thin(), self.prober.resuming) {

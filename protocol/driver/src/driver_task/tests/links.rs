@@ -135,12 +135,7 @@ async fn a_session_that_began_over_links_alone_tries_udp_in_another_network() {
     let mut pair = Pair::over_links();
     pair.run_until(is_open).await;
     let udp = pair.gateway.sockets.local_addr();
-    let addresses = |udp| {
-        ConnectionCommand::UseAddresses(GatewayAddresses {
-            udp,
-            carriers: None,
-        })
-    };
+    let addresses = |udp| ConnectionCommand::UseAddresses(GatewayAddresses { udp, carriers: None });
     pair.command(addresses(Vec::new()));
     pair.command(ConnectionCommand::NetworkChanged(NetworkChange::Other(None)));
     let due = |pair: &Pair| pair.agent.choice.as_ref().unwrap().udp_return.due();
