@@ -1,5 +1,6 @@
 //! The task that owns socket, links, clock and endpoint.
 mod carriers;
+mod commands;
 mod doubts;
 mod events;
 mod transmit;
@@ -19,17 +20,14 @@ use longhaul_protocol::{
     wire::Refusal,
 };
 use longhaul_types::{PublicKey, Timestamp};
-use tokio::sync::{
-    mpsc::{self, error::TryRecvError},
-    oneshot, watch,
-};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, trace, warn};
 
 use crate::{
     batch::Batch,
     carrier_choice::CarrierChoice,
     clock::Clock,
-    command::{Command, CommandQueue, ConnectionCommand},
+    command::CommandQueue,
     connection_channels::ConnectionChannels,
     incoming::Incoming,
     link::LinkAcceptor,
@@ -39,8 +37,6 @@ use crate::{
     udp_addresses::UdpAddresses,
 };
 
-/// Maximum number of commands in one turn, so that users do not starve the socket.
-const COMMANDS_A_TURN: usize = 128;
 /// Time for which an ending task continues, so that its CLOSE packets are sent.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -258,24 +254,6 @@ impl DriverTask {
         self.handle_waiting();
     }
 
-    /// Handles what else waits: the one that is ready first in [`Self::wait`] may be ready all the time, as the socket is in a
-    /// flood of datagrams.
-    fn handle_waiting(&mut self) {
-        if let Ok(event) = self.links.events.try_recv() {
-            self.handle_link_events(event);
-        }
-        if self.owned {
-            match self.control.try_recv() {
-                Ok(control) => self.handle_control(Some(control)),
-                Err(TryRecvError::Disconnected) => self.handle_control(None),
-                Err(TryRecvError::Empty) => {}
-            }
-        }
-        if let Some(command) = self.commands.waiting() {
-            self.handle_commands(command);
-        }
-    }
-
     fn next_timer(&self) -> Option<tokio::time::Instant> {
         if !self.batch.is_empty() {
             return None;
@@ -296,58 +274,6 @@ impl DriverTask {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             // An ICMP error for an earlier datagram appears here; the transport's timers handle the silence.
             Err(error) => debug!(%error, "receive"),
-        }
-    }
-
-    fn handle_commands(&mut self, first: Command) {
-        self.handle_command(first);
-        for _ in 0..COMMANDS_A_TURN {
-            let Some(next) = self.commands.waiting() else {
-                return;
-            };
-            self.handle_command(next);
-        }
-    }
-
-    fn handle_command(
-        &mut self,
-        Command {
-            connection: handle,
-            what,
-        }: Command,
-    ) {
-        let now = self.clock.now();
-        if let ConnectionCommand::UseAddresses(addresses) = what {
-            self.use_addresses(handle, addresses);
-            return;
-        }
-        if let ConnectionCommand::PermitTrials(is_permitted) = what {
-            if let Some(choice) = &mut self.choice {
-                choice.trial.permit(is_permitted);
-            }
-            return;
-        }
-        let (Some(channels), Some(connection)) =
-            (self.channels.get_mut(&handle), self.endpoint.connection(handle))
-        else {
-            if let ConnectionCommand::Open { reply, .. } = what {
-                drop(reply);
-            }
-            return;
-        };
-        let is_other_network = matches!(what, ConnectionCommand::NetworkChanged(_));
-        let needs_link = self.choice.as_ref().is_some_and(CarrierChoice::needs_link);
-        if is_other_network {
-            self.sockets.rebind();
-            if let Some(choice) = &mut self.choice {
-                let rtt = connection.stats().srtt;
-                choice.on_network_change(tokio::time::Instant::now(), now, rtt);
-            }
-        }
-        channels.execute(now, connection, what);
-        self.touched.insert(handle);
-        if is_other_network {
-            self.restart_attempt(needs_link);
         }
     }
 

@@ -16,6 +16,7 @@ use longhaul_types::{SecretKey, UnixTime};
 use super::*;
 use crate::{
     carrier_choice::CarrierPlan,
+    command::{Command, ConnectionCommand},
     dial::Alternatives,
     session::{End, OpenOptions},
     socket::SegmentationOffload,
