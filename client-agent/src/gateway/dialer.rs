@@ -1,6 +1,7 @@
 //! The task that keeps the session open: dials at the start and after a loss, and publishes the state.
 mod attempt;
 mod credentials;
+mod lookups;
 mod moves;
 mod pauses;
 
@@ -16,6 +17,7 @@ use tokio::{
 };
 use tracing::{debug, info};
 
+use self::lookups::GatewayLookup;
 use super::{
     announced::Announced,
     carriers::{CarrierSettings, Carriers},
@@ -275,6 +277,7 @@ impl Dialer {
         self.store_token(token).await;
         let mut look: Option<Look> = None;
         let mut looks = 0;
+        let mut lookup = GatewayLookup::default();
         let mut attempts = self.attempts.clone();
         let mut announcement = session.watch_announcement();
         let mut certificates = self.config.carrier.certificates.watch();
@@ -303,20 +306,24 @@ impl Dialer {
                 }
                 LinkState::Stalled | LinkState::Connecting => {}
             }
-            let silence = self.diagnosis.poll_timeout();
-            let is_in_use = look.is_some() || self.link.is_in_use(&session.stats());
+            let (silence, is_stalled) = (self.diagnosis.poll_timeout(), look.is_some());
             tokio::select! {
                 found = looked(&mut look) => {
                     look = look_from(session, NEXT_LOOK);
                     self.note_look(found);
                     looks += 1;
-                    if self.look_for_gateway(session, looks).await {
+                    self.look_for_gateway(&mut lookup, looks);
+                }
+                wake = self.link.next_wake(session, is_stalled) => {
+                    if self.look_at_network(session, &mut lookup, wake).await {
                         attempts = self.attempts.clone();
                     }
                 }
-                wake = self.link.watch.next(is_in_use) => if self.look_at_network(session, wake).await {
-                    attempts = self.attempts.clone();
-                },
+                (reason, found) = lookup.done() => {
+                    if self.use_lookup(session, &mut lookup, reason, found).await {
+                        attempts = self.attempts.clone();
+                    }
+                }
                 Ok(()) = announcement.changed() => self.use_ports(session).await,
                 () = until(silence) => self.note_silence(),
                 Ok(()) = attempts.changed() => self.note_attempt(),

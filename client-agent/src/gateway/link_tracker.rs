@@ -1,27 +1,26 @@
 //! The network through which the session runs, and what is known about its link.
+mod gateway_addresses;
+mod records;
+
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
 use longhaul_driver::{Alternatives, ConnectionStats, NetworkChange};
+use longhaul_protocol::connection::RateProbing;
 use longhaul_types::{BitRate, LinkProfile};
-use tokio::time::Instant;
 use tracing::{debug, info};
 
+use self::records::Records;
 use super::{
     address_order::{Answered, KnownAddresses, delay, ordered},
     carriers::{Known, UdpBefore, UsedCarrier},
     gateway_session::GatewaySession,
-    reachability::MAX_ADDRESSES,
     state::LinkKnowledge,
 };
-use crate::networks::{
-    Attachment, Metered, NetworkMemory, NetworkWatch, Recalled, Recorded, Wake, source_towards,
-};
+use crate::networks::{Attachment, Metered, NetworkMemory, NetworkWatch, Recalled, Wake, source_towards};
 
-/// Time between two records of a long session: what a killed agent loses.
-const RECORD_INTERVAL: Duration = Duration::from_secs(60);
 /// Rate of an uplink for which QUIC, with its acknowledgements and longer headers, is no choice beside others.
 const SLOW_UPLINK: BitRate = BitRate::kbps(64);
 /// Packets since the last look that an idle session exchanges: a keepalive, its answer and feedback.
@@ -39,8 +38,7 @@ pub(super) struct LinkTracker {
     pub(super) knowledge: LinkKnowledge,
     /// A round-trip time was compared with the remembered one.
     is_confirmed: bool,
-    recorded: Recorded,
-    recorded_at: Instant,
+    records: Records,
     /// Packets of the session at the last look.
     packets: u64,
     /// The carrier of the session, if it may use UDP and others and is open.
@@ -69,6 +67,26 @@ pub(super) struct Start {
     pub(super) is_metered: bool,
     /// What is known about the carriers in this network.
     pub(super) known: Known,
+}
+
+impl Start {
+    /// How an unknown link is measured, and a known one verified and warmed up.
+    pub(super) const fn probing(&self) -> RateProbing {
+        if self.is_metered {
+            RateProbing::Pair
+        } else {
+            RateProbing::Full
+        }
+    }
+}
+
+/// What the way to the gateway says about the network.
+enum Network {
+    Same,
+    /// Another address of this computer in the same network, or the end of a suspension.
+    Refreshed,
+    /// Another network, and what is remembered about it.
+    Other(Recalled),
 }
 
 /// What a look at the way to the gateway has found.
@@ -102,8 +120,7 @@ impl LinkTracker {
             source: None,
             knowledge: LinkKnowledge::of_profile(told, None),
             is_confirmed: false,
-            recorded: Recorded::default(),
-            recorded_at: Instant::now(),
+            records: Records::default(),
             packets: 0,
             uses: None,
             towards: None,
@@ -117,16 +134,30 @@ impl LinkTracker {
     /// Prepares the start of a session with one of these addresses; `None` if there are none. `all` are those of the
     /// gateway, also where they cannot be reached at present.
     pub(super) async fn begin(&mut self, addresses: &[SocketAddr], all: KnownAddresses) -> Option<Start> {
+        self.write_records().await;
         let towards = addresses.first()?.ip();
-        let recalled = self.enter(Attachment::find(towards).await);
+        let network = Attachment::find(towards).await;
+        // A known link costs bytes, too: it is verified and, over TLS, warmed up.
+        let is_metered = self.metered.decide(towards).await;
+        let start = self.start(network, addresses, all, is_metered)?;
+        self.source = source_towards(start.address).await.ok();
+        Some(start)
+    }
+
+    /// The start of a session in this network.
+    fn start(
+        &mut self,
+        network: Option<Attachment>,
+        addresses: &[SocketAddr],
+        all: KnownAddresses,
+        is_metered: bool,
+    ) -> Option<Start> {
+        let recalled = self.enter(network);
         let mut ordered = ordered(addresses, &all.ports, Answered::of(&recalled)).into_iter();
         self.addresses = all;
         let address = ordered.next()?;
         self.towards = Some(address);
-        self.source = source_towards(address).await.ok();
         let profile = self.told.or(recalled.profile);
-        // A known link costs bytes, too: it is verified and, over TLS, warmed up.
-        let is_metered = self.metered.decide(towards).await;
         Some(Start {
             is_metered,
             address,
@@ -176,10 +207,11 @@ impl LinkTracker {
         self.uses = is_udp_expected.then_some(uses);
         if is_udp_expected && uses != UsedCarrier::Udp && was_avoided {
             // Where UDP was avoided, its silence says nothing.
-            self.record_link(uses).await;
+            self.note_link(uses);
         } else if is_udp_expected {
-            self.record_carrier(uses).await;
+            self.note_carrier(uses);
         }
+        self.write_records().await;
         let Some(remote) = session.stats().remote else {
             return;
         };
@@ -189,57 +221,6 @@ impl LinkTracker {
             self.memory.enter(self.network.as_ref());
         }
         self.source = source;
-    }
-
-    /// Records which carrier works in the current network.
-    async fn record_carrier(&self, uses: UsedCarrier) {
-        let Some(network) = self.network.clone() else {
-            return;
-        };
-        let memory = self.memory.clone();
-        let record = move || {
-            memory.record_udp(&network, uses == UsedCarrier::Udp);
-            if uses != UsedCarrier::Udp {
-                memory.record_quic(&network, uses == UsedCarrier::Quic);
-            }
-        };
-        // It cannot be cancelled, and a panic in it is reported by the runtime.
-        let _written = tokio::task::spawn_blocking(record).await;
-    }
-
-    /// Records the carrier if the session has changed to another one than UDP.
-    async fn note_carrier(&mut self, now: UsedCarrier) {
-        let Some(before) = self.uses.replace(now) else {
-            self.uses = None;
-            return;
-        };
-        if before == UsedCarrier::Udp && now != UsedCarrier::Udp {
-            self.record_carrier(now).await;
-        } else if before != now && now != UsedCarrier::Udp {
-            self.record_link(now).await;
-        }
-    }
-
-    /// Records which carrier works in the current network beside UDP, of which nothing is known.
-    async fn record_link(&self, uses: UsedCarrier) {
-        let Some(network) = self.network.clone() else {
-            return;
-        };
-        let memory = self.memory.clone();
-        // It cannot be cancelled, and a panic in it is reported by the runtime.
-        let record = move || memory.record_quic(&network, uses == UsedCarrier::Quic);
-        let _written = tokio::task::spawn_blocking(record).await;
-    }
-
-    /// Records that UDP carried less than another carrier in the current network.
-    async fn record_worse_udp(&self) {
-        let Some(network) = self.network.clone() else {
-            return;
-        };
-        info!("UDP carries less than the carrier before in this network: it is avoided for 24 h");
-        let memory = self.memory.clone();
-        // It cannot be cancelled, and a panic in it is reported by the runtime.
-        let _written = tokio::task::spawn_blocking(move || memory.record_worse_udp(&network)).await;
     }
 
     /// Begins to track a network; returns what is remembered about it.
@@ -252,29 +233,23 @@ impl LinkTracker {
         self.knowledge = LinkKnowledge::of_profile(self.told, recalled.profile);
         self.is_confirmed = false;
         self.is_price_known = self.metered != Metered::Auto;
-        self.recorded = Recorded::default();
-        self.recorded_at = Instant::now();
+        self.records.begin();
         recalled
     }
 
-    /// True if the session exchanges more than keepalives.
-    pub(super) fn is_in_use(&self, stats: &ConnectionStats) -> bool {
-        packets(stats).saturating_sub(self.packets) > IDLE_PACKETS
+    /// Waits for the next reason to look at the way to the gateway: sooner if the session `is_stalled`, or exchanges more
+    /// than keepalives. Cancel safe.
+    pub(super) async fn next_wake(&mut self, session: &GatewaySession, is_stalled: bool) -> Wake {
+        let before = self.packets;
+        let is_used = || packets(&session.stats()).saturating_sub(before) > IDLE_PACKETS;
+        self.watch.next(|| is_stalled || is_used()).await
     }
 
-    /// Looks at the way to the gateway. The session has to be told if it has changed.
+    /// Looks at the way to the gateway. The session has to be told if it has changed; [`Self::write_records`] follows then.
     pub(super) async fn look(&mut self, session: &GatewaySession, wake: Wake) -> Looked {
         let stats = session.stats();
         self.packets = packets(&stats);
-        let worse_returns = session.worse_returns();
-        if std::mem::replace(&mut self.worse_returns, worse_returns) < worse_returns {
-            self.record_worse_udp().await;
-            // It answers, so that this is no failure of UDP.
-            self.uses = self.uses.map(|_| UsedCarrier::of(&stats));
-        }
-        if !session.is_trying_link() {
-            self.note_carrier(UsedCarrier::of(&stats)).await;
-        }
+        self.note_session(&stats, session.worse_returns(), session.is_trying_link());
         let Some(remote) = stats.remote.or(self.towards) else {
             return Looked::Unchanged;
         };
@@ -282,46 +257,69 @@ impl LinkTracker {
         let Some((towards, source)) = self.addresses.way(remote).await else {
             return Looked::NoRoute;
         };
-        if !std::mem::replace(&mut self.is_price_known, true) {
-            session.permit_trials(!self.metered.decide(towards.ip()).await);
-        }
         let found = Attachment::find(towards.ip()).await;
-        let has_moved = self.source.is_some_and(|before| before != source);
+        let network = self.judge(&stats, found, source, wake);
+        self.towards = Some(towards);
+        match network {
+            Network::Other(recalled) => {
+                let profile = self.told.or(recalled.profile);
+                info!(
+                    link = self.knowledge.name(),
+                    "the network has changed; the session continues"
+                );
+                Looked::Moved(Moved {
+                    change: NetworkChange::Other(profile),
+                    delay: delay(profile),
+                    addresses: self.addresses.reachable(towards, Answered::of(&recalled)).await,
+                    known: Self::known(&recalled, profile),
+                })
+            }
+            Network::Refreshed => {
+                debug!(?wake, "the session continues on a new socket");
+                let addresses = if towards == remote {
+                    Vec::new()
+                } else {
+                    self.addresses.reachable(towards, Answered::default()).await
+                };
+                Looked::Moved(Moved {
+                    change: NetworkChange::Same,
+                    addresses,
+                    delay: delay(self.told),
+                    known: Known::default(),
+                })
+            }
+            Network::Same => {
+                // NetworkManager answers late, so a session that has to follow is told first.
+                if !std::mem::replace(&mut self.is_price_known, true) {
+                    session.permit_trials(!self.metered.decide(towards.ip()).await);
+                }
+                Looked::Unchanged
+            }
+        }
+    }
+
+    /// Compares the way to the gateway with the one before. It does not wait for the disk: the session waits for the result.
+    fn judge(
+        &mut self,
+        stats: &ConnectionStats,
+        found: Option<Attachment>,
+        source: IpAddr,
+        wake: Wake,
+    ) -> Network {
+        let before = self.source.replace(source);
+        let has_moved = before.is_some_and(|before| before != source);
         // Another network can give this computer the same private address.
         let is_other_router = found.is_some() && self.network.is_some() && found != self.network;
         let is_same_router = found.is_some() && found == self.network;
-        let mut looked = Looked::Unchanged;
         if is_other_router || has_moved && !is_same_router {
-            self.record(&stats).await;
-            let recalled = self.enter(found.clone());
-            let profile = self.told.or(recalled.profile);
-            info!(
-                link = self.knowledge.name(),
-                "the network has changed; the session continues"
-            );
-            looked = Looked::Moved(Moved {
-                change: NetworkChange::Other(profile),
-                delay: delay(profile),
-                addresses: self.addresses.reachable(towards, Answered::of(&recalled)).await,
-                known: Self::known(&recalled, profile),
-            });
-        } else if has_moved || wake == Wake::Resumed {
-            debug!(?wake, has_moved, "the session continues on a new socket");
-            let addresses = if towards == remote {
-                Vec::new()
-            } else {
-                self.addresses.reachable(towards, Answered::default()).await
-            };
-            looked = Looked::Moved(Moved {
-                change: NetworkChange::Same,
-                addresses,
-                delay: delay(self.told),
-                known: Known::default(),
-            });
-        } else {
-            self.compare(&stats);
-            if self.recorded_at.elapsed() >= RECORD_INTERVAL {
-                self.record(&stats).await;
+            self.note_stats(stats);
+            return Network::Other(self.enter(found));
+        }
+        let is_refreshed = has_moved || wake == Wake::Resumed;
+        if !is_refreshed {
+            self.compare(stats);
+            if self.records.is_due() {
+                self.note_stats(stats);
             }
         }
         // The router's hardware address may become known only now.
@@ -329,42 +327,11 @@ impl LinkTracker {
             self.memory.enter(found.as_ref());
             self.network = found;
         }
-        self.source = Some(source);
-        self.towards = Some(towards);
-        looked
-    }
-
-    /// True if the session does not run through an HTTP proxy, which looks the gateway's name up itself.
-    pub(super) const fn has_gateway_addresses(&self) -> bool {
-        !self.addresses.all.is_empty()
-    }
-
-    /// The gateway's addresses in the current network, for a session that goes on over its own.
-    pub(super) async fn addresses_from(&self, stats: &ConnectionStats) -> Vec<SocketAddr> {
-        match stats.remote.or(self.towards) {
-            Some(used) => self.addresses.reachable(used, Answered::default()).await,
-            None => Vec::new(),
+        if is_refreshed {
+            Network::Refreshed
+        } else {
+            Network::Same
         }
-    }
-
-    /// The move of the session to other addresses of the gateway, in the same network; `None` if these are the known ones.
-    pub(super) async fn gateway_moved(&mut self, mut addresses: Vec<SocketAddr>) -> Option<Moved> {
-        let known = &self.addresses.all;
-        let first = *addresses.iter().find(|address| !known.contains(address))?;
-        // The network before a login can answer for every name: the addresses before remain known.
-        let before: Vec<_> = known
-            .iter()
-            .filter(|address| !addresses.contains(address))
-            .collect();
-        addresses.extend(before);
-        addresses.truncate(MAX_ADDRESSES);
-        self.addresses.all = addresses;
-        Some(Moved {
-            change: NetworkChange::Same,
-            addresses: self.addresses.reachable(first, Answered::default()).await,
-            delay: delay(self.told),
-            known: Known::default(),
-        })
     }
 
     /// Compares the measured round-trip time with the remembered one, once in a network.
@@ -379,30 +346,11 @@ impl LinkTracker {
             self.knowledge = LinkKnowledge::Measured;
         }
     }
-
-    /// Records what the session has found out about the link of the current network.
-    pub(super) async fn record(&mut self, stats: &ConnectionStats) {
-        self.compare(stats);
-        let Some(network) = self.network.clone() else {
-            return;
-        };
-        if !self.memory.is_on() || stats.packets_received == 0 {
-            return;
-        }
-        let (memory, mut recorded, mut stats) = (self.memory.clone(), self.recorded, *stats);
-        // Only a start at the remembered rate says something about this rate.
-        stats.link.started_too_fast &= self.knowledge == LinkKnowledge::Remembered;
-        let written = tokio::task::spawn_blocking(move || {
-            memory.record(&network, &mut recorded, &stats);
-            recorded
-        });
-        if let Ok(recorded) = written.await {
-            self.recorded = recorded;
-        }
-        self.recorded_at = Instant::now();
-    }
 }
 
 const fn packets(stats: &ConnectionStats) -> u64 {
     stats.packets_sent + stats.packets_received
 }
+
+#[cfg(test)]
+mod tests;

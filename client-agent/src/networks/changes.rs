@@ -56,11 +56,12 @@ impl NetworkWatch {
         }
     }
 
-    /// Waits for the next reason to look. Cancel safe.
-    pub(crate) async fn next(&mut self, is_active: bool) -> Wake {
-        let due = self.last_look + if is_active { WHILE_ACTIVE } else { WHILE_IDLE };
+    /// Waits for the next reason to look. `is_active` says whether the session is in use by now: it may be idle when the
+    /// wait begins, and busy later. Cancel safe.
+    pub(crate) async fn next(&mut self, is_active: impl Fn() -> bool) -> Wake {
+        let last_look = self.last_look;
         tokio::select! {
-            () = sleep_until(due) => {}
+            () = Self::due(last_look, is_active) => {}
             () = self.notified() => {}
         }
         self.last_look = Instant::now();
@@ -68,6 +69,19 @@ impl NetworkWatch {
             Wake::Resumed
         } else {
             Wake::Look
+        }
+    }
+
+    /// Waits for the end of the time between two looks.
+    async fn due(last_look: Instant, is_active: impl Fn() -> bool) {
+        let idle = last_look + WHILE_IDLE;
+        let mut due = last_look;
+        while due < idle {
+            due += WHILE_ACTIVE;
+            sleep_until(due).await;
+            if is_active() {
+                return;
+            }
         }
     }
 
@@ -165,8 +179,30 @@ mod tests {
         }
         for (is_active, time) in [(true, WHILE_ACTIVE), (false, WHILE_IDLE)] {
             let started = Instant::now();
-            assert_eq!(watch.next(is_active).await, Wake::Look);
+            assert_eq!(watch.next(|| is_active).await, Wake::Look);
             assert!(started.elapsed() >= time && started.elapsed() < time + Duration::from_millis(10));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_becomes_busy_is_looked_at_sooner() {
+        let mut watch = NetworkWatch::start();
+        #[cfg(target_os = "linux")]
+        {
+            watch.notifications = None;
+        }
+        let started = Instant::now();
+        let busy_from = started + Duration::from_secs(7);
+        assert_eq!(watch.next(|| Instant::now() >= busy_from).await, Wake::Look);
+        let elapsed = started.elapsed();
+        assert!(elapsed >= WHILE_ACTIVE * 2 && elapsed < WHILE_ACTIVE * 2 + Duration::from_millis(10));
+        // A wait that is given up and begun again goes on from the last look.
+        let begun = watch.last_look;
+        for _ in 0..3 {
+            let waited = tokio::time::timeout(Duration::from_secs(3), watch.next(|| false)).await;
+            assert!(waited.is_err());
+        }
+        assert_eq!(watch.next(|| true).await, Wake::Look);
+        assert_eq!(begun.elapsed().as_secs(), 9);
     }
 }

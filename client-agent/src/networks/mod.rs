@@ -15,6 +15,8 @@ mod netlink;
 mod network_id;
 mod record;
 
+#[cfg(test)]
+pub(crate) use attachment::InterfaceKind;
 pub(crate) use attachment::{Attachment, source_towards};
 pub(crate) use changes::{NetworkWatch, Wake};
 pub use file::{MAX_NETWORKS_FILE, NetworksFileError};

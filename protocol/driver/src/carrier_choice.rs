@@ -32,6 +32,9 @@ const ORDERED_PATIENCE: Duration = Duration::from_secs(8);
 const MOVED_PATIENCE: Duration = Duration::from_secs(1);
 /// On long links, the same in round trips of the network before.
 const MOVED_ROUND_TRIPS: u32 = 3;
+/// Time after a change of the network in which packets of the network before are still processed: the change is reported 0.1 s
+/// after its first sign, and what arrived until then waits in the buffers of the carrier and the driver.
+const STRAGGLERS: Duration = Duration::from_millis(100);
 /// Silence of another link, which works again as soon as packets pass, after which another carrier is opened.
 const DATAGRAM_PATIENCE: Duration = Duration::from_secs(3);
 /// Round-trip time without a profile.
@@ -309,11 +312,20 @@ impl CarrierChoice {
             .is_some_and(|patience| silence > patience)
     }
 
+    /// The change of the network, and the patience after it, if the link is one of the network before and has delivered
+    /// nothing since.
+    fn unheard_since_move(&self, received: Timestamp) -> Option<(Timestamp, Duration)> {
+        self.moved
+            .filter(|(at, _)| self.started <= *at && received <= *at + STRAGGLERS)
+    }
+
     /// Silence of the session's link after which the next carrier is tried; `None` if waiting for this link is best.
     fn patience(&self, link: LinkId, received: Timestamp) -> Option<Duration> {
-        let moved = self.moved.filter(|(at, _)| received.max(self.started) <= *at);
         match link.class() {
-            PathClass::Ordered => Some(moved.map_or(ORDERED_PATIENCE, |(_, patience)| patience)),
+            PathClass::Ordered => Some(
+                self.unheard_since_move(received)
+                    .map_or(ORDERED_PATIENCE, |(_, patience)| patience),
+            ),
             PathClass::Datagram if self.udp.is_some() || self.carriers.len() > 1 => Some(DATAGRAM_PATIENCE),
             PathClass::Datagram => None,
         }
@@ -323,11 +335,11 @@ impl CarrierChoice {
     /// network has changed since, the first one.
     pub(crate) fn replace(&mut self, now: Instant, received: Timestamp) {
         self.link = None;
-        let moved = self.moved.take();
-        self.attempt = match moved.filter(|(at, _)| received.max(self.started) <= *at) {
+        self.attempt = match self.unheard_since_move(received) {
             Some(_) => 0,
             None => self.attempt.wrapping_add(1),
         };
+        self.moved = None;
         self.due = Some(now);
     }
 
@@ -352,6 +364,14 @@ impl CarrierChoice {
         self.attempt = self.carriers.datagrams().unwrap_or(self.attempt);
         self.gives_up = None;
         self.link.replace(second)
+    }
+
+    /// UDP answers, and there is no link. If one could not be opened, the attempts were in vain.
+    pub(crate) fn on_udp_answer(&mut self, at: Timestamp) {
+        if self.failures > 0 {
+            self.doubts.in_vain(at);
+        }
+        self.rest();
     }
 
     /// Stops the attempts: UDP works.
@@ -519,6 +539,24 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_the_network_before_that_are_processed_late_are_no_sign_of_life() {
+        use PathClass::{Datagram, Ordered};
+        let mut choice = choice(None, &[Ordered, Datagram]);
+        let (link, now) = (LinkId::ordered(1), Instant::now());
+        let at = |milliseconds| Timestamp::ZERO + Duration::from_millis(milliseconds);
+        choice.began(now, at(0), link);
+        choice.on_network_change(now, at(20_000), Duration::from_millis(50));
+        assert!(!choice.is_given_up(link, at(20_080), at(21_080)));
+        assert!(choice.is_given_up(link, at(20_080), at(21_081)));
+        choice.replace(now, at(20_080));
+        assert_eq!(choice.next_carrier().class(), Ordered, "the first carrier again");
+        // A link of the new network is one from the first moment on.
+        choice.on_network_change(now, at(30_000), Duration::from_millis(50));
+        choice.began(now, at(30_010), link);
+        assert!(!choice.is_given_up(link, at(30_020), at(38_020)));
+    }
+
+    #[test]
     fn only_a_session_on_an_ordered_link_goes_over_to_the_carrier_of_datagrams() {
         use PathClass::{Datagram, Ordered};
         let mut choice = choice(None, &[Ordered, Datagram]);
@@ -531,6 +569,24 @@ mod tests {
         assert_eq!((choice.link, choice.second), (Some(second), None));
         assert!(choice.datagram_carrier().is_none());
         assert_eq!(choice.next_carrier().class(), Datagram, "if the link ends");
+    }
+
+    #[test]
+    fn attempts_that_failed_until_udp_answered_were_in_vain() {
+        let udp = Some(SocketAddr::from(([192, 0, 2, 1], 4433)));
+        let mut choice = choice(udp, &[PathClass::Ordered]);
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        let now = Instant::now();
+        choice.on_udp_answer(at(0));
+        assert!(choice.doubts.begins(at(0), true), "nothing was attempted");
+        choice.doubts.on_silence();
+        choice.began(now, at(0), LinkId::ordered(1));
+        choice.ended(now, false);
+        choice.on_udp_answer(at(2));
+        assert_eq!(choice.due, None);
+        choice.on_udp_answer(at(3));
+        assert!(!choice.doubts.begins(at(11), true));
+        assert!(choice.doubts.begins(at(12), true), "counted once");
     }
 
     #[test]

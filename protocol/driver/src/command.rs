@@ -103,6 +103,12 @@ impl CommandQueue {
         }
     }
 
+    /// The next command, if one waits.
+    pub(crate) fn waiting(&mut self) -> Option<Command> {
+        let next = self.unlimited.try_recv().or_else(|_| self.queue.try_recv());
+        next.ok()
+    }
+
     /// Creates the sender for the users of `connection`.
     pub(crate) fn commands(&self, connection: ConnectionHandle) -> Commands {
         Commands {

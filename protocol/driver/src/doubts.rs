@@ -42,17 +42,22 @@ impl Doubts {
         self.is_opening
     }
 
-    /// UDP has answered, or counts as silent by now: the usual rules decide about the link.
-    pub fn end(&mut self, now: Timestamp, is_needed: bool) {
-        if !std::mem::take(&mut self.is_opening) {
-            return;
-        }
-        if is_needed {
-            self.pause = FIRST_PAUSE;
-        } else {
-            self.rests_until = now + self.pause;
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        }
+    /// UDP counts as silent by now: the usual rules decide about the link. Whether it was needed is not known yet.
+    pub const fn on_silence(&mut self) {
+        self.is_opening = false;
+    }
+
+    /// A link was opened, or could not be, although UDP answers after all. It does not matter whether UDP counted as silent
+    /// meanwhile: a queue that fills delays answers for long enough for either.
+    pub fn in_vain(&mut self, now: Timestamp) {
+        self.is_opening = false;
+        self.rests_until = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// UDP is silent, and the session uses the link: doubts of this kind were right.
+    pub fn succeeded(&mut self) {
+        *self = Self::default();
     }
 
     /// Nothing is known about another network.
@@ -77,7 +82,7 @@ mod tests {
             assert!(!doubts.begins(now, false));
             if doubts.begins(now, true) {
                 assert!(doubts.is_opening());
-                doubts.end(now, false);
+                doubts.in_vain(now);
                 opened.push(second);
             }
         }
@@ -86,7 +91,27 @@ mod tests {
         let now = Timestamp::ZERO + Duration::from_secs(3601);
         doubts.on_network_change();
         assert!(doubts.begins(now, true));
-        doubts.end(now, true);
+        doubts.succeeded();
         assert!(doubts.begins(now, true), "it was needed");
+    }
+
+    /// An upload fills the uplink: UDP is doubtful, then silent, and answers when the link is open.
+    #[test]
+    fn a_link_that_outlives_the_silence_in_vain_counts_as_well() {
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        let mut doubts = Doubts::default();
+        for (begins, rests_until) in [(0, 11), (11, 32), (32, 73)] {
+            assert!(doubts.begins(at(begins), true));
+            doubts.on_silence();
+            assert!(!doubts.is_opening());
+            doubts.in_vain(at(begins + 1));
+            assert!(!doubts.begins(at(rests_until - 1), true), "{rests_until}");
+        }
+        assert!(doubts.begins(at(73), true));
+        doubts.on_silence();
+        doubts.succeeded();
+        assert!(doubts.begins(at(74), true), "no pause after a link that was used");
+        doubts.in_vain(at(75));
+        assert!(doubts.begins(at(85), true), "the first pause again");
     }
 }

@@ -1,5 +1,6 @@
 //! The task that owns socket, links, clock and endpoint.
 mod carriers;
+mod commands;
 mod doubts;
 mod events;
 mod transmit;
@@ -26,7 +27,7 @@ use crate::{
     batch::Batch,
     carrier_choice::CarrierChoice,
     clock::Clock,
-    command::{Command, CommandQueue, ConnectionCommand},
+    command::CommandQueue,
     connection_channels::ConnectionChannels,
     incoming::Incoming,
     link::LinkAcceptor,
@@ -36,8 +37,6 @@ use crate::{
     udp_addresses::UdpAddresses,
 };
 
-/// Maximum number of commands in one turn, so that users do not starve the socket.
-const COMMANDS_A_TURN: usize = 128;
 /// Time for which an ending task continues, so that its CLOSE packets are sent.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -252,6 +251,7 @@ impl DriverTask {
             Some(command) = self.commands.queue.recv() => self.handle_commands(command),
             () = timer => {}
         }
+        self.handle_waiting();
     }
 
     fn next_timer(&self) -> Option<tokio::time::Instant> {
@@ -274,61 +274,6 @@ impl DriverTask {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             // An ICMP error for an earlier datagram appears here; the transport's timers handle the silence.
             Err(error) => debug!(%error, "receive"),
-        }
-    }
-
-    fn handle_commands(&mut self, first: Command) {
-        self.handle_command(first);
-        for _ in 0..COMMANDS_A_TURN {
-            let next = self
-                .commands
-                .unlimited
-                .try_recv()
-                .or_else(|_| self.commands.queue.try_recv());
-            let Ok(command) = next else { return };
-            self.handle_command(command);
-        }
-    }
-
-    fn handle_command(
-        &mut self,
-        Command {
-            connection: handle,
-            what,
-        }: Command,
-    ) {
-        let now = self.clock.now();
-        if let ConnectionCommand::UseAddresses(addresses) = what {
-            self.use_addresses(handle, addresses);
-            return;
-        }
-        if let ConnectionCommand::PermitTrials(is_permitted) = what {
-            if let Some(choice) = &mut self.choice {
-                choice.trial.permit(is_permitted);
-            }
-            return;
-        }
-        let (Some(channels), Some(connection)) =
-            (self.channels.get_mut(&handle), self.endpoint.connection(handle))
-        else {
-            if let ConnectionCommand::Open { reply, .. } = what {
-                drop(reply);
-            }
-            return;
-        };
-        let is_other_network = matches!(what, ConnectionCommand::NetworkChanged(_));
-        let needs_link = self.choice.as_ref().is_some_and(CarrierChoice::needs_link);
-        if is_other_network {
-            self.sockets.rebind();
-            if let Some(choice) = &mut self.choice {
-                let rtt = connection.stats().srtt;
-                choice.on_network_change(tokio::time::Instant::now(), now, rtt);
-            }
-        }
-        channels.execute(now, connection, what);
-        self.touched.insert(handle);
-        if is_other_network {
-            self.restart_attempt(needs_link);
         }
     }
 

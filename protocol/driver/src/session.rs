@@ -58,7 +58,8 @@ pub enum NetworkChange {
 /// The gateway's addresses, as they are reached from a network.
 #[derive(Clone, Debug)]
 pub struct GatewayAddresses {
-    /// UDP addresses in the order in which they are tried; the session uses the first one from now on. At most eight.
+    /// UDP addresses in the order in which they are tried; the session uses the first one from now on. At most eight. A
+    /// session that was opened over other carriers alone may use UDP from now on; without an address, nothing changes.
     pub udp: Vec<SocketAddr>,
     /// Carriers with these addresses, if the others do not reach the gateway any more.
     pub carriers: Option<LinkCarriers>,

@@ -85,11 +85,11 @@ impl Driver {
                 self.attempt = Some((world.now, open));
             }
             Some((began, _)) if heard > began && !is_doubtful => {
-                self.doubts.end(world.now, false);
+                self.doubts.in_vain(world.now);
                 self.attempt = None;
             }
             Some((_, open)) if open <= world.now && is_silent => {
-                self.doubts.end(world.now, true);
+                self.doubts.succeeded();
                 self.attempt = None;
                 self.changes += 1;
                 let (up, down) = (world.up.ordered(), world.down.ordered());

@@ -2,7 +2,6 @@
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::LinkState;
-use longhaul_protocol::connection::RateProbing;
 use longhaul_proxy::{HttpProxy, ProxyError};
 use longhaul_session::SiteImages;
 use tokio::time::Instant;
@@ -92,11 +91,7 @@ impl Dialer {
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.accelerated_hosts(),
             site_images: self.site_images.clone(),
-            probing: if way.is_metered {
-                RateProbing::Pair
-            } else {
-                RateProbing::Full
-            },
+            probing: way.probing(),
             verify_profile: self.link.knowledge == LinkKnowledge::Remembered,
             without: self.config.without,
         };

@@ -196,7 +196,7 @@ impl DriverTask {
         };
         debug!(was_connected, "the carrier has ended");
         if choice.doubts.is_opening() {
-            choice.doubts.end(self.clock.now(), false);
+            choice.doubts.in_vain(self.clock.now());
             choice.rest();
         } else if choice.trial.is_opening() || choice.trial.is_trying() {
             choice.trial.on_link_lost(self.clock.now());
@@ -252,12 +252,13 @@ impl DriverTask {
         }
         let has_answered =
             uses_udp && connection.last_received_at() > started && !connection.is_path_silent();
-        choice.doubts.end(self.clock.now(), !has_answered);
         if has_answered {
             // UDP has answered meanwhile.
+            choice.doubts.in_vain(self.clock.now());
             self.drop_link();
             return;
         }
+        choice.doubts.succeeded();
         debug!("UDP is silent: the session continues over the carrier");
         choice.on_link(Instant::now());
         // The handshake may have taken longer than a silent link is given.
@@ -347,7 +348,7 @@ impl DriverTask {
                 && !choice.doubts.is_opening()
                 && connection.last_received_at() > choice.started
             {
-                choice.rest();
+                choice.on_udp_answer(self.clock.now());
             }
         }
         let at = self.clock.now();

@@ -22,13 +22,13 @@ impl DriverTask {
                 choice.hurry(now);
             }
         } else if is_silent {
-            choice.doubts.end(at, true);
+            choice.doubts.on_silence();
             let link = choice.link.filter(|link| self.links.is_connected(*link));
             if let Some(link) = link {
                 self.use_connected_link(link);
             }
         } else if !is_doubtful && connection.last_received_at() > choice.started {
-            choice.doubts.end(at, false);
+            choice.doubts.in_vain(at);
             self.drop_link();
         }
     }

@@ -1,4 +1,6 @@
 //! Two driver tasks on real sockets, whose turns the test runs.
+mod links;
+
 use std::{net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
@@ -6,12 +8,16 @@ use longhaul_protocol::{
     connection::{EarlyData, TransportConfig},
     crypto::{EpochKeys, ResetKey},
     endpoint::{AgentEndpointConfig, ConnectTo, GatewayEndpointConfig},
+    path::PathClass,
     streams::Priority,
 };
 use longhaul_types::{SecretKey, UnixTime};
 
 use super::*;
 use crate::{
+    carrier_choice::CarrierPlan,
+    command::{Command, ConnectionCommand},
+    dial::Alternatives,
     session::{End, OpenOptions},
     socket::SegmentationOffload,
 };
@@ -21,11 +27,16 @@ struct Pair {
     gateway: DriverTask,
     session: Session,
     accepted: mpsc::Receiver<Incoming>,
-    _control: [mpsc::Sender<Control>; 2],
+    control: [mpsc::Sender<Control>; 2],
 }
 
 impl Pair {
     fn new(offload: SegmentationOffload) -> Self {
+        Self::over(offload, |_| CarrierPlan::Udp)
+    }
+
+    /// The agent's carriers follow from the gateway's task.
+    fn over(offload: SegmentationOffload, plan: impl FnOnce(&DriverTask) -> CarrierPlan) -> Self {
         let (secret, device) = (SecretKey::from_bytes([1; 32]), SecretKey::from_bytes([2; 32]));
         let epoch = EpochKeys {
             epoch: 1,
@@ -54,18 +65,21 @@ impl Pair {
             secret: device,
             transport: TransportConfig::agent(None),
         };
-        let mut endpoint = Endpoint::agent(config, clock.unix_at_origin(), [8; 32]);
+        let endpoint = Endpoint::agent(config, clock.unix_at_origin(), [8; 32]);
+        let udp = gateway.sockets.local_addr();
         let to = ConnectTo {
             gateway: secret.public(),
-            remote: gateway.sockets.local_addr().into(),
+            remote: udp.into(),
             token: Some(token),
             profile: None,
             last_stamp: None,
         };
-        let handle = endpoint.connect(clock.now(), to).unwrap();
         let (agent_control, control) = mpsc::channel(1);
         let (counters, _) = watch::channel(endpoint.counters());
         let mut agent = DriverTask::new(endpoint, bind(), clock, None, control, counters);
+        let handle = agent
+            .connect(to, udp, &Alternatives::default(), plan(&gateway))
+            .unwrap();
         let session = agent.add_connection(handle, LinkState::Connecting);
         agent.endpoint.start(handle);
         Self {
@@ -73,7 +87,7 @@ impl Pair {
             gateway,
             session,
             accepted,
-            _control: [gateway_control, agent_control],
+            control: [gateway_control, agent_control],
         }
     }
 
@@ -161,4 +175,30 @@ async fn without_offload_the_same_bytes_arrive() {
     pair.transfer(&body()).await;
     let counters = pair.gateway.sockets.counters();
     assert_eq!(counters.send_calls, counters.sent);
+}
+
+#[tokio::test]
+async fn a_flood_of_datagrams_delays_neither_the_owner_nor_users_nor_links() {
+    let mut pair = Pair::new(SegmentationOffload::Off);
+    let agent = &mut pair.agent;
+    let flood = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = agent.sockets.local_addr();
+    for _ in 0..100 {
+        flood.send_to(&[0; 8], to).unwrap();
+    }
+    agent.sockets.readable().await.unwrap();
+    let (reply, mut to_owner) = oneshot::channel();
+    pair.control[1].try_send(Control::LivenessProbe(reply)).unwrap();
+    let (reply, mut to_user) = oneshot::channel();
+    let handle = *agent.channels.keys().next().unwrap();
+    let commands = agent.commands.commands(handle);
+    commands.send_at_once(ConnectionCommand::LivenessProbe(reply));
+    // A link that ends at once.
+    drop(agent.acceptor().open(to, PathClass::Ordered).unwrap());
+    agent.wait(false).await;
+    assert!(to_owner.try_recv().is_ok(), "the owner has an answer");
+    assert!(to_user.try_recv().is_ok(), "the user has an answer");
+    assert!(agent.links.events.try_recv().is_err(), "the link was looked at");
+    let left = tokio::time::timeout(Duration::from_secs(5), agent.sockets.readable()).await;
+    assert!(left.is_ok(), "the flood goes on");
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::DriverTask;
-use crate::session::GatewayAddresses;
+use crate::{session::GatewayAddresses, udp_addresses::UdpAddresses};
 
 /// Challenges that a silent session's next address has to answer: one, because nothing else works.
 const CHALLENGES: usize = 1;
@@ -64,11 +64,13 @@ impl DriverTask {
         if let (Some(choice), Some(carriers)) = (&mut self.choice, carriers) {
             choice.replace_carriers(carriers);
         }
-        let Some((_, known)) = self.udp_addresses.as_mut().filter(|(of, _)| *of == session) else {
-            return;
-        };
         let Some(first) = udp.first().copied() else { return };
-        known.replace(udp.iter().copied());
+        let known = self.udp_addresses.as_mut();
+        if let Some((_, known)) = known.filter(|(of, _)| *of == session) {
+            known.replace(udp.iter().copied());
+        } else if !self.permit_udp(session, &udp) {
+            return;
+        }
         self.sockets.serve(&udp);
         self.note_udp_address(first);
         let Some(connection) = self.endpoint.peek(session) else {
@@ -80,10 +82,33 @@ impl DriverTask {
             for address in udp {
                 self.endpoint.add_path(now, session, address.into());
             }
-        } else if connection.path().udp().is_some_and(|used| used != first) {
+        } else if self.is_to_change(connection.path(), first) {
             debug!(%first, "the session continues over this address of the gateway");
             self.endpoint.change_path(now, session, Path::from(first));
         }
+    }
+
+    /// True if a session that uses `path` continues over the address `first`: it uses another address, or a link that has
+    /// ended, so that UDP is its only path until the next one is connected.
+    fn is_to_change(&self, path: Path, first: SocketAddr) -> bool {
+        match path {
+            Path::Udp(used) => used.remote != first,
+            Path::Link(link) => !self.links.is_connected(link),
+        }
+    }
+
+    /// Lets a session that was opened over links alone use UDP, too: it returns to UDP as others do. False if it is not the
+    /// session of this task.
+    fn permit_udp(&mut self, session: ConnectionHandle, udp: &[SocketAddr]) -> bool {
+        let Some(choice) = self.choice.as_mut().filter(|choice| choice.session == session) else {
+            return false;
+        };
+        choice.udp = udp.first().copied();
+        if choice.link.is_some() && choice.udp_return.is_resting() {
+            choice.on_link(Instant::now());
+        }
+        self.udp_addresses = Some((session, UdpAddresses::new(udp.iter().copied())));
+        true
     }
 
     /// Notes the UDP address of the session for a return to UDP.

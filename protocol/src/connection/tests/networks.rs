@@ -2,6 +2,7 @@
 use std::net::SocketAddr;
 
 use super::*;
+use crate::path::LinkId;
 
 const SIZE: usize = 6_000_000;
 
@@ -97,6 +98,32 @@ fn a_download_continues_in_another_network_within_a_round_trip() {
             download.finish(Duration::from_secs(300));
         }
     }
+}
+
+/// UDP dies in both directions one after the other, and loses packets before: the first packet over TLS says what arrived.
+#[test]
+fn what_arrived_between_losses_is_not_sent_again_over_tls() {
+    let mut download = Download::start(Some("lte"), "lte", 1);
+    download.run_to(SIZE / 8, Duration::from_secs(60));
+    let pair = &mut download.pair;
+    pair.up.loss = 1.0;
+    let mut number = 0_u32;
+    pair.flying.retain(|flying| {
+        number += 1;
+        !flying.1 && !number.is_multiple_of(4)
+    });
+    pair.run_for(Duration::from_millis(150));
+    pair.flying.clear();
+    assert!(pair.agent.gaps.count() >= 6, "{} gaps", pair.agent.gaps.count());
+    pair.up.loss = 0.0;
+    pair.from = Path::Link(LinkId::ordered(7));
+    pair.agent.change_path(pair.now, pair.from);
+    let missing = pair.gateway.sent_packets.next_number() - pair.agent.gaps.received();
+    let before = pair.gateway.stats().retransmitted_bytes;
+    let arrived = received(&download.users);
+    download.run_to(arrived + 500_000, Duration::from_secs(10));
+    let again = download.pair.gateway.stats().retransmitted_bytes - before;
+    assert!(again <= missing * 1_472, "{again} bytes for {missing} packets");
 }
 
 /// The agent grants at the rate that it remembers, instead of that of the network that it left, or of a start

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{ByteCount, Priority, Timestamp};
 
-use super::{FEEDBACK_LEN, Packet, permit::Permit};
+use super::{FEEDBACK_LEN, GAP_LEN, Packet, permit::Permit};
 use crate::{
     connection::{Connection, IP_UDP_HEADERS, Keys},
     recovery::SentContent,
@@ -13,8 +13,6 @@ use crate::{
 
 /// Least remaining space for another DATA frame.
 const WORTHWHILE: usize = 16;
-/// Largest encoding of one gap in FEEDBACK.
-const GAP_LEN: usize = 4;
 /// Largest encoding of a control frame of the streams: type and three varints.
 const REQUEST_LEN: usize = 25;
 

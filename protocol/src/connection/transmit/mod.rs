@@ -16,6 +16,8 @@ mod permit;
 const INIT_OVERHEAD: u64 = 220;
 /// Largest encoding of FEEDBACK without gaps.
 const FEEDBACK_LEN: usize = 24;
+/// Largest encoding of one gap in FEEDBACK.
+const GAP_LEN: usize = 4;
 
 /// A packet under construction.
 struct Packet<'a> {

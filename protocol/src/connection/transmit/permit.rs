@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{StreamId, Timestamp};
 
-use super::FEEDBACK_LEN;
+use super::{FEEDBACK_LEN, GAP_LEN};
 use crate::{
     connection::{Connection, IP_UDP_HEADERS, Keys, STAMP_LEN},
     wire::TAG_LEN,
@@ -49,7 +49,14 @@ impl Connection {
         if self.prober.due {
             // On an ordered path nothing is lost that a probe could repeat: it only elicits feedback.
             if self.is_ordered() {
-                return Some(Permit::Probe((used + STALL_PROBE).min(limit)));
+                // The first packet on the path says what arrived on the path before: a gap that it leaves no room for
+                // would join those after it, and what arrived between them would be sent again.
+                let gaps = if self.pending_ack.now {
+                    self.gaps.count()
+                } else {
+                    0
+                };
+                return Some(Permit::Probe((used + STALL_PROBE + gaps * GAP_LEN).min(limit)));
             }
             let size = match (self.pad_due, self.prober.is_thin(), self.prober.resuming) {
                 (false, true, _) => used + STALL_PROBE,

@@ -1,0 +1,168 @@
+//! An agent's session over a link that leads to the gateway's task.
+use std::{pin::Pin, sync::Arc};
+
+use longhaul_protocol::{connection::State, path::Path};
+use tokio::time::Instant;
+
+use super::*;
+use crate::{
+    carrier_choice::LinkCarriers,
+    link::{Carrier, LinkAcceptor, LinkEnd},
+    session::{GatewayAddresses, NetworkChange},
+    udp_return::ReturnTimes,
+};
+
+/// A carrier without a network.
+#[derive(Debug)]
+struct Wire(LinkAcceptor);
+
+impl Carrier for Wire {
+    fn class(&self) -> PathClass {
+        PathClass::Ordered
+    }
+
+    fn run(&self, mut end: LinkEnd) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let acceptor = self.0.clone();
+        Box::pin(async move {
+            let peer = (Ipv4Addr::LOCALHOST, 443).into();
+            let Ok(mut there) = acceptor.open(peer, PathClass::Ordered) else {
+                return;
+            };
+            end.input.connected(peer);
+            loop {
+                let (packet, is_ours) = tokio::select! {
+                    packet = end.output.next() => (packet, true),
+                    packet = there.output.next() => (packet, false),
+                };
+                let Some(packet) = packet else { return };
+                let (output, input) = if is_ours {
+                    (&end.output, &there.input)
+                } else {
+                    (&there.output, &end.input)
+                };
+                output.written(packet.len());
+                if input.deliver(packet).await.is_err() {
+                    return;
+                }
+            }
+        })
+    }
+}
+
+impl Pair {
+    fn over_links() -> Self {
+        Self::with_link(CarrierPlan::Links)
+    }
+
+    fn with_link(plan: impl FnOnce(LinkCarriers, ReturnTimes) -> CarrierPlan) -> Self {
+        Self::over(SegmentationOffload::Off, |gateway| {
+            let wire = Arc::new(Wire(gateway.acceptor()));
+            plan(LinkCarriers::new(wire), ReturnTimes::default())
+        })
+    }
+
+    /// Runs both tasks until the agent's one is in this state of affairs.
+    async fn run_until(&mut self, is_done: impl Fn(&DriverTask) -> bool) {
+        for _ in 0..2000 {
+            for task in [&mut self.agent, &mut self.gateway] {
+                if let Ok(event) = task.links.events.try_recv() {
+                    task.handle_link_events(event);
+                }
+            }
+            self.step().await;
+            // Its events are handled by then.
+            self.agent.turn();
+            if is_done(&self.agent) {
+                return;
+            }
+        }
+        panic!("it is not done: {:?}", path(&self.agent));
+    }
+
+    fn handle(&self) -> ConnectionHandle {
+        *self.agent.channels.keys().next().unwrap()
+    }
+
+    fn command(&mut self, what: ConnectionCommand) {
+        let connection = self.handle();
+        self.agent.handle_command(Command { connection, what });
+    }
+}
+
+fn is_open(task: &DriverTask) -> bool {
+    let handle = task.channels.keys().next().unwrap();
+    task.endpoint
+        .peek(*handle)
+        .is_some_and(|connection| connection.state() == State::Open)
+}
+
+fn path(task: &DriverTask) -> Option<Path> {
+    let handle = task.channels.keys().next()?;
+    task.endpoint.peek(*handle).map(|connection| connection.path())
+}
+
+/// A full uplink makes UDP silent for long enough to open the link, and then UDP answers.
+#[tokio::test]
+async fn a_link_that_is_open_after_udp_has_answered_is_followed_by_a_pause() {
+    let mut pair = Pair::with_link(CarrierPlan::UdpThen);
+    pair.run_until(is_open).await;
+    let handle = pair.handle();
+    let agent = &mut pair.agent;
+    let choice = agent.choice.as_mut().unwrap();
+    let started = agent.clock.now();
+    assert!(choice.doubts.begins(started, true));
+    choice.doubts.on_silence();
+    let link = agent.links.dial(&choice.next_carrier());
+    agent.endpoint.open_link(link, choice.remote, false);
+    choice.began(Instant::now(), started, link);
+    let connection = agent.endpoint.connection(handle).unwrap();
+    connection.path_refreshed(started);
+    let heard = |task: &DriverTask| task.endpoint.peek(handle).unwrap().last_received_at();
+    while heard(&pair.agent) <= started {
+        pair.step().await;
+    }
+    pair.run_until(|task| task.choice.as_ref().is_some_and(|choice| choice.link.is_none()))
+        .await;
+    assert!(path(&pair.agent).is_some_and(|path| path.udp().is_some()));
+    let now = pair.agent.clock.now();
+    let doubts = &mut pair.agent.choice.as_mut().unwrap().doubts;
+    assert!(!doubts.begins(now, true), "the next attempt waits");
+    assert!(doubts.begins(now + Duration::from_secs(10), true));
+}
+
+#[tokio::test]
+async fn a_session_that_began_over_links_alone_tries_udp_in_another_network() {
+    let mut pair = Pair::over_links();
+    pair.run_until(is_open).await;
+    let udp = pair.gateway.sockets.local_addr();
+    let addresses = |udp| ConnectionCommand::UseAddresses(GatewayAddresses { udp, carriers: None });
+    pair.command(addresses(Vec::new()));
+    pair.command(ConnectionCommand::NetworkChanged(NetworkChange::Other(None)));
+    let due = |pair: &Pair| pair.agent.choice.as_ref().unwrap().udp_return.due();
+    assert_eq!(due(&pair), None, "it may not use UDP");
+    pair.command(addresses(vec![udp]));
+    pair.command(ConnectionCommand::NetworkChanged(NetworkChange::Same));
+    let soon = ReturnTimes::default().first / 10;
+    let due = due(&pair).unwrap();
+    assert!(due <= Instant::now() + soon, "{due:?}");
+    // UDP answers, so that the session returns to it.
+    pair.agent.run_udp_return(due);
+    pair.run_until(|task| path(task).is_some_and(|path| path.udp() == Some(udp)))
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_whose_only_link_has_ended_goes_on_over_udp_at_once() {
+    let mut pair = Pair::over_links();
+    pair.run_until(is_open).await;
+    let udp = pair.gateway.sockets.local_addr();
+    let Some(Path::Link(link)) = path(&pair.agent) else {
+        panic!("the session uses its link");
+    };
+    pair.agent.links.close(link);
+    pair.command(ConnectionCommand::UseAddresses(GatewayAddresses {
+        udp: vec![udp],
+        carriers: None,
+    }));
+    assert_eq!(path(&pair.agent).and_then(Path::udp), Some(udp));
+}
