@@ -6,7 +6,7 @@ use crate::images::ImageRecipient;
 
 /// A user of the gateway: what a response depends on besides its request.
 ///
-/// [`ImageRecipient::device`] is the owner of the client's private responses and the unit of fair shares.
+/// [`ImageRecipient::device`] is the unit of fair shares.
 pub(crate) trait Client: ImageRecipient {
     /// Rate towards the client, if it is known.
     fn link_rate(&self) -> Option<BitRate>;

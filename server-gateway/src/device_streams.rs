@@ -1,5 +1,8 @@
 //! Stream slots of a device, whose number may change while streams run.
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -10,6 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) struct DeviceStreams {
     semaphore: Arc<Semaphore>,
     size: Mutex<Size>,
+    /// Streams of [`Self::acquire_behind`] that wait.
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -31,6 +36,7 @@ impl DeviceStreams {
         Arc::new(Self {
             semaphore: Arc::new(Semaphore::new(limit)),
             size: Mutex::new(Size { limit, excess: 0 }),
+            waiting: AtomicUsize::new(0),
         })
     }
 
@@ -41,6 +47,17 @@ impl DeviceStreams {
             streams: Arc::clone(self),
             permit: Some(permit),
         })
+    }
+
+    /// The same for streams whose number nothing else bounds; `None` if so many of them wait.
+    pub(crate) async fn acquire_behind(self: &Arc<Self>, most: usize) -> Option<StreamSlot> {
+        let waiting = Waiting(self);
+        if self.waiting.fetch_add(1, Relaxed) >= most {
+            return None;
+        }
+        let slot = self.acquire().await;
+        drop(waiting);
+        slot
     }
 
     /// Returns true if a stream has a slot.
@@ -69,6 +86,15 @@ impl DeviceStreams {
     fn size(&self) -> MutexGuard<'_, Size> {
         // No code can panic while the guarded data is inconsistent.
         self.size.lock()
+    }
+}
+
+/// A stream that waits, until dropped.
+struct Waiting<'a>(&'a DeviceStreams);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
     }
 }
 
@@ -111,6 +137,27 @@ mod tests {
         assert!(is_free(&streams).await);
         let _one = streams.acquire().await.unwrap();
         assert!(!is_free(&streams).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_so_many_streams_wait() {
+        let streams = DeviceStreams::new(1);
+        let _one = streams.acquire_behind(2).await.unwrap();
+        let wait = || {
+            let streams = Arc::clone(&streams);
+            tokio::spawn(async move { streams.acquire_behind(2).await.is_some() })
+        };
+        let waiting = [wait(), wait()];
+        tokio::task::yield_now().await;
+        assert!(!wait().await.unwrap(), "the third");
+        for task in waiting {
+            assert!(!task.is_finished());
+            task.abort();
+            assert!(task.await.unwrap_err().is_cancelled());
+        }
+        let again = wait();
+        tokio::task::yield_now().await;
+        assert!(!again.is_finished());
     }
 
     #[tokio::test(start_paused = true)]

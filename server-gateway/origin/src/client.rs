@@ -355,7 +355,7 @@ impl Inner {
 
     /// Returns a connection slot; if none is free, closes an idle connection first.
     async fn slot(&self, owner: ConnectionOwner) -> Result<Slot<ConnectionOwner>, FetchError> {
-        if let Some(slot) = self.connector.slots().try_acquire(owner) {
+        if let Some(slot) = self.connector.slots().try_acquire(owner.share()) {
             return Ok(slot);
         }
         self.pool.make_room(owner);

@@ -86,7 +86,7 @@ impl Connector {
 
     /// Waits for a connection slot.
     pub(crate) async fn slot(&self, owner: ConnectionOwner) -> Result<Slot<ConnectionOwner>, FetchError> {
-        let slot = self.slots.acquire_within(owner, self.slot_timeout, None);
+        let slot = self.slots.acquire_within(owner.share(), self.slot_timeout, None);
         slot.await.map_err(|_| FetchError::Overloaded(Limit::Connections))
     }
 

@@ -133,7 +133,7 @@ impl DnsResolver {
             .resolver
             .as_ref()
             .ok_or_else(|| failed(DnsFailure::NoServers))?;
-        let slot = self.slots.acquire_within(owner, self.timeout, None).await;
+        let slot = self.slots.acquire_within(owner.share(), self.timeout, None).await;
         let _slot = slot.map_err(|_| NoRecords::Failed(FetchError::Overloaded(Limit::Lookups)))?;
         self.stats.dns_lookup();
         let mut fqdn = name.clone();
@@ -167,7 +167,7 @@ impl DnsResolver {
             .ok_or(FetchError::DnsFailed(DnsFailure::NoServers))?;
         let _slot = self
             .slots
-            .acquire_within(owner, self.timeout, None)
+            .acquire_within(owner.share(), self.timeout, None)
             .await
             .map_err(|_| FetchError::Overloaded(Limit::Lookups))?;
         self.stats.dns_lookup();

@@ -108,7 +108,7 @@ impl HostSchedulers {
         };
         let wait = Duration::from_millis(self.wait.load(Relaxed));
         let slot = slots
-            .acquire_within(owner, wait, Some(&self.long_lived))
+            .acquire_within(owner.share(), wait, Some(&self.long_lived))
             .await
             .map_err(|_| FetchError::Overloaded(Limit::Host))?;
         probe.is_armed = false;

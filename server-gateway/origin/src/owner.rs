@@ -54,8 +54,26 @@ const CANONICAL_PREFIXES: [&str; 2] = ["sec-ch-", "sec-fetch-"];
 pub enum ConnectionOwner {
     /// A device that the gateway serves.
     Device(PublicKey),
+    /// One of the clients of a network: each has connections of its own, and all of them have the limits of one device.
+    OfNetwork {
+        /// The client.
+        client: PublicKey,
+        /// The network, which has the limits.
+        network: PublicKey,
+    },
     /// The user of this machine: an agent that fetches without a gateway.
     Local,
+}
+
+impl ConnectionOwner {
+    /// The owner of the limits of which a request takes a share. It never decides which connections a request may use.
+    #[must_use]
+    pub const fn share(self) -> Self {
+        match self {
+            Self::OfNetwork { network, .. } => Self::Device(network),
+            Self::Device(_) | Self::Local => self,
+        }
+    }
 }
 
 /// Effect of a request on its connection.
@@ -295,6 +313,26 @@ mod tests {
                 assert_eq!(after.preference(&properties(&secret, BERT, "GET", &[])), None);
             }
         }
+    }
+
+    #[test]
+    fn the_clients_of_a_network_share_its_limits_and_no_private_connection() {
+        let secret = RandomState::new();
+        let network = PublicKey::from_bytes([9; 32]);
+        let [anna, bert] = [1, 2].map(|byte| ConnectionOwner::OfNetwork {
+            client: PublicKey::from_bytes([byte; 32]),
+            network,
+        });
+        assert_eq!(anna.share(), bert.share());
+        assert_eq!(ANNA.share(), ANNA);
+        let private = properties(&secret, anna, "GET", &[("cookie", "a=1")]);
+        let after = Ownership::Unclaimed.after(&private, Multiplexing::No);
+        assert!(after.preference(&properties(&secret, anna, "GET", &[])).is_some());
+        assert_eq!(after.preference(&properties(&secret, bert, "GET", &[])), None);
+        assert_eq!(
+            after.preference(&properties(&secret, anna.share(), "GET", &[])),
+            None
+        );
     }
 
     #[test]

@@ -200,8 +200,9 @@ impl Pool {
     /// Closes the connection that has been idle longest; only among the owner's connections if the owner has
     /// used up its share.
     pub(crate) fn make_room(&self, owner: ConnectionOwner) {
-        let only = self.slots.is_full_for(owner).then_some(owner);
-        let is_meant = |user: ConnectionOwner| only.is_none_or(|only| only == user);
+        let share = owner.share();
+        let only = self.slots.is_full_for(share).then_some(share);
+        let is_meant = |user: ConnectionOwner| only.is_none_or(|only| only == user.share());
         let mut state = self.state();
         let mut oldest: Option<(Instant, &mut HostConnections)> = None;
         for host in state.hosts.values_mut() {
@@ -233,7 +234,7 @@ impl Pool {
         let is_alike = |idle: &Http1| idle.ownership.owner() == owner;
         let alike = host.idle.iter().filter(|(_, idle)| is_alike(idle)).count();
         // A request that waits for a slot takes precedence over possible future requests.
-        let most = if self.slots.is_wanted_from(user) {
+        let most = if self.slots.is_wanted_from(user.share()) {
             0
         } else {
             self.rules.idle_per_host
@@ -294,7 +295,7 @@ impl Pool {
         let (_, mut connection) = host.idle.remove(index)?;
         connection.ownership = connection.ownership.after(properties, Multiplexing::No);
         connection.user = properties.owner;
-        connection.slot.transfer(properties.owner);
+        connection.slot.transfer(properties.owner.share());
         Some(Connection::Http1(connection))
     }
 
@@ -313,7 +314,7 @@ impl Pool {
         if entry.user != properties.owner {
             entry.user = properties.owner;
             entry.live = self.schedulers.h2_opened(target, properties.owner);
-            entry.slot.transfer(properties.owner);
+            entry.slot.transfer(properties.owner.share());
         }
         entry.streams += 1;
         Http2Stream {
@@ -340,7 +341,7 @@ impl Pool {
                 self.serve(host, target, &mut served);
             }
             let entry = &host.http2[index];
-            if entry.streams == 0 && self.slots.is_wanted_from(entry.user) {
+            if entry.streams == 0 && self.slots.is_wanted_from(entry.user.share()) {
                 host.http2.remove(index);
             }
         }

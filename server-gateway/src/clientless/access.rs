@@ -16,7 +16,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::password_failures::PasswordFailures;
+use super::{connections::Standing, password_failures::PasswordFailures};
 use crate::{
     admission::{
         clients::{ClientIdentity, Clients, ClientsError, ClientsWatch, PasswordKey},
@@ -198,6 +198,15 @@ impl Access {
     /// Returns true for an address of `clientless.allow`.
     pub(super) fn is_inside(&self, address: IpAddr) -> bool {
         self.allow.iter().any(|range| range.contains(address))
+    }
+
+    /// Where a connection from the address comes from. Without `clientless.allow` all clients are known by their passwords.
+    pub(super) fn standing(&self, address: IpAddr) -> Standing {
+        if self.allow.is_empty() || self.is_inside(address) {
+            Standing::Client
+        } else {
+            Standing::Stranger
+        }
     }
 
     /// Decides about a request.

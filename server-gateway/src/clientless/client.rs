@@ -3,12 +3,13 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, Method, header};
 use longhaul_http::request_context::CredentialsSecret;
+use longhaul_origin::ConnectionOwner;
 use longhaul_session::{ImageLevel, Preferences};
 use longhaul_types::{BitRate, ClientId, ContentHash, PublicKey};
 use longhaul_webcache::RequesterIdentity;
 use parking_lot::Mutex;
 
-use super::access::Admitted;
+use super::{access::Admitted, network::ClientNetwork};
 use crate::{
     client::Client,
     config::clientless::LEVELS,
@@ -24,11 +25,15 @@ pub(super) const LEVEL: HeaderName = HeaderName::from_static("x-longhaul-level")
 pub(super) struct ClientlessClient {
     /// Owner of what belongs to the client.
     pub(super) owner: PublicKey,
+    /// Whose limits apply to the client: those of all clients without a name in one network are the same.
+    pub(super) limits: PublicKey,
     /// True if nothing private is stored for the client, because its address may have other users.
     pub(super) is_unnamed: bool,
     pub(super) level: ImageLevel,
     pub(super) link: Option<BitRate>,
     pub(super) browser: Arc<BrowserState>,
+    /// Page loads that fetch ahead of all browsers with the same limits.
+    pub(super) pages: Arc<Mutex<usize>>,
 }
 
 /// What is known of one browser of a client.
@@ -43,7 +48,11 @@ pub(super) struct BrowserState {
 
 /// The browsers of the clients that have connections.
 #[derive(Default)]
-pub(super) struct Browsers(Mutex<BTreeMap<[u8; 32], Arc<BrowserState>>>);
+pub(super) struct Browsers {
+    states: Mutex<BTreeMap<[u8; 32], Arc<BrowserState>>>,
+    /// Page loads by those whose limits apply: a client can call itself a new browser with each request.
+    pages: Mutex<BTreeMap<PublicKey, Arc<Mutex<usize>>>>,
+}
 
 /// Owner of what belongs to a client.
 pub(super) fn owner(admitted: &Admitted, peer: IpAddr) -> PublicKey {
@@ -56,6 +65,22 @@ pub(super) fn owner(admitted: &Admitted, peer: IpAddr) -> PublicKey {
                 address.as_bytes(),
             ))
         }
+    }
+}
+
+/// Whose limits apply to a client: its own if it has a name, else those of its network, because it can change its address.
+pub(super) fn limits(admitted: &Admitted, peer: IpAddr) -> PublicKey {
+    match admitted {
+        Admitted::Named(client, _) => client.owner(),
+        Admitted::Unnamed => ClientNetwork::of(peer).key(),
+    }
+}
+
+/// Owner of the connections and look-ups for a client without a name.
+pub(super) fn unnamed_connections(peer: IpAddr) -> ConnectionOwner {
+    ConnectionOwner::OfNetwork {
+        client: owner(&Admitted::Unnamed, peer),
+        network: limits(&Admitted::Unnamed, peer),
     }
 }
 
@@ -79,10 +104,17 @@ impl Browsers {
             }
             hash.update(b"\n");
         }
-        let mut browsers = self.0.lock();
+        let mut browsers = self.states.lock();
         // Connections hold the states of their browsers.
         browsers.retain(|_, state| Arc::strong_count(state) > 1);
         Arc::clone(browsers.entry(*hash.finalize().as_bytes()).or_default())
+    }
+
+    /// The page loads of all browsers with these limits.
+    pub(super) fn pages(&self, limits: PublicKey) -> Arc<Mutex<usize>> {
+        let mut pages = self.pages.lock();
+        pages.retain(|_, count| Arc::strong_count(count) > 1);
+        Arc::clone(pages.entry(limits).or_default())
     }
 }
 
@@ -103,10 +135,22 @@ impl ClientlessClient {
         self.restrict(RequesterIdentity::of(self.who(), secret, method, url, browser))
     }
 
-    /// Removes the private partition of a client without name.
+    /// Owner of the client's connections to origins.
+    pub(super) const fn connection_owner(&self) -> ConnectionOwner {
+        if self.is_unnamed {
+            ConnectionOwner::OfNetwork {
+                client: self.owner,
+                network: self.limits,
+            }
+        } else {
+            ConnectionOwner::Device(self.owner)
+        }
+    }
+
+    /// Removes the private partition of a client without name, and applies the limits of its network.
     pub(super) fn restrict(&self, identity: RequesterIdentity) -> RequesterIdentity {
         if self.is_unnamed {
-            identity.without_partition()
+            identity.without_partition().in_network(self.limits)
         } else {
             identity
         }
@@ -115,7 +159,7 @@ impl ClientlessClient {
 
 impl ImageRecipient for ClientlessClient {
     fn device(&self) -> PublicKey {
-        self.owner
+        self.limits
     }
 
     fn queued(&self) -> Duration {
@@ -142,5 +186,39 @@ impl Client for ClientlessClient {
             images: self.level,
             ..Preferences::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use longhaul_types::ByteCount;
+
+    use super::*;
+    use crate::clientless::day_bytes::DayBytes;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn another_address_of_the_network_has_no_bytes_of_its_own() {
+        let (day, now) = (DayBytes::new(ByteCount::new(1000)), SystemTime::UNIX_EPOCH);
+        let add = |text: &str, bytes| day.add(limits(&Admitted::Unnamed, address(text)), bytes, now);
+        assert!(add("2001:db8::1", 1000));
+        assert!(!add("2001:db8::2", 1));
+        assert!(add("2001:db8:0:1::1", 1000));
+        assert!(add("192.0.2.1", 1000));
+        assert!(!add("::ffff:192.0.2.1", 1));
+    }
+
+    #[test]
+    fn the_clients_of_a_network_share_limits_and_nothing_else() {
+        let [one, other] = ["2001:db8::1", "2001:db8::2"].map(address);
+        assert_ne!(owner(&Admitted::Unnamed, one), owner(&Admitted::Unnamed, other));
+        let [one, other] = [one, other].map(unnamed_connections);
+        assert_ne!(one, other);
+        assert_eq!(one.share(), other.share());
     }
 }

@@ -2,7 +2,6 @@
 use std::{io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use longhaul_origin::ConnectionOwner;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split},
     time::timeout,
@@ -59,7 +58,7 @@ pub(super) async fn serve<S: ClientStream>(
     let gateway = &connection.shared.gateway;
     let _open = gateway.metrics.tunnel();
     let opened = open(connection, &request).await;
-    let (mut host, _slots) = match opened {
+    let (host, _slots) = match opened {
         Ok(opened) => opened,
         Err(failure) => {
             gateway.metrics.failure(failure.reason);
@@ -73,9 +72,8 @@ pub(super) async fn serve<S: ClientStream>(
     let begun = async {
         if request.kind == TunnelKind::Asked {
             stream.write_all(OPENED).await?;
-            stream.flush().await?;
         }
-        host.write_all(&first).await
+        stream.flush().await
     };
     if begun.await.is_err() {
         return stream.break_off();
@@ -83,25 +81,30 @@ pub(super) async fn serve<S: ClientStream>(
     let (activity, urgency) = (Activity::new(), stream.urgency());
     let (mut client_read, mut client_write) = split(stream);
     let (mut host_read, mut host_write) = host.into_split();
-    let (metrics, owner) = (&gateway.metrics, request.client.owner);
-    let up = relay(&mut client_read, &mut host_write, &activity, |count| {
+    let (metrics, limits) = (&gateway.metrics, request.client.limits);
+    let up = relay((first, &mut client_read), &mut host_write, &activity, |count| {
         metrics.tunnel_sent(count);
-        connection.shared.count_up(owner, count)
+        connection.shared.count_up(limits, count)
     });
     let mut carried = 0;
     urgency.set(BEGINNING, u64::MAX);
-    let down = relay(&mut host_read, &mut client_write, &activity, |count| {
-        metrics.tunnel_received(count);
-        carried += count as u64;
-        urgency.set(class_after(carried), u64::MAX);
-        connection.shared.count_down(owner, count)
-    });
+    let down = relay(
+        (Bytes::new(), &mut host_read),
+        &mut client_write,
+        &activity,
+        |count| {
+            metrics.tunnel_received(count);
+            carried += count as u64;
+            urgency.set(class_after(carried), u64::MAX);
+            connection.shared.count_down(limits, count)
+        },
+    );
     let idle = gateway.rules.load().tunnel_idle;
     let is_complete = tokio::select! {
         carried = async { tokio::try_join!(up, down) } => carried.is_ok(),
         () = activity.idle(idle) => false,
         () = connection.shared.access.removed(&request.admitted) => false,
-        () = gateway.quotas.until_reached(&owner) => false,
+        () = gateway.quotas.until_reached(&limits) => false,
     };
     if !is_complete {
         debug!("a tunnel was broken off");
@@ -118,7 +121,7 @@ pub(super) async fn open(
 ) -> Result<(tokio::net::TcpStream, impl Sized + use<>), Failure> {
     let gateway = &connection.shared.gateway;
     let slot = connection.slot(&request.client).await?;
-    let owner = ConnectionOwner::Device(request.client.owner);
+    let owner = request.client.connection_owner();
     let ports = &connection.shared.config.ports;
     let tunnel = connect_untouched(gateway, ports, owner, (&request.host, request.port)).await?;
     Ok((tunnel.stream, (slot, tunnel.slot)))
@@ -165,23 +168,25 @@ pub(super) async fn close<S: ClientStream>(mut stream: S) {
     let _ended = timeout(LINGER, ending).await;
 }
 
-/// Relays bytes until the end of the source, which ends only this direction.
+/// Relays bytes until the end of the source, which ends only this direction. `first` is what was read of it.
 async fn relay(
-    from: &mut (impl AsyncRead + Unpin),
+    (first, from): (Bytes, &mut (impl AsyncRead + Unpin)),
     to: &mut (impl AsyncWrite + Unpin),
     activity: &Activity,
     mut count: impl FnMut(usize) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut buffer = BytesMut::new();
+    let mut buffer = BytesMut::from(first);
     loop {
+        if !buffer.is_empty() {
+            let bytes = buffer.split();
+            to.write_all(&bytes).await?;
+            to.flush().await?;
+            count(bytes.len())?;
+            activity.note();
+        }
         buffer.reserve(READ);
-        let read = from.read_buf(&mut buffer).await?;
-        if read == 0 {
+        if from.read_buf(&mut buffer).await? == 0 {
             return to.shutdown().await;
         }
-        to.write_all(&buffer.split()).await?;
-        to.flush().await?;
-        count(read)?;
-        activity.note();
     }
 }

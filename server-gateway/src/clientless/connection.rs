@@ -24,7 +24,7 @@ use super::{
     answer::Answer,
     chunked::ChunkEvent,
     connect::{self, TunnelKind, TunnelRequest},
-    connections::UNUSED_TIME,
+    connections::Admission,
     fetch::{ConnectionState, ProxyRequest, answer},
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     held::{MAX_HELD, ReadAhead},
@@ -67,11 +67,10 @@ pub(super) async fn serve<S: ClientStream>(
     (stream, arriving): (S, Arriving),
     peer: Peer,
 ) {
-    let urgency = stream.urgency();
+    let (urgency, idle) = (stream.urgency(), shared.config.idle_timeout);
     let (read, write) = split(stream);
     let (queue, exchanges) = mpsc::channel(MAX_AHEAD as usize);
-    let idle = shared.config.idle_timeout;
-    let ahead = Arc::new(ReadAhead::default());
+    let (ahead, admission) = (Arc::new(ReadAhead::default()), Arc::new(Admission::default()));
     let writer = Writer {
         stream: write,
         shared: Arc::clone(&shared),
@@ -91,6 +90,7 @@ pub(super) async fn serve<S: ClientStream>(
             logins: Logins::default(),
         }),
         owner: None,
+        admission: Arc::clone(&admission),
         places: Arc::new(Semaphore::new(MAX_AHEAD as usize)),
         ahead,
         idle,
@@ -104,7 +104,10 @@ pub(super) async fn serve<S: ClientStream>(
         drop(queue);
         end
     };
-    let (end, (write, written)) = tokio::join!(reading, writer.run(exchanges));
+    let serving = async { tokio::join!(reading, writer.run(exchanges)) };
+    let Some((end, (write, written))) = admission.serve(serving).await else {
+        return;
+    };
     let Reader {
         stream,
         buffer,
@@ -133,6 +136,7 @@ struct Reader<R> {
     connection: Arc<ConnectionState>,
     /// Client of the last request.
     owner: Option<PublicKey>,
+    admission: Arc<Admission>,
     places: Arc<Semaphore>,
     ahead: Arc<ReadAhead>,
     idle: Duration,
@@ -201,10 +205,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
     /// Reads the next head; `None` at the end of the connection, also for lack of activity.
     async fn head(&mut self) -> io::Result<Option<Result<(RequestHead, Bytes), HeadError>>> {
         let has_begun = !self.buffer.is_empty();
-        let idle = self
-            .owner
-            .map_or_else(|| self.idle.min(UNUSED_TIME), |_| self.idle);
-        let mut until = Instant::now() + if has_begun { HEAD_TIME } else { idle };
+        let mut until = Instant::now() + if has_begun { HEAD_TIME } else { self.idle };
         loop {
             let was_empty = self.buffer.is_empty();
             if !was_empty {
@@ -301,6 +302,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         let mut headers = head.headers;
         let expects = headers.contains_key(header::EXPECT);
         let client = self.connection.client(admitted, &mut headers);
+        self.admission.note();
         let last = self.owner.replace(client.owner);
         self.connection = self.connection.next(last, client.owner);
         let framing = BodyFraming::of(head.body);
@@ -317,7 +319,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
             None => (None, None),
         };
         let is_head = head.method == http::Method::HEAD;
-        let owner = client.owner;
+        let limits = client.limits;
         let request = ProxyRequest {
             method: head.method,
             target,
@@ -336,12 +338,12 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
             is_head,
             keeps_alive: head.keeps_alive,
             continues: expects && framing.is_some(),
-            owner: Some(owner),
+            limits: Some(limits),
             places: place,
         };
         send(queue, exchange).await;
         let is_read = match (framing, pieces) {
-            (Some(framing), Some(pieces)) => self.body(framing, (pieces, owner)).await?,
+            (Some(framing), Some(pieces)) => self.body(framing, (pieces, limits)).await?,
             (None, _) | (_, None) => true,
         };
         Ok(head.keeps_alive && is_read)
@@ -351,7 +353,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
     async fn body(
         &mut self,
         mut framing: BodyFraming,
-        (pieces, owner): (Pieces, PublicKey),
+        (pieces, limits): (Pieces, PublicKey),
     ) -> io::Result<bool> {
         let mut unread = 0;
         loop {
@@ -363,7 +365,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
                 }
                 Ok(ChunkEvent::Data(bytes)) => {
                     let count = bytes.len();
-                    if let Err(error) = self.connection.shared.count_up(owner, count) {
+                    if let Err(error) = self.connection.shared.count_up(limits, count) {
                         let _gone = pieces.send(Err(error)).await;
                         return Ok(false);
                     }

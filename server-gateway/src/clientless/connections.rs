@@ -1,9 +1,18 @@
-//! Limits of the connections to the proxy.
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+//! Limits of the connections to the proxy, and of what else clients have a number of places for.
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
+use tokio::time::sleep;
 
-use super::password_failures::network;
+use super::network::ClientNetwork;
 
 /// Time within which a connection must send a request that is admitted: until then it takes up a place of those who may.
 pub(super) const UNUSED_TIME: Duration = Duration::from_secs(60);
@@ -19,10 +28,27 @@ const MAX_HANDSHAKES_OF_ADDRESS: usize = 32;
 /// Connections to the name server at the same time, of all addresses and of one: resolvers keep one or two.
 const MAX_OF_NAME_SERVER: usize = 256;
 const MAX_OF_NAME_SERVER_AND_ADDRESS: usize = 16;
+/// Questions to the name server that are in progress, of all addresses and of one. At the permitted rate, two clients whose
+/// questions nobody answers would otherwise take all places.
+const MAX_QUESTIONS: usize = 1024;
+const MAX_QUESTIONS_OF_ADDRESS: usize = 256;
+
+/// Connections to the port for captive portals at the same time, of all addresses and of one: an agent opens one.
+const MAX_OF_PORTAL: usize = 256;
+const MAX_OF_PORTAL_AND_ADDRESS: usize = 32;
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// From a network whose clients are served, or there is no such network to prefer.
+    Client,
+    /// From anywhere else: all of these together have half of the places at most.
+    Stranger,
+}
 
 /// The connections that are open, or in the handshake.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     counts: Mutex<Counts>,
     most: usize,
     most_of_address: usize,
@@ -31,13 +57,15 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct Counts {
     by_address: BTreeMap<IpAddr, usize>,
-    /// By IPv6 network: a single computer has all addresses of one.
-    by_network: BTreeMap<IpAddr, usize>,
+    /// A single computer has all addresses of an IPv6 network, but a network may have many computers: it gets more than
+    /// one address, and never all.
+    by_network: BTreeMap<ClientNetwork, usize>,
+    of_strangers: usize,
     in_all: usize,
 }
 
 /// Removes one from a count.
-fn leave(counts: &mut BTreeMap<IpAddr, usize>, key: IpAddr) {
+fn leave<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= 1;
         if *count == 0 {
@@ -48,9 +76,10 @@ fn leave(counts: &mut BTreeMap<IpAddr, usize>, key: IpAddr) {
 
 /// The place of a connection among those of its address, until dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     connections: Arc<Connections>,
     address: IpAddr,
+    standing: Standing,
 }
 
 impl Connections {
@@ -69,6 +98,16 @@ impl Connections {
         Self::limited(MAX_OF_NAME_SERVER, MAX_OF_NAME_SERVER_AND_ADDRESS)
     }
 
+    /// No question to the name server is in progress.
+    pub(super) fn of_questions() -> Arc<Self> {
+        Self::limited(MAX_QUESTIONS, MAX_QUESTIONS_OF_ADDRESS)
+    }
+
+    /// No connection to the port for captive portals is open.
+    pub(crate) fn of_portal() -> Arc<Self> {
+        Self::limited(MAX_OF_PORTAL, MAX_OF_PORTAL_AND_ADDRESS)
+    }
+
     fn limited(most: usize, most_of_address: usize) -> Arc<Self> {
         Arc::new(Self {
             counts: Mutex::default(),
@@ -78,20 +117,25 @@ impl Connections {
     }
 
     /// Counts a connection; `None` beyond the limits.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, standing: Standing) -> Option<Place> {
         let mut counts = self.counts.lock();
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
-        let network = network(address);
+        let network = ClientNetwork::of(address);
         let of_network = counts.by_network.get(&network).copied().unwrap_or(0);
-        if counts.in_all >= self.most || of_address >= self.most_of_address || of_network >= self.most / 2 {
+        let half = self.most / 2;
+        let is_stranger = standing == Standing::Stranger;
+        let is_full = counts.in_all >= self.most || is_stranger && counts.of_strangers >= half;
+        if is_full || of_address >= self.most_of_address || of_network >= half {
             return None;
         }
         counts.in_all += 1;
+        counts.of_strangers += usize::from(is_stranger);
         counts.by_address.insert(address, of_address + 1);
         counts.by_network.insert(network, of_network + 1);
         Some(Place {
             connections: Arc::clone(self),
             address,
+            standing,
         })
     }
 }
@@ -100,26 +144,52 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = self.connections.counts.lock();
         counts.in_all -= 1;
+        counts.of_strangers -= usize::from(self.standing == Standing::Stranger);
         leave(&mut counts.by_address, self.address);
-        leave(&mut counts.by_network, network(self.address));
+        leave(&mut counts.by_network, ClientNetwork::of(self.address));
+    }
+}
+
+/// Whether a connection has sent a request that was admitted.
+#[derive(Debug, Default)]
+pub(super) struct Admission(AtomicBool);
+
+impl Admission {
+    /// Notes such a request.
+    pub(super) fn note(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    /// Serves a connection; `None` if it sends no such request in time, whatever else it sends or does not read.
+    pub(super) async fn serve<T>(&self, serving: impl Future<Output = T>) -> Option<T> {
+        let missed = async {
+            sleep(UNUSED_TIME).await;
+            if self.0.load(Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            served = serving => Some(served),
+            () = missed => None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Standing::*, *};
 
     #[test]
     fn one_address_cannot_use_up_all_connections() {
         let connections = Connections::open();
         let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         let mut open: Vec<Place> = (0..MAX_CONNECTIONS)
-            .filter_map(|_| connections.enter(one))
+            .filter_map(|_| connections.enter(one, Client))
             .collect();
         assert_eq!(open.len(), MAX_OF_ADDRESS);
-        assert!(connections.enter(other).is_some());
+        assert!(connections.enter(other, Client).is_some());
         open.pop();
-        assert!(connections.enter(one).is_some());
+        assert!(connections.enter(one, Client).is_some());
         open.clear();
         assert!(connections.counts.lock().by_address.is_empty());
     }
@@ -129,12 +199,53 @@ mod tests {
         let connections = Connections::open();
         let address = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, number]);
         let mut open: Vec<Place> = (0..2048)
-            .filter_map(|number| connections.enter(address(number)))
+            .filter_map(|number| connections.enter(address(number), Client))
             .collect();
         assert_eq!(open.len(), MAX_CONNECTIONS / 2);
         let other = IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, 1]);
-        assert!(connections.enter(other).is_some());
+        assert!(connections.enter(other, Client).is_some());
         open.clear();
         assert!(connections.counts.lock().by_network.is_empty());
+    }
+
+    #[test]
+    fn strangers_leave_half_of_the_places_to_clients() {
+        let connections = Connections::in_handshake();
+        let address = |network: u8, host: u8| IpAddr::from([198, 51, network, host]);
+        let all = || (0..100).flat_map(|network| (0..100).map(move |host| (network, host)));
+        let enter = |standing| {
+            all()
+                .filter_map(|(network, host)| connections.enter(address(network, host), standing))
+                .collect::<Vec<Place>>()
+        };
+        let mut strangers = enter(Stranger);
+        assert_eq!(strangers.len(), MAX_HANDSHAKES / 2);
+        let clients = enter(Client);
+        assert_eq!(clients.len(), MAX_HANDSHAKES / 2);
+        strangers.clear();
+        drop(clients);
+        assert_eq!(enter(Client).len(), MAX_HANDSHAKES);
+        assert_eq!(connections.counts.lock().of_strangers, 0);
+    }
+
+    #[test]
+    fn one_client_does_not_use_up_the_questions_and_the_port_of_others() {
+        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        for (places, most) in [
+            (Connections::of_questions(), MAX_QUESTIONS_OF_ADDRESS),
+            (Connections::of_portal(), MAX_OF_PORTAL_AND_ADDRESS),
+        ] {
+            let taken: Vec<Place> = (0..2048).filter_map(|_| places.enter(one, Client)).collect();
+            assert_eq!(taken.len(), most);
+            assert!(places.enter(other, Client).is_some());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_an_admitted_request_ends_and_others_go_on() {
+        let admission = Admission::default();
+        assert_eq!(admission.serve(sleep(10 * UNUSED_TIME)).await, None);
+        admission.note();
+        assert_eq!(admission.serve(sleep(10 * UNUSED_TIME)).await, Some(()));
     }
 }

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 use super::{
     Clientless,
     access::Denied,
-    connections::{Connections, Place},
+    connections::{Connections, Place, Standing},
     pace::Paces,
     socket::SocketOptions,
     stream::PacedStream,
@@ -37,9 +37,14 @@ impl Entrance {
         is_silent
     }
 
+    /// Where a connection from the address comes from.
+    pub(super) fn standing(&self, address: IpAddr) -> Standing {
+        self.shared.access.standing(address)
+    }
+
     /// Admits a connection, and prepares it; `None` beyond the limits: its client tries again later.
     pub(super) fn admit(&self, stream: &mut PacedStream, address: IpAddr) -> Option<Place> {
-        let place = self.connections.enter(address)?;
+        let place = self.connections.enter(address, self.standing(address))?;
         self.options.set(stream.tcp());
         stream.set_pace(self.paces.of(address, self.shared.config.link));
         Some(place)

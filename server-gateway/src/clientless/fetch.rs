@@ -17,7 +17,7 @@ use super::{
     Clientless,
     access::{Admitted, Peer},
     answer::{Answer, AnswerBody},
-    client::{ClientlessClient, owner, take_level},
+    client::{ClientlessClient, limits, owner, take_level},
     encoding::Encoding,
     prefetch::{Page, PageTap},
     request_body::RequestBody,
@@ -34,6 +34,9 @@ use crate::{
 const PROXIES_BEFORE: usize = 0;
 /// A connection's number among its own: its login belongs to it alone.
 const BOUND: u64 = 1;
+
+/// Requests of a client that wait for a stream slot: each keeps its head in memory.
+const MAX_WAITING: usize = 1024;
 
 /// A request of an admitted client.
 pub(super) struct ProxyRequest {
@@ -66,6 +69,7 @@ impl ConnectionState {
     /// The client of a request; takes the client's own fields out of the request.
     pub(super) fn client(&self, admitted: &Admitted, headers: &mut HeaderMap) -> ClientlessClient {
         let owner = owner(admitted, self.peer.address);
+        let limits = limits(admitted, self.peer.address);
         let of_client = match admitted {
             Admitted::Named(_, level) => *level,
             Admitted::Unnamed => None,
@@ -80,22 +84,27 @@ impl ConnectionState {
         }
         ClientlessClient {
             owner,
+            limits,
             is_unnamed: *admitted == Admitted::Unnamed,
             level,
             link: self.shared.config.link.map(|link| link.down),
             browser: self.shared.browsers.of(&owner, headers),
+            pages: self.shared.browsers.pages(limits),
         }
     }
 
     /// Waits for a stream slot of the client.
     pub(super) async fn slot(&self, client: &ClientlessClient) -> Result<StreamSlot, Failure> {
-        if let Some(failure) = self.shared.used_up(client.owner) {
+        if let Some(failure) = self.shared.used_up(client.limits) {
             return Err(failure);
         }
         let gateway = &self.shared.gateway;
-        let slots = gateway.device_streams(client.owner);
+        let slots = gateway.device_streams(client.limits);
         let limit = gateway.rules.load().queue_timeout;
-        let slot = timeout(limit, slots.acquire()).await.ok().flatten();
+        let slot = timeout(limit, slots.acquire_behind(MAX_WAITING))
+            .await
+            .ok()
+            .flatten();
         slot.ok_or_else(|| {
             let detail =
                 "this client has reached its limit of concurrent requests, and none of them ended in time";

@@ -357,7 +357,8 @@ impl Server {
         let Some((stream, peer, place)) = self.enter(accepted, Security::Tls).await else {
             return;
         };
-        let Some(handshake) = port.handshake(stream, peer.address) else {
+        let from = (peer.address, self.entrance.standing(peer.address));
+        let Some(handshake) = port.handshake(stream, from) else {
             return;
         };
         let shared = Arc::clone(&self.entrance.shared);

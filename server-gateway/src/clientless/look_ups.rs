@@ -7,16 +7,16 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::password_failures::network;
+use super::network::ClientNetwork;
 
 /// Look-ups a second and client, and those that it may save up: a page refers to a few dozen hosts.
 const A_SECOND: u32 = 64;
 /// Maximum number of remembered clients. With more, the one that has been silent for longest is forgotten.
 const MAX_CLIENTS: usize = 4096;
 
-/// Look-ups by client; IPv6 by its /64, which one customer has.
+/// Look-ups by network.
 #[derive(Debug, Default)]
-pub(super) struct LookUps(Mutex<BTreeMap<IpAddr, Saved>>);
+pub(super) struct LookUps(Mutex<BTreeMap<ClientNetwork, Saved>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Saved {
@@ -28,7 +28,7 @@ impl LookUps {
     /// Returns true if the client may cause a look-up now.
     pub(super) fn permit(&self, client: IpAddr, now: Instant) -> bool {
         let mut clients = self.0.lock();
-        let client = network(client);
+        let client = ClientNetwork::of(client);
         if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
             // Those who have saved up everything are as good as forgotten.
             clients.retain(|_, saved| now.saturating_duration_since(saved.at) < Duration::from_secs(1));

@@ -6,7 +6,8 @@
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
 //! ahead of the browser.
 //!
-//! Deliberately absent: sessions and their messages. What a client is to the fetcher is in `client`.
+//! Deliberately absent: sessions and their messages. What a client is to the fetcher is in `client`; `network` is what the
+//! limits of clients without a name count by.
 mod access;
 mod answer;
 mod certificate;
@@ -25,6 +26,7 @@ mod held;
 mod http2;
 mod listen;
 mod look_ups;
+mod network;
 mod pac;
 mod pace;
 mod password_failures;
@@ -62,7 +64,12 @@ use self::{
     look_ups::LookUps,
     self_check::SelfCheck,
 };
-pub(crate) use self::{certificate::CertificateFiles, listen::ClientlessListener, shared_port::SharedPort};
+pub(crate) use self::{
+    certificate::CertificateFiles,
+    connections::{Connections, Standing},
+    listen::ClientlessListener,
+    shared_port::SharedPort,
+};
 use crate::{
     admin::{clientless_counters::ClientlessCounters, metrics::LinkBytes},
     config::ClientlessConfig,

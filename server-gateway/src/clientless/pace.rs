@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::password_failures::network;
+use super::network::ClientNetwork;
 
 /// Part of the link's rate that is used: acknowledgements of uploads and retransmissions need some, too.
 const USED: f64 = 0.97;
@@ -218,9 +218,9 @@ impl State {
     }
 }
 
-/// The paces of the clients that have connections; IPv6 by its /64, which one customer has.
+/// The paces of the networks that have connections.
 #[derive(Debug, Default)]
-pub(super) struct Paces(Mutex<BTreeMap<IpAddr, Arc<Pace>>>);
+pub(super) struct Paces(Mutex<BTreeMap<ClientNetwork, Arc<Pace>>>);
 
 impl Paces {
     /// The pace of a client; `None` if its link is fast or unknown.
@@ -229,7 +229,7 @@ impl Paces {
         let mut paces = self.0.lock();
         // Connections hold the paces of their clients.
         paces.retain(|_, pace| Arc::strong_count(pace) > 1);
-        let client = network(client);
+        let client = ClientNetwork::of(client);
         if let Some(pace) = paces.get(&client) {
             return Some(Arc::clone(pace));
         }

@@ -1,11 +1,13 @@
 //! Limit of wrong passwords for each address.
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
+
+use super::network::ClientNetwork;
 
 /// Wrong passwords within [`PERIOD`] after which an address gets no answer.
 const MAX_FAILURES: u32 = 5;
@@ -16,9 +18,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// has as many tries.
 const MAX_ADDRESSES: usize = 4096;
 
-/// Wrong passwords by address; IPv6 by its /64, which one customer has.
+/// Wrong passwords by network.
 #[derive(Debug, Default)]
-pub(super) struct PasswordFailures(Mutex<BTreeMap<IpAddr, Entry>>);
+pub(super) struct PasswordFailures(Mutex<BTreeMap<ClientNetwork, Entry>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -38,7 +40,7 @@ impl PasswordFailures {
             let oldest = *oldest.0;
             entries.remove(&oldest);
         }
-        let entry = entries.entry(network(address)).or_insert(Entry {
+        let entry = entries.entry(ClientNetwork::of(address)).or_insert(Entry {
             first: now,
             count: 0,
             silent_until: None,
@@ -53,7 +55,7 @@ impl PasswordFailures {
     pub(super) fn is_silent(&self, address: IpAddr, now: Instant) -> bool {
         let entries = self.0.lock();
         let until = entries
-            .get(&network(address))
+            .get(&ClientNetwork::of(address))
             .and_then(|entry| entry.silent_until);
         until.is_some_and(|until| now < until)
     }
@@ -68,16 +70,10 @@ impl Entry {
     }
 }
 
-/// The addresses that count as one: IPv6 by its /64.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     #[test]

@@ -32,6 +32,8 @@ const MAX_FETCHES: usize = 16;
 const MAX_OBJECTS: usize = 160;
 /// Pages of one browser whose objects are fetched at the same time; those of further ones are left to the browser.
 const MAX_PAGES: usize = 4;
+/// The same for all browsers of a client.
+const MAX_PAGES_OF_CLIENT: usize = 16;
 /// Groups of references that wait for the task; further ones are left to the browser.
 const MAX_FOUND: usize = 64;
 /// Maximum length of an object. What is longer is hardly needed to display a page.
@@ -101,16 +103,17 @@ impl Page {
     }
 }
 
-/// The place of a page among those of its browser.
+/// The place of a page among those of its browser and of its client.
 struct PagePlace(ClientlessClient);
 
 impl PagePlace {
     fn take(client: &ClientlessClient) -> Option<Self> {
-        let mut pages = client.browser.pages.lock();
-        if *pages >= MAX_PAGES {
+        let (mut of_browser, mut of_client) = (client.browser.pages.lock(), client.pages.lock());
+        if *of_browser >= MAX_PAGES || *of_client >= MAX_PAGES_OF_CLIENT {
             return None;
         }
-        *pages += 1;
+        *of_browser += 1;
+        *of_client += 1;
         Some(Self(client.clone()))
     }
 }
@@ -118,6 +121,7 @@ impl PagePlace {
 impl Drop for PagePlace {
     fn drop(&mut self) {
         *self.0.browser.pages.lock() -= 1;
+        *self.0.pages.lock() -= 1;
     }
 }
 
@@ -196,7 +200,7 @@ impl PageFetch {
         };
         let (page, client) = (&self.page, &self.page.client);
         let gateway = &page.shared.gateway;
-        let Some(_slot) = gateway.device_streams(client.owner).acquire().await else {
+        let Some(_slot) = gateway.device_streams(client.limits).acquire().await else {
             return Vec::new();
         };
         let response = match gateway.fetch(client, request).await {
@@ -286,5 +290,40 @@ impl PageFetch {
             ..RequestChain::document(chain.initiator)
         };
         found.into_iter().map(|one| (one, chain.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_session::ImageLevel;
+    use longhaul_types::PublicKey;
+
+    use super::*;
+    use crate::clientless::client::Browsers;
+
+    #[test]
+    fn who_calls_itself_a_new_browser_gets_no_more_pages() {
+        let browsers = Browsers::default();
+        let client = |network: u8, agent: u32| {
+            let limits = PublicKey::from_bytes([network; 32]);
+            let agent = (header::USER_AGENT, HeaderValue::from(agent));
+            ClientlessClient {
+                owner: limits,
+                limits,
+                is_unnamed: true,
+                level: ImageLevel::Medium,
+                link: None,
+                browser: browsers.of(&limits, &HeaderMap::from_iter([agent])),
+                pages: browsers.pages(limits),
+            }
+        };
+        let take = |network, agent| PagePlace::take(&client(network, agent));
+        let of_one_browser: Vec<_> = (0..100).filter_map(|_| take(1, 0)).collect();
+        assert_eq!(of_one_browser.len(), MAX_PAGES);
+        let of_others: Vec<_> = (1..100).filter_map(|agent| take(1, agent)).collect();
+        assert_eq!(of_one_browser.len() + of_others.len(), MAX_PAGES_OF_CLIENT);
+        assert!(take(2, 0).is_some());
+        drop(of_others);
+        assert!(take(1, 1).is_some());
     }
 }

@@ -15,7 +15,7 @@ use super::{
     access::Peer,
     certificate::{Certificate, CertificateFiles, HTTP2},
     connection::{self, Arriving},
-    connections::{Connections, Place},
+    connections::{Connections, Place, Standing},
     entrance::Entrance,
     http2,
     listen::{ClientlessError, Port},
@@ -114,8 +114,12 @@ impl SecurePort {
     }
 
     /// Prepares the handshake of a connection; `None` if there are too many.
-    pub(super) fn handshake(&self, stream: PacedStream, address: IpAddr) -> Option<Handshake> {
-        let place = self.handshakes.enter(address)?;
+    pub(super) fn handshake(
+        &self,
+        stream: PacedStream,
+        (address, standing): (IpAddr, Standing),
+    ) -> Option<Handshake> {
+        let place = self.handshakes.enter(address, standing)?;
         Some(Handshake {
             stream,
             config: self.certificate.config(),

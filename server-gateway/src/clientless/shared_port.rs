@@ -23,7 +23,7 @@ use super::{
     access::{Peer, Security},
     certificate::HTTP2,
     connection::Arriving,
-    connections::Connections,
+    connections::{Connections, Standing},
     entrance::Entrance,
     secure::{self, HANDSHAKE_TIME},
     stream::{ClientStream as _, PacedStream},
@@ -52,7 +52,8 @@ impl Arrival {
     /// Serves the connection to its end, or until it is a link.
     pub(super) async fn serve(self, candidate: Candidate, upgrades: LinkUpgrades, entrance: Arc<Entrance>) {
         let peer = SocketAddr::new(self.peer.ip().to_canonical(), self.peer.port());
-        let Some((mut stream, candidate)) = self.handshake(candidate, peer.ip()).await else {
+        let from = (peer.ip(), entrance.standing(peer.ip()));
+        let Some((mut stream, candidate)) = self.handshake(candidate, from).await else {
             return;
         };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
@@ -75,14 +76,18 @@ impl Arrival {
     }
 
     /// Performs the TLS handshake. The connection stays a candidate if it is complete in time for a link.
-    async fn handshake(self, candidate: Candidate, address: IpAddr) -> Option<(Secured, Option<Candidate>)> {
+    async fn handshake(
+        self,
+        candidate: Candidate,
+        (address, standing): (IpAddr, Standing),
+    ) -> Option<(Secured, Option<Candidate>)> {
         let accepting = TlsAcceptor::from(self.config).accept(PacedStream::new(self.stream));
         tokio::pin!(accepting);
         let (accepted, candidate) = match timeout_at(candidate.until(), &mut accepting).await {
             Ok(accepted) => (accepted, Some(candidate)),
             Err(_) => {
                 drop(candidate);
-                let _place = self.handshakes.enter(address)?;
+                let _place = self.handshakes.enter(address, standing)?;
                 let left = HANDSHAKE_TIME.saturating_sub(CANDIDATE_TIME);
                 let Ok(accepted) = timeout(left, accepting).await else {
                     debug!("a TLS handshake takes too long");

@@ -31,8 +31,8 @@ pub(super) struct Exchange {
     pub(super) keeps_alive: bool,
     /// True if the client waits for the status 100 before it sends the body.
     pub(super) continues: bool,
-    /// The client: the thread pool is shared fairly.
-    pub(super) owner: Option<PublicKey>,
+    /// Whose limits apply.
+    pub(super) limits: Option<PublicKey>,
     /// Places among the requests of the connection that are in progress.
     pub(super) places: OwnedSemaphorePermit,
 }
@@ -51,7 +51,7 @@ impl Exchange {
             is_head: head.method == Method::HEAD,
             keeps_alive,
             continues: false,
-            owner: None,
+            limits: None,
             places,
         }
     }
@@ -64,7 +64,7 @@ impl Exchange {
             is_head: false,
             keeps_alive: false,
             continues: false,
-            owner: None,
+            limits: None,
             places,
         }
     }
@@ -126,7 +126,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             is_head,
             keeps_alive,
             continues,
-            owner,
+            limits,
             places,
         } = exchange;
         if continues {
@@ -147,7 +147,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         };
         self.urgency
             .set(answer.class, left.saturating_add(head.len() as u64));
-        let written = self.body(head, answer, framing, owner).await;
+        let written = self.body(head, answer, framing, limits).await;
         self.shared.gateway.metrics.outcome(match &written {
             Ok(()) => Outcome::Complete,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Outcome::Truncated,
@@ -163,7 +163,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         head: BytesMut,
         answer: Answer,
         framing: Framing,
-        owner: Option<PublicKey>,
+        limits: Option<PublicKey>,
     ) -> io::Result<()> {
         let mut out = head;
         let mut reader = match answer.body {
@@ -175,9 +175,9 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             AnswerBody::None | AnswerBody::Whole(_) | AnswerBody::Stream(_) => return self.write(out).await,
         };
         let mut tap = answer.tap;
-        let owner = owner.unwrap_or_else(|| PublicKey::from_bytes([0; 32]));
+        let limits = limits.unwrap_or_else(|| PublicKey::from_bytes([0; 32]));
         let cpu_pool = Arc::clone(&self.shared.gateway.cpu_pool);
-        let encoder = BodyEncoder::new(answer.coding, reader.length(), owner, cpu_pool);
+        let encoder = BodyEncoder::new(answer.coding, reader.length(), limits, cpu_pool);
         let mut encoder = encoder.map_err(broken)?;
         loop {
             let next = match reader.next().now_or_never() {
@@ -199,7 +199,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 tap.chunk(&chunk);
             }
             let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
-            self.shared.count_down(owner, coded.len())?;
+            self.shared.count_down(limits, coded.len())?;
             framing.frame(&coded, &mut out);
             self.write(out.split()).await?;
         }

@@ -6,8 +6,11 @@ use tracing::warn;
 /// Files other than connections: cache, sockets of sessions and metrics, standard streams, and those of
 /// libraries.
 const OTHERS: u64 = 128;
+/// Connections that the gateway accepts: links of carriers and those in the handshake, clients without an agent, and the ports
+/// for names and captive portals. Whoever opens them must not take the files of the connections to origins.
+const ACCEPTED: u64 = 2048 + 1024 + 2048 + 2 * 256;
 /// Number of files that the gateway requests: all connections and the others.
-const WANTED: u64 = 2048 + OTHERS;
+const WANTED: u64 = 2048 + ACCEPTED + OTHERS;
 
 /// Connection limits that fit the limit on open files, which this function first raises as far as possible.
 pub(crate) fn limits() -> Limits {
@@ -61,6 +64,18 @@ fn raise() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn connections_of_clients_take_no_files_of_connections_to_origins() {
+        use rustix::process::{Resource, getrlimit};
+
+        let _limits = limits();
+        let found = getrlimit(Resource::Nofile);
+        let most = found.maximum.unwrap_or(u64::MAX);
+        let clients_and_origins = 2 * 2048;
+        assert!(found.current.unwrap_or(u64::MAX) >= most.min(clients_and_origins));
+    }
 
     #[test]
     fn no_device_gets_all_connections() {

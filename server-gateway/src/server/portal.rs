@@ -2,7 +2,7 @@
 //!
 //! It answers one kind of request, by a hash of the request's random number with the gateway's public key, and every
 //! other one with 404. An answer is smaller than twice its request, and TCP has validated the address by then.
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -13,13 +13,12 @@ use longhaul_http::captive_portal;
 use longhaul_types::PublicKey;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tracing::{debug, warn};
 
-/// Connections at the same time; each takes less than 20 KiB.
-const CONNECTIONS: usize = 256;
+use crate::clientless::{Connections, Standing};
+
 /// Lifetime of a connection: a round trip of the slowest links, with a queue.
 const LIFETIME: Duration = Duration::from_secs(10);
 /// Maximum size of a request head: the least that hyper permits.
@@ -67,19 +66,20 @@ impl PortalListener {
 
     /// Answers until the future is dropped. Connections in progress end with their lifetime.
     pub(super) async fn run(self) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        // Each takes less than 20 KiB.
+        let places = Connections::of_portal();
         loop {
-            // The semaphore is never closed.
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     warn!(%error, "the port for captive portals accepts no connection");
                     sleep(ERROR_PAUSE).await;
                     continue;
                 }
+            };
+            // A connection beyond the limits is closed.
+            let Some(place) = places.enter(peer.ip().to_canonical(), Standing::Client) else {
+                continue;
             };
             let gateway = self.gateway;
             tokio::spawn(async move {

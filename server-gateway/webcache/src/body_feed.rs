@@ -218,7 +218,7 @@ impl Feed {
                 .pending
                 .inner
                 .cpu_pool
-                .run(Some(*self.pending.identity.device()), step)
+                .run(Some(self.pending.identity.share()), step)
                 .await;
             ran.map_err(|_| BodyFault::Interrupted)?
         } else {

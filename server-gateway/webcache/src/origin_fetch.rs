@@ -15,7 +15,7 @@ use longhaul_http::{
     policy::{Reload, invalidates},
     request_context::origin_of,
 };
-use longhaul_origin::{ConnectionOwner, FetchError, OriginBody, OriginClient};
+use longhaul_origin::{FetchError, OriginBody, OriginClient};
 use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
@@ -232,7 +232,7 @@ impl OriginFetch {
     /// Sends the request; repeats it without `Range` if the browser cannot use the partial response.
     pub(super) async fn send(&self, parts: Parts, upload: Option<Upload>) -> Result<Received, FetchError> {
         let mut requested_at = now();
-        let (origin, owner) = (&self.client, ConnectionOwner::Device(*self.identity.device()));
+        let (origin, owner) = (&self.client, self.identity.connection_owner());
         let empty = || -> Upload {
             Empty::<Bytes>::new()
                 .map_err(|never| match never {})

@@ -2,6 +2,7 @@
 use http::{HeaderMap, Method};
 use longhaul_cache::{Owner, Partition};
 use longhaul_http::request_context::{CredentialsSecret, RequestContext};
+use longhaul_origin::ConnectionOwner;
 use longhaul_types::{ClientId, PublicKey};
 use url::Url;
 
@@ -9,6 +10,8 @@ use url::Url;
 #[derive(Clone, Debug)]
 pub struct RequesterIdentity {
     device: PublicKey,
+    /// Set if the limits are those of a network.
+    network: Option<PublicKey>,
     context: RequestContext,
 }
 
@@ -26,6 +29,7 @@ impl RequesterIdentity {
         let url = normal.as_ref().map_or(url, Url::as_str);
         Self {
             device,
+            network: None,
             context: RequestContext::of(client, secret, method, url, browser),
         }
     }
@@ -35,6 +39,31 @@ impl RequesterIdentity {
         Self {
             context: self.context.without_partition(),
             ..self
+        }
+    }
+
+    /// Takes the share of a network in all limits, instead of the device's. What belongs to the device does not change.
+    #[must_use]
+    pub fn in_network(self, network: PublicKey) -> Self {
+        Self {
+            network: Some(network),
+            ..self
+        }
+    }
+
+    /// The device or network whose limits apply.
+    pub fn share(&self) -> PublicKey {
+        self.network.unwrap_or(self.device)
+    }
+
+    /// Owner of the request's connections to origins.
+    pub const fn connection_owner(&self) -> ConnectionOwner {
+        match self.network {
+            Some(network) => ConnectionOwner::OfNetwork {
+                client: self.device,
+                network,
+            },
+            None => ConnectionOwner::Device(self.device),
         }
     }
 

@@ -1,12 +1,14 @@
 //! Sharing of connections between owners, with real origins.
 
+use std::time::Duration;
+
 use crate::rig::{Origin, client_of, config_of, get, read_head, text};
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
 use longhaul_origin::{ConnectionOwner, FetchError, Limits, OriginClient, OriginConfig};
 use longhaul_types::PublicKey;
-use tokio::io::AsyncWriteExt as _;
+use tokio::{io::AsyncWriteExt as _, time::timeout};
 
 const ANNA: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([1; 32]));
 const BERT: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([2; 32]));
@@ -189,6 +191,37 @@ async fn idle_connections_are_closed_for_new_ones() {
         }
     }
     assert_eq!(first.connections(), 16);
+}
+
+/// A client that changes its address inside its network gets no more connections.
+#[tokio::test]
+async fn the_clients_of_a_network_share_its_number_of_connections() {
+    let origin = careless().await;
+    let limits = Limits {
+        connections_per_device: 3,
+        ..Limits::default()
+    };
+    let client = OriginClient::new(OriginConfig {
+        limits,
+        ..config_of(origin.address)
+    })
+    .unwrap();
+    let member = |client: u8, network: u8| ConnectionOwner::OfNetwork {
+        client: PublicKey::from_bytes([client; 32]),
+        network: PublicKey::from_bytes([network; 32]),
+    };
+    let tunnel = |owner| timeout(Duration::from_secs(1), client.connect_tcp("site.test", 80, owner));
+    let mut open = Vec::new();
+    for number in 0..3 {
+        open.push(tunnel(member(number, 9)).await.unwrap().unwrap());
+    }
+    assert!(
+        tunnel(member(3, 9)).await.is_err(),
+        "the fourth of the network waits"
+    );
+    assert!(tunnel(member(4, 8)).await.is_ok(), "another network");
+    open.clear();
+    assert!(tunnel(member(3, 9)).await.is_ok());
 }
 
 #[tokio::test]

@@ -21,8 +21,7 @@ use hickory_proto::{
     op::ResponseCode,
     rr::{Name, RData, Record, RecordType},
 };
-use longhaul_origin::{ConnectionOwner, NoRecords};
-use tokio::sync::Semaphore;
+use longhaul_origin::NoRecords;
 use tracing::{info, warn};
 
 pub(super) use self::names::BoostedNames;
@@ -30,13 +29,11 @@ pub(super) use self::question::question_for;
 pub use self::question::{DnsQuestion, Reply};
 use super::{
     Clientless,
-    access::{Admitted, Denied},
-    client::owner,
-    connections::Connections,
+    access::Denied,
+    client::unnamed_connections,
+    connections::{Connections, Place, Standing},
 };
 
-/// Questions in progress.
-const MAX_QUESTIONS: usize = 1024;
 /// Seconds for which a client may keep that a name leads to the gateway: soon enough to get back to it without.
 const TTL: u32 = 60;
 /// Attempts to find a port that is free for UDP and for TCP, if any port may be used.
@@ -82,7 +79,7 @@ impl DnsPorts {
     pub(super) async fn run(&self, shared: &Arc<Clientless>) {
         let server = Arc::new(NameServer {
             shared: Arc::clone(shared),
-            questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
+            questions: Connections::of_questions(),
             connections: Connections::of_name_server(),
         });
         tokio::join!(udp::serve(&server, &self.udp), tcp::serve(&server, &self.tcp));
@@ -93,7 +90,8 @@ impl DnsPorts {
 /// What both transports share.
 struct NameServer {
     shared: Arc<Clientless>,
-    questions: Arc<Semaphore>,
+    /// Questions in progress.
+    questions: Arc<Connections>,
     connections: Arc<Connections>,
 }
 
@@ -110,6 +108,11 @@ impl NameServer {
         false
     }
 
+    /// A place for a question of the client, if it may ask one more at the same time.
+    fn place(&self, client: IpAddr) -> Option<Place> {
+        self.questions.enter(client, Standing::Client)
+    }
+
     /// The answer to a question.
     async fn answer(&self, client: IpAddr, question: &DnsQuestion) -> Reply {
         if let Some(refused) = question.refused() {
@@ -122,7 +125,7 @@ impl NameServer {
         {
             return reply;
         }
-        let owner = ConnectionOwner::Device(owner(&Admitted::Unnamed, client));
+        let owner = unnamed_connections(client);
         match self.shared.gateway.origin.records(name, kind, owner).await {
             Ok(answers) => Reply {
                 answers,

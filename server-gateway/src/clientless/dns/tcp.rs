@@ -8,7 +8,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{DnsQuestion, NameServer, question::MAX_QUESTION};
+use super::{DnsQuestion, NameServer, Standing, question::MAX_QUESTION};
 
 /// Pause after an error of accepting, such as too many open files: the error would occur again at once.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ pub(super) async fn serve(server: &Arc<NameServer>, listener: &TcpListener) {
                     continue;
                 }
                 // A connection beyond the limits is closed.
-                let Some(place) = server.connections.enter(client) else { continue };
+                let Some(place) = server.connections.enter(client, Standing::Client) else { continue };
                 let server = Arc::clone(server);
                 tasks.spawn(async move {
                     let _ended = serve_client(&server, stream, client).await;
@@ -54,7 +54,7 @@ async fn serve_client(server: &NameServer, mut stream: TcpStream, client: IpAddr
             return None;
         }
         let question = DnsQuestion::parse(bytes)?;
-        let place = server.questions.acquire().await.ok()?;
+        let place = server.place(client)?;
         let answer = question.over_tcp(server.answer(client, &question).await)?;
         drop(place);
         let length = u16::try_from(answer.len()).ok()?;

@@ -29,7 +29,7 @@ pub(super) async fn serve(server: &Arc<NameServer>, socket: &UdpSocket) {
                 }
                 let bytes = buffer.get(..length).unwrap_or_default();
                 let Some(question) = DnsQuestion::parse(bytes) else { continue };
-                let Ok(place) = Arc::clone(&server.questions).try_acquire_owned() else {
+                let Some(place) = server.place(client) else {
                     debug!("too many questions are in progress");
                     continue;
                 };

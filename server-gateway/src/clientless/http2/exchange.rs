@@ -107,7 +107,7 @@ async fn forward(
     let mut headers = head.headers;
     let expects = headers.contains_key(header::EXPECT);
     let client = state.client(admitted, &mut headers);
-    let owner = client.owner;
+    let limits = client.limits;
     let is_head = head.method == Method::HEAD;
     let (pieces, request_body) = if head.body == BodyLength::None {
         (None, None)
@@ -129,7 +129,7 @@ async fn forward(
     };
     let mut reading = pin!(async {
         if let Some(pieces) = pieces {
-            read(connection, &mut body, (pieces, owner)).await;
+            read(connection, &mut body, (pieces, limits)).await;
         }
         // The response decides when the exchange ends.
         std::future::pending::<()>().await;
@@ -141,7 +141,7 @@ async fn forward(
     };
     unanswered.answered();
     let sent = tokio::select! {
-        sent = respond_with(connection, respond, answer, (is_head, Some(owner))) => sent,
+        sent = respond_with(connection, respond, answer, (is_head, Some(limits))) => sent,
         () = &mut reading => return,
     };
     connection.shared.gateway.metrics.outcome(match &sent {
@@ -156,7 +156,7 @@ async fn cancelled(respond: &mut Respond) {
 }
 
 /// Passes the body of a request to the origin.
-async fn read(connection: &Http2Connection, body: &mut RecvStream, (pieces, owner): (Pieces, PublicKey)) {
+async fn read(connection: &Http2Connection, body: &mut RecvStream, (pieces, limits): (Pieces, PublicKey)) {
     let idle = connection.shared.config.idle_timeout;
     let mut unread = 0;
     while unread <= MAX_UNREAD {
@@ -172,7 +172,7 @@ async fn read(connection: &Http2Connection, body: &mut RecvStream, (pieces, owne
             Err(late) => return drop(pieces.send(Err(late.into())).await),
         };
         let count = piece.len();
-        if let Err(error) = connection.shared.count_up(owner, count) {
+        if let Err(error) = connection.shared.count_up(limits, count) {
             return drop(pieces.send(Err(error)).await);
         }
         if pieces.send(Ok(piece)).await.is_err() {
@@ -188,7 +188,7 @@ async fn respond_with(
     connection: &Http2Connection,
     mut respond: Respond,
     answer: Answer,
-    (is_head, owner): (bool, Option<PublicKey>),
+    (is_head, limits): (bool, Option<PublicKey>),
 ) -> io::Result<()> {
     let is_bodyless = is_head || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&answer.status);
     let length = match &answer.body {
@@ -205,7 +205,7 @@ async fn respond_with(
     let stall = connection.shared.config.idle_timeout;
     let mut sender = BodySender::new(stream, connection.turns.clone(), stall, answer.class);
     sender.left = length;
-    match send_body(connection, &mut sender, answer, owner).await {
+    match send_body(connection, &mut sender, answer, limits).await {
         Ok(()) => sender.finish(),
         Err(error) => {
             let is_cut = error.kind() == io::ErrorKind::InvalidData;
@@ -242,7 +242,7 @@ async fn send_body(
     connection: &Http2Connection,
     sender: &mut BodySender,
     answer: Answer,
-    owner: Option<PublicKey>,
+    limits: Option<PublicKey>,
 ) -> io::Result<()> {
     let mut reader = match answer.body {
         AnswerBody::None => return Ok(()),
@@ -250,9 +250,9 @@ async fn send_body(
         AnswerBody::Stream(reader) => reader,
     };
     let mut tap = answer.tap;
-    let owner = owner.unwrap_or_else(|| PublicKey::from_bytes([0; 32]));
+    let limits = limits.unwrap_or_else(|| PublicKey::from_bytes([0; 32]));
     let cpu_pool = Arc::clone(&connection.shared.gateway.cpu_pool);
-    let mut encoder = BodyEncoder::new(answer.coding, reader.length(), owner, cpu_pool).map_err(broken)?;
+    let mut encoder = BodyEncoder::new(answer.coding, reader.length(), limits, cpu_pool).map_err(broken)?;
     loop {
         let next = tokio::select! {
             next = reader.next() => next,
@@ -264,7 +264,7 @@ async fn send_body(
             tap.chunk(&chunk);
         }
         let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
-        connection.shared.count_down(owner, coded.len())?;
+        connection.shared.count_down(limits, coded.len())?;
         sender.send(coded).await?;
     }
     if let Some(tap) = tap {

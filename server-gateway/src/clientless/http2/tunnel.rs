@@ -57,15 +57,15 @@ pub(super) async fn serve(
     let mut down = BodySender::new(stream, connection.turns.clone(), stall, BEGINNING);
     let activity = Activity::new();
     let (host_read, mut host_write) = host.into_split();
-    let (metrics, owner) = (&gateway.metrics, request.client.owner);
+    let (metrics, limits) = (&gateway.metrics, request.client.limits);
     let carried = async {
         let count_up = |count| {
             metrics.tunnel_sent(count);
-            connection.shared.count_up(owner, count)
+            connection.shared.count_up(limits, count)
         };
         let count_down = |count| {
             metrics.tunnel_received(count);
-            connection.shared.count_down(owner, count)
+            connection.shared.count_down(limits, count)
         };
         tokio::try_join!(
             upwards(&mut up, &mut host_write, &activity, count_up),
@@ -77,7 +77,7 @@ pub(super) async fn serve(
         carried = carried => carried.map(drop),
         () = activity.idle(idle) => Err(io::ErrorKind::TimedOut.into()),
         () = connection.shared.access.removed(&request.admitted) => Err(io::ErrorKind::PermissionDenied.into()),
-        () = gateway.quotas.until_reached(&owner) => Err(io::ErrorKind::QuotaExceeded.into()),
+        () = gateway.quotas.until_reached(&limits) => Err(io::ErrorKind::QuotaExceeded.into()),
     };
     if let Err(error) = ended {
         debug!(%error, "a tunnel was broken off");

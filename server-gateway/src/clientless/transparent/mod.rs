@@ -10,7 +10,6 @@ mod tls;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use longhaul_origin::ConnectionOwner;
 use tokio::{io::AsyncReadExt as _, time::timeout};
 
 use self::destination::Destination;
@@ -18,10 +17,11 @@ pub(super) use self::interception::{Interception, Judged};
 pub use self::rules::{RulesError, redirect_rules};
 use super::{
     Clientless,
-    access::{Admitted, Denied, Peer},
-    client::owner,
+    access::{Denied, Peer},
+    client::unnamed_connections,
     connect,
     connection::{self, Arriving},
+    connections::UNUSED_TIME,
     fetch::ConnectionState,
     stream::PacedStream,
 };
@@ -48,11 +48,12 @@ pub(super) async fn serve(shared: Arc<Clientless>, mut stream: PacedStream, peer
         return connect::break_off(stream);
     }
     let mut buffer = BytesMut::with_capacity(READ);
-    let first = timeout(shared.config.idle_timeout, stream.read_buf(&mut buffer)).await;
+    let first_time = shared.config.idle_timeout.min(UNUSED_TIME);
+    let first = timeout(first_time, stream.read_buf(&mut buffer)).await;
     if !matches!(first, Ok(Ok(1..))) {
         return;
     }
-    let of_client = ConnectionOwner::Device(owner(&Admitted::Unnamed, peer.address));
+    let of_client = unnamed_connections(peer.address);
     let interception = Interception::new(destination, (peer.address, of_client));
     if buffer.first() == Some(&HANDSHAKE) || !may_be_http(&buffer) {
         shared.counters.intercepted(Intercepted::Tls);

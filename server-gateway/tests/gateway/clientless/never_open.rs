@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{ELSEWHERE, LOCAL, exchange, exchange_text, get, start_in, start_with, status};
 use crate::{
-    origin::{full, serve, text},
+    origin::{full, serve, serve_tcp, text},
     store::reply,
 };
 
@@ -191,4 +191,28 @@ async fn a_client_that_has_used_up_its_day_gets_nothing_more() {
     let answer = exchange_text(proxy, &get(&url("/"), "")).await;
     assert_eq!(status(answer.as_bytes()), 403);
     assert!(answer.contains("midnight (UTC)"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_sent_with_the_request_for_a_tunnel_counts() {
+    const SENT: usize = 12_000;
+    let host = serve_tcp(|mut stream| async move {
+        let mut received = vec![0; SENT];
+        stream.read_exact(&mut received).await.unwrap();
+    })
+    .await;
+    let (_gateway, proxy) = start_with(|flags| {
+        *flags = std::mem::take(flags)
+            .with(&settings::CLIENTLESS_PORTS, &host.to_string())
+            .with(&settings::CLIENTLESS_DAY_SIZE, "1MiB");
+    })
+    .await;
+    let connect = format!("CONNECT a.test:{host} HTTP/1.1\r\nHost: a.test:{host}\r\n\r\n");
+    let request = [connect.as_bytes(), &[b'x'; SENT]].concat();
+    for _ in 0..1024 * 1024 / SENT {
+        assert_eq!(status(&exchange(proxy, &request).await), 200);
+    }
+    let counted = exchange(proxy, &request).await;
+    assert!([0, 200].contains(&status(&counted)), "the last bytes of the day");
+    assert_eq!(status(&exchange(proxy, &request).await), 403);
 }

@@ -2,14 +2,15 @@
 use std::time::Duration;
 
 use h2::Reason;
+use longhaul_gateway::config::settings;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    time::{Instant, pause},
+    time::{Instant, pause, resume, sleep},
 };
 
 use super::{
-    ELSEWHERE,
+    ELSEWHERE, LOCAL,
     access::with_clients,
     http2::{body, client_with, get, send},
     http2_requests::{RawClient, good, headers},
@@ -74,6 +75,46 @@ async fn a_connection_without_an_admitted_request_ends_early() {
     let (_gateway, proxy) = start_in(home, ELSEWHERE, |_| {}).await;
     let start = Instant::now();
     let mut silent = TcpStream::connect(proxy).await.unwrap();
+    assert_limit(until_end(start, &mut silent).await, BEGINNING);
+}
+
+#[tokio::test]
+async fn a_connection_whose_requests_are_never_admitted_ends_early() {
+    let (home, _, [_]) = with_clients(["ann"]);
+    let (_gateway, proxy) = start_in(home, LOCAL, |flags| {
+        *flags = std::mem::take(flags).with(&settings::CLIENTLESS_PASSWORDS, "required");
+    })
+    .await;
+    for request in [
+        "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        "GET /proxy.pac HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    ] {
+        let start = Instant::now();
+        let mut connection = TcpStream::connect(proxy).await.unwrap();
+        pause();
+        let mut answer = [0; 8192];
+        while connection.write_all(request.as_bytes()).await.is_ok()
+            && matches!(connection.read(&mut answer).await, Ok(1..))
+            && start.elapsed() < IDLE
+        {
+            sleep(BEGINNING / 4).await;
+        }
+        assert_limit(start.elapsed(), BEGINNING);
+        resume();
+    }
+}
+
+#[tokio::test]
+async fn a_redirected_connection_that_sends_nothing_ends_early() {
+    let (gateway, _) = start_in(tempfile::tempdir().unwrap(), LOCAL, |flags| {
+        *flags = std::mem::take(flags)
+            .with(&settings::CLIENTLESS_TRANSPARENT, "127.0.0.1:0")
+            .with(&settings::DNS_LISTEN, "127.0.0.1:0")
+            .with(&settings::DNS_NAMES, "boosted.test");
+    })
+    .await;
+    let start = Instant::now();
+    let mut silent = TcpStream::connect(gateway.transparent[0]).await.unwrap();
     assert_limit(until_end(start, &mut silent).await, BEGINNING);
 }
 
