@@ -231,6 +231,9 @@ pub(super) fn storage(state_dir: &Path) -> Storage {
         {
             Storage::Full(state_dir.to_owned())
         }
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            Storage::ReadOnly(state_dir.to_owned())
+        }
         Err(error) => Storage::Unwritable(state_dir.to_owned(), error.to_string()),
     }
 }
