@@ -180,8 +180,8 @@ pub enum DeviceCommand {
         #[arg(value_name = "NAME", allow_hyphen_values = true)]
         device: String,
     },
-    /// Remove a device; its sessions end at once, and its agent is told
-    #[command(visible_alias = "remove")]
+    /// Remove a device: its session ends at once, and its agent says that the operator has removed it
+    #[command(name = "remove", visible_alias = "revoke")]
     Revoke {
         /// The device's name, id or public key
         #[arg(allow_hyphen_values = true)]
@@ -256,6 +256,7 @@ mod tests {
         for words in [
             ["add", "--name=x", &key],
             ["add", &key, "--name=x"],
+            ["remove", &key, "--state-dir=x"],
             ["revoke", &key, "--state-dir=x"],
         ] {
             let line = ["longhaul-gateway", "device"].into_iter().chain(words);
