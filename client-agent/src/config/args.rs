@@ -54,7 +54,7 @@ pub enum Command {
     /// Show and forget the hosts that are not accelerated at present although the settings select them.
     #[command(subcommand)]
     Https(HttpsCommand),
-    /// Show and change your rules for sites: whether their HTTPS is accelerated, their pictures, and pauses.
+    /// Show and change your rules for sites: whether their HTTPS is accelerated, the level of their images, and pauses.
     #[command(subcommand)]
     Rules(RulesCommand),
     /// Let the running agent use the invite of its state directory now. `longhaul enroll` does this itself.

@@ -351,7 +351,7 @@ pub const PICTURES_MAX_MEGAPIXELS: Setting<usize> = Setting::count("pictures.max
     .meaning("maximum number of megapixels of an image that is converted")
     .reason(
         "All frames of an animation together may have one and a half times as many. Screens have \
-         2 to 8 megapixels, phone pictures mostly 12; a file of 166 kB may claim any number",
+         2 to 8 megapixels, phone photos mostly 12; a file of 166 kB may claim any number",
     );
 
 /// `pictures.workers`
