@@ -163,7 +163,7 @@ mod tests {
         ] {
             assert!(taken.contains(part), "{taken}");
         }
-        let other = text("metrics.listen", "127.0.0.1:9090", io::ErrorKind::AddrInUse);
+        let other = text("metrics.listen", "127.0.0.1:9433", io::ErrorKind::AddrInUse);
         assert!(
             other.ends_with("choose another port in metrics.listen"),
             "{other}"

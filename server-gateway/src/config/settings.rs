@@ -437,7 +437,7 @@ pub(super) fn address_or_off(address: &Option<SocketAddr>) -> Option<String> {
 /// `metrics.listen`
 pub const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
     "metrics.listen",
-    Form::Text("a loopback address and port, such as `127.0.0.1:9090`, or `off`"),
+    Form::Text("a loopback address and port, such as `127.0.0.1:9433`, or `off`"),
     |_| None,
     parse::metrics_listen,
     address_or_off,
