@@ -180,7 +180,7 @@ pub enum DeviceCommand {
         #[arg(value_name = "NAME", allow_hyphen_values = true)]
         device: String,
     },
-    /// Remove a device: its session ends at once, and its agent says that the operator has removed it
+    /// Remove a device: its session ends at once, and its agent says so
     #[command(name = "remove", visible_alias = "revoke")]
     Revoke {
         /// The device's name, id or public key
