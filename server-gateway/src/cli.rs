@@ -72,7 +72,8 @@ pub enum Command {
         #[arg(long, value_name = "TIME", default_value = "10min", value_parser = longhaul_types::parse_duration)]
         limit: Duration,
     },
-    /// Print an address at which a browser on this machine shows the admin page. It works once, for five minutes
+    /// Print an address at which a browser on this machine shows the admin page (setting admin.listen). It works once,
+    /// for five minutes
     Admin {
         /// Print a token for programs instead, for the field `Authorization: Bearer`
         #[arg(long)]
