@@ -337,7 +337,7 @@ or something is wrong with the hop; `longhaul doctor` names the cause), 2 wrong 
 const DOCTOR_HELP: &str = "\
 Every check is made on its own, changes nothing, and works without an agent and without a network. Each finding comes with
 one command that mends it. INSTALL.md (in /usr/share/doc/longhaul, and in docs of the source) lists all findings in its
-section 4. It usually takes a second; up to half a minute where no agent runs and the gateway does not answer.
+section 4. It takes a few seconds at most, and half a minute where no agent runs and the gateway does not answer.
 
 Traffic goes to the gateway only. If no agent runs, a session with the gateway is opened and closed. While the gateway does
 not answer, one plain HTTP request to port 80 of the gateway's host looks for a login page of the network (captive portal);

@@ -97,7 +97,7 @@ pub enum CaCommand {
     Export(CaArgs),
     /// Print the SHA-256 fingerprint of its certificate, as browsers show it.
     Fingerprint(CaArgs),
-    /// Remove its key and certificate from this device. A running agent stops to use it at once. Remove the
+    /// Remove its key and certificate from this device. A running agent stops using it at once. Remove the
     /// certificate from the trust stores as well.
     Remove(CaArgs),
 }

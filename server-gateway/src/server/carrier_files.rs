@@ -267,6 +267,14 @@ mod tests {
             error.contains("carriers.key: ") && error.ends_with("absent.pem does not exist"),
             "{error}"
         );
+        let unfit = absent.unfit(rustls::Error::DecryptError).to_string();
+        for part in [
+            "carriers.cert: ",
+            "cert.pem does not fit the key in ",
+            "absent.pem",
+        ] {
+            assert!(unfit.contains(part), "{unfit}");
+        }
         absent.key.is_made = true;
         let error = absent.read().unwrap_err().to_string();
         assert!(error.contains("remove carrier.pem and carrier.key"), "{error}");
