@@ -56,7 +56,10 @@ pub enum StatusError {
     #[error("the agent of the state directory {0} is starting: try again, or give --control ADDR:PORT")]
     Starting(String),
     /// Another program answers, or none does.
-    #[error("no agent answers on {address}: {detail}")]
+    #[error(
+        "no agent answers on {address} ({detail}): it hangs or has ended, or another program has this port; \
+         `longhaul doctor` says which"
+    )]
     NoAnswer {
         /// The control address.
         address: SocketAddr,

@@ -70,6 +70,9 @@ fn remedy(error: &io::Error) -> &'static str {
         "free some space on this disk, then start again"
     } else if error.kind() == io::ErrorKind::QuotaExceeded {
         "this user's disk quota is used up: delete some files, then start again"
+    } else if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+        "the disk is mounted read-only: `longhaul doctor` says how to change that, or choose another state directory with \
+         --state-dir"
     } else {
         "check its owner, or choose another state directory with --state-dir"
     }

@@ -287,8 +287,9 @@ Examples:
   longhaul up --dry-run            show the plan
   longhaul up --yes --https list --site example.org wiki.example.net
 
-Every change is written to a journal before it is made, and `longhaul down` undoes it exactly. docs/INSTALL.md lists all
-changes, and how to make them by hand. Running it again is harmless: it changes what differs from the plan.
+Every change is written to a journal before it is made, and `longhaul down` undoes it exactly. INSTALL.md (in
+/usr/share/doc/longhaul, and in docs of the source) lists all changes, and how to make them by hand. Running it again is
+harmless: it changes what differs from the plan.
 
 Exit status: 0 done, 1 something failed (it says what, and what to do), 2 wrong usage.";
 
@@ -314,9 +315,10 @@ are in a temporary directory and go with the demonstration. Ctrl-C, SIGTERM and 
 be handled: it leaves longhaul-gateway and longhaul-agent running, and the directory longhaul-demo-* in TMPDIR.
 
 With --link, two equal links are emulated in this program, without root: one carries the datagrams between agent and
-gateway, the other the connections of a second proxy, without Longhaul. The agent is told nothing of the link. What the
-emulation leaves out is in favour of the direct way: it has no TCP slow start, no headers of TCP and IP, and no response
-to loss; round trips for names, connections and TLS, and all bytes of HTTP cost what they cost on such a link.
+gateway, the other the connections of a second proxy, without Longhaul. The agent has no link profile and measures the
+link. What the emulation leaves out is in favour of the direct way: it has no TCP slow start, no headers of TCP and IP,
+and no response to loss; round trips for names, connections and TLS, and all bytes of HTTP cost what they cost on such a
+link.
 
 The result of --once: url, objects, failed, bytes_down and bytes_up (on the hop between agent and gateway, headers
 included), origin_bytes (from the web to the gateway), time_s, time_direct_s (only with --link: the same page without
@@ -334,7 +336,8 @@ or something is wrong with the hop; `longhaul doctor` names the cause), 2 wrong 
 
 const DOCTOR_HELP: &str = "\
 Every check is made on its own, changes nothing, and works without an agent and without a network. Each finding comes with
-one command that mends it. docs/INSTALL.md section 4 lists all findings. It takes 12 s at most.
+one command that mends it. INSTALL.md (in /usr/share/doc/longhaul, and in docs of the source) lists all findings in its
+section 4. It takes a few seconds at most, and half a minute where no agent runs and the gateway does not answer.
 
 Traffic goes to the gateway only. If no agent runs, a session with the gateway is opened and closed. While the gateway does
 not answer, one plain HTTP request to port 80 of the gateway's host looks for a login page of the network (captive portal);

@@ -72,7 +72,8 @@ pub enum Command {
         #[arg(long, value_name = "TIME", default_value = "10min", value_parser = longhaul_types::parse_duration)]
         limit: Duration,
     },
-    /// Print an address at which a browser on this machine shows the admin page. It works once, for five minutes
+    /// Print an address at which a browser on this machine shows the admin page (setting admin.listen). It works once,
+    /// for five minutes
     Admin {
         /// Print a token for programs instead, for the field `Authorization: Bearer`
         #[arg(long)]
@@ -180,8 +181,8 @@ pub enum DeviceCommand {
         #[arg(value_name = "NAME", allow_hyphen_values = true)]
         device: String,
     },
-    /// Remove a device; its sessions end at once, and its agent is told
-    #[command(visible_alias = "remove")]
+    /// Remove a device: its session ends at once, and its agent says so
+    #[command(name = "remove", visible_alias = "revoke")]
     Revoke {
         /// The device's name, id or public key
         #[arg(allow_hyphen_values = true)]
@@ -256,6 +257,7 @@ mod tests {
         for words in [
             ["add", "--name=x", &key],
             ["add", &key, "--name=x"],
+            ["remove", &key, "--state-dir=x"],
             ["revoke", &key, "--state-dir=x"],
         ] {
             let line = ["longhaul-gateway", "device"].into_iter().chain(words);

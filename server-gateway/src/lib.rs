@@ -29,12 +29,14 @@ mod device_streams;
 mod drain;
 mod failure;
 mod fetch;
+mod file_problem;
 mod gateway;
 mod images;
 mod operator;
 mod origin_reports;
 mod origin_request;
 mod pageload;
+mod port_error;
 mod predicted_request;
 pub mod quota;
 mod server;
@@ -53,4 +55,5 @@ pub use clientless::{
     redirect_rules,
 };
 pub use images::picture_workers;
+pub use port_error::{PortError, PortProtocol, SettingPort};
 pub use server::{ReloadError, Server, ServerControl, ServerError};

@@ -131,12 +131,12 @@ fn an_invite_is_the_only_line_and_admits_its_device() {
 }
 
 #[test]
-fn devices_are_added_listed_and_revoked() {
+fn devices_are_added_listed_and_removed() {
     let home = tempfile::tempdir().unwrap();
     let key = SecretKey::from_bytes([5; 32]).public().to_string();
     stdout(&output(home.path(), &["device", "add", "--name", "phone", &key]));
     assert!(stdout(&output(home.path(), &["device", "list"])).contains("phone"));
-    assert!(stdout(&output(home.path(), &["device", "revoke", "phone"])).contains("revoked phone"));
+    assert!(stdout(&output(home.path(), &["device", "remove", "phone"])).contains("removed phone"));
     assert!(stdout(&output(home.path(), &["device", "list"])).contains("  revoked "));
     assert!(stderr_of_failure(&output(home.path(), &["device", "revoke", "phone"])).contains("device list"));
 }

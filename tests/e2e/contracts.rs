@@ -46,9 +46,9 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
             &["--listen", "--state-dir", "--config", "--extra-ca", "--allow"],
         ),
         (GATEWAY, &["check-config"], &["--config"]),
-        (GATEWAY, &["device"], &["list", "add", "revoke"]),
+        (GATEWAY, &["device"], &["list", "add", "remove"]),
         (GATEWAY, &["device", "add"], &["--name"]),
-        (GATEWAY, &["device", "revoke"], &["name, id or public key"]),
+        (GATEWAY, &["device", "remove"], &["name, id or public key"]),
         (GATEWAY, &["invite"], &["--name", "--address"]),
         (AGENT, &[], &["run", "check-config", "check-gateway", "status"]),
         (

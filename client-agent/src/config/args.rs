@@ -54,7 +54,7 @@ pub enum Command {
     /// Show and forget the hosts that are not accelerated at present although the settings select them.
     #[command(subcommand)]
     Https(HttpsCommand),
-    /// Show and change your rules for sites: whether their HTTPS is accelerated, their pictures, and pauses.
+    /// Show and change your rules for sites: whether their HTTPS is accelerated, the level of their images, and pauses.
     #[command(subcommand)]
     Rules(RulesCommand),
     /// Let the running agent use the invite of its state directory now. `longhaul enroll` does this itself.
@@ -97,7 +97,7 @@ pub enum CaCommand {
     Export(CaArgs),
     /// Print the SHA-256 fingerprint of its certificate, as browsers show it.
     Fingerprint(CaArgs),
-    /// Remove its key and certificate from this device. A running agent stops to use it at once. Remove the
+    /// Remove its key and certificate from this device. A running agent stops using it at once. Remove the
     /// certificate from the trust stores as well.
     Remove(CaArgs),
 }

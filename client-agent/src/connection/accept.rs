@@ -1,5 +1,5 @@
 //! Opening of ports, and acceptance of connections.
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -21,6 +21,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const AT_LIMIT_RESPONSE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
+/// Ports below this one need a permission.
+const FIRST_FREE_PORT: u16 = 1024;
+
 /// Errors of opening a listening port.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +41,19 @@ pub enum BindError {
         /// The flag that changes it.
         flag: &'static str,
     },
+    /// The user of the agent may not open a port below 1024.
+    #[error(
+        "{what} {address} is closed to this user: ports below 1024 need root or CAP_NET_BIND_SERVICE, which an agent \
+         should not have; choose a port above 1023 with --{flag}"
+    )]
+    Privileged {
+        /// Description of the port's purpose.
+        what: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// The flag that changes it.
+        flag: &'static str,
+    },
     /// The system refuses to open the port.
     #[error("{what} {address} cannot be opened: {source}; choose another one with --{flag}")]
     Refused {
@@ -48,7 +64,7 @@ pub enum BindError {
         /// The flag that changes it.
         flag: &'static str,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -61,18 +77,26 @@ pub async fn bind(
     what: &'static str,
     flag: &'static str,
 ) -> Result<TcpListener, BindError> {
-    TcpListener::bind(address).await.map_err(|source| {
-        if source.kind() == std::io::ErrorKind::AddrInUse {
-            BindError::InUse { what, address, flag }
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| BindError::of((what, flag), address, source))
+}
+
+impl BindError {
+    fn of((what, flag): (&'static str, &'static str), address: SocketAddr, source: io::Error) -> Self {
+        let kind = source.kind();
+        if kind == io::ErrorKind::AddrInUse {
+            Self::InUse { what, address, flag }
+        } else if kind == io::ErrorKind::PermissionDenied && address.port() < FIRST_FREE_PORT {
+            Self::Privileged { what, address, flag }
         } else {
-            BindError::Refused {
+            Self::Refused {
                 what,
                 address,
                 flag,
                 source,
             }
         }
-    })
+    }
 }
 
 /// An accepted connection.
@@ -124,5 +148,24 @@ where
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_port_below_1024_wants_a_permission() {
+        let text = |address: &str| {
+            let denied = io::ErrorKind::PermissionDenied.into();
+            BindError::of(("the proxy port", "listen"), address.parse().unwrap(), denied).to_string()
+        };
+        let low = text("127.0.0.1:80");
+        assert!(
+            low.starts_with("the proxy port 127.0.0.1:80 is closed to this user") && low.contains("--listen"),
+            "{low}"
+        );
+        assert!(!text("127.0.0.1:8080").contains("1024"));
     }
 }

@@ -136,7 +136,7 @@ fn contradiction(name: &HostName, decision: &HttpsDecision) -> Option<String> {
     match decision {
         HttpsDecision::Off => Some(format!(
             "{name}: the setting https.accelerate is off, so that this device has no certificate authority; set it to a \
-             list or to all first (docs/https.md)"
+             list or to all first"
         )),
         HttpsDecision::Excepted => Some(format!(
             "{name}: the setting https.except lists it, and comes before rules; remove it there first"

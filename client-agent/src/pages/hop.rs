@@ -166,7 +166,8 @@ fn words(trouble: Option<&Trouble>) -> Words {
             whose: AGENT,
             title: "This computer cannot send to the gateway",
             what: "The operating system refuses to open a connection to the gateway.",
-            advice: "The detail below has the system's error. `longhaul doctor` names the most common causes.",
+            advice: "Let the firewall of this computer permit the agent to send, and close programs if too many files are \
+                     open; the detail below has the system's error. Then restart the agent.",
         },
         Trouble::SessionEnded(_) => Words {
             title: "The connection to the gateway ended",

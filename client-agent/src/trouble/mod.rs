@@ -309,7 +309,11 @@ impl fmt::Display for Trouble {
                 "refused by the gateway: the invite expired before it was used; ask its operator for a new invite",
             ),
             Self::LocalError(detail) => {
-                write!(f, "this computer cannot send to the gateway: {detail}")
+                write!(
+                    f,
+                    "this computer does not let the agent send to the gateway: {detail}; a firewall of this computer \
+                     refuses it, or the limit of open files is reached: permit it, then restart the agent"
+                )
             }
             Self::NameLookupFailed(detail) => write!(
                 f,

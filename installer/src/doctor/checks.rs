@@ -1,4 +1,8 @@
 //! The checks: each judges the facts by itself, and each finding names one command that mends it. Pure.
+use std::path::Path;
+
+use longhaul_trust::quoted;
+
 use super::{
     facts::{Facts, Hop, Portal, Storage},
     hop,
@@ -139,19 +143,37 @@ pub const CHECKS: &[Check] = &[
 ];
 
 fn storage(facts: &Facts) -> Verdict {
+    let shown = |path: &Path| quoted(&path.display().to_string());
     match &facts.storage {
         Storage::Absent => Verdict::Skipped("there is no state directory yet".to_owned()),
         Storage::Writable => Verdict::Healthy,
         Storage::Full(path) => vec![Finding::here(
             "disk_full",
-            format!("the file system of {} is full", path.display()),
-            format!("df -h {0} && du -xh {0} | sort -h | tail", path.display()),
+            format!(
+                "the file system of {} is full, or your quota there is used up: delete what you do not need; the command shows \
+                 the room that is left and the largest folders of the agent",
+                path.display()
+            ),
+            format!("df -h {0} && du -xh {0} | sort -h | tail", shown(path)),
+        )]
+        .into(),
+        Storage::ReadOnly(path) => vec![Finding::here(
+            "not_writable",
+            format!(
+                "{} cannot be written: its file system is mounted read-only, often because its disk has an error \
+                 (`sudo dmesg` shows it)",
+                path.display()
+            ),
+            format!("sudo mount -o remount,rw \"$(findmnt -no TARGET -T {})\"", shown(path)),
         )]
         .into(),
         Storage::Unwritable(path, error) => vec![Finding::here(
             "not_writable",
-            format!("{} cannot be written: {error}", path.display()),
-            format!("sudo chown -R \"$USER\" {}", path.display()),
+            format!(
+                "{} cannot be written ({error}): it belongs to another user, or its mode does not let you write",
+                path.display()
+            ),
+            format!("sudo chown -R \"$USER\" {0} && chmod -R u+rwX {0}", shown(path)),
         )]
         .into(),
     }

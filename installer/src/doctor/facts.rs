@@ -129,6 +129,8 @@ pub enum Storage {
     Writable,
     /// The file system is full.
     Full(PathBuf),
+    /// The file system is mounted read-only.
+    ReadOnly(PathBuf),
     /// Writing fails otherwise; contains the system's error.
     Unwritable(PathBuf, String),
 }

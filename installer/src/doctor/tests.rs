@@ -217,8 +217,19 @@ fn storage_clock_and_versions() {
         "disk_full",
         "df -h /state && du -xh /state | sort -h | tail",
     );
-    let denied = only(|facts| facts.storage = Storage::Unwritable(state(), "denied".to_owned()));
-    is(&denied, "not_writable", "sudo chown -R \"$USER\" /state");
+    let spaced = || PathBuf::from("/my state");
+    let denied = only(|facts| facts.storage = Storage::Unwritable(spaced(), "denied".to_owned()));
+    is(
+        &denied,
+        "not_writable",
+        "sudo chown -R \"$USER\" '/my state' && chmod -R u+rwX '/my state'",
+    );
+    let read_only = only(|facts| facts.storage = Storage::ReadOnly(state()));
+    is(
+        &read_only,
+        "not_writable",
+        "sudo mount -o remount,rw \"$(findmnt -no TARGET -T /state)\"",
+    );
     let clock = only(|facts| facts.clock_behind = Some(Duration::from_secs(7200)));
     is(&clock, "clock_off", "sudo timedatectl set-ntp true");
     let old = only(|facts| facts.version = "1.1.0".to_owned());

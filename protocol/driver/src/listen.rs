@@ -50,21 +50,40 @@ pub struct ListenConfig {
     pub devices: BTreeMap<PublicKey, DeviceStatus>,
 }
 
+/// Ports below this one need a permission.
+const FIRST_FREE_PORT: u16 = 1024;
+
 /// Errors of starting to listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
     /// Another program uses the port.
-    #[error("UDP port {} is taken by another program: stop it, or choose another --listen", .0.port())]
+    #[error(
+        "UDP port {port} is taken by another program, which `sudo ss -ulnp 'sport = :{port}'` shows: stop it, or choose \
+         another port in the setting `listen` (--listen)",
+        port = .0.port()
+    )]
     InUse(SocketAddr),
     /// The address does not belong to this machine.
-    #[error("{0} is not an address of this machine: choose another --listen")]
+    #[error(
+        "{address} is not an address of this machine: choose one of those that `ip address` shows, or [::] for all, in the \
+         setting `listen` (--listen)",
+        address = .0.ip()
+    )]
     NotAvailable(SocketAddr),
     /// The system denies the port to this user.
-    #[error("no permission for UDP port {}: choose a port above 1023 for --listen", .0.port())]
-    Permission(SocketAddr),
+    #[error(
+        "UDP port {} is closed to this user: ports below 1024 need root or CAP_NET_BIND_SERVICE (systemd: \
+         AmbientCapabilities=CAP_NET_BIND_SERVICE; for the package's service, copy \
+         /usr/share/doc/longhaul-gateway/examples/port-443.conf as it says). Give this permission, or choose a port above \
+         1023 in the setting `listen` (--listen)",
+        .0.port()
+    )]
+    Privileged(SocketAddr),
     /// Any other error.
-    #[error("cannot listen on {address}: {source}")]
+    #[error(
+        "cannot listen on UDP {address}: {source}; choose another address in the setting `listen` (--listen)"
+    )]
     Socket {
         /// The address.
         address: SocketAddr,
@@ -82,8 +101,8 @@ impl ListenError {
             Self::InUse(address)
         } else if source.kind() == io::ErrorKind::AddrNotAvailable {
             Self::NotAvailable(address)
-        } else if source.kind() == io::ErrorKind::PermissionDenied {
-            Self::Permission(address)
+        } else if source.kind() == io::ErrorKind::PermissionDenied && address.port() < FIRST_FREE_PORT {
+            Self::Privileged(address)
         } else {
             Self::Socket { address, source }
         }
@@ -248,5 +267,24 @@ impl Admission {
         if self.control.send(Control::LivenessProbe(reply)).await.is_ok() {
             let _ended = answer.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_port_below_1024_wants_a_permission() {
+        let text = |address: &str| {
+            let denied = io::ErrorKind::PermissionDenied.into();
+            ListenError::of(address.parse().unwrap(), denied).to_string()
+        };
+        let low = text("[::]:443");
+        assert!(
+            low.starts_with("UDP port 443 ") && low.contains("CAP_NET_BIND_SERVICE"),
+            "{low}"
+        );
+        assert!(!text("[::]:4433").contains("CAP_NET_BIND_SERVICE"));
     }
 }

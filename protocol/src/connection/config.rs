@@ -22,8 +22,8 @@ pub const EARLY_STREAMS: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
     /// Bytes of one stream that are buffered until its user has read a part of them, at least
-    /// [`EARLY_STREAM_WINDOW`]. The default holds the data of two round-trip times at 20 Mbit/s and 600 ms, so that the
-    /// first higher limit arrives in time.
+    /// [`EARLY_STREAM_WINDOW`]. The default leaves twice the data of a round-trip time at 20 Mbit/s and 600 ms behind
+    /// the first MiB, after which the limit rises.
     pub stream_window: ByteCount,
     /// Most bytes of one stream that are buffered later beyond what its user has read. The window depends on the free
     /// part of `receive_buffer` (transport.md section 4.3). The default holds the data that arrives in five round-trip
@@ -35,7 +35,7 @@ pub struct TransportConfig {
     /// Ethernet packets: 1500 bytes less the IPv4 and UDP headers.
     pub max_udp_payload: u16,
     /// Maximum size of received data in memory, for all streams together: the credit shrinks as the buffer
-    /// fills. The default lets ten streams wait whose users have stopped to read.
+    /// fills. The default lets eight streams wait whose users have stopped to read.
     pub receive_buffer: ByteCount,
     /// Maximum size of unacknowledged data in memory, for one sending stream.
     pub send_buffer: ByteCount,
@@ -88,7 +88,7 @@ impl TransportConfig {
     /// Defaults of an agent: a silent session is kept for 24 hours (transport.md section 7.3).
     pub const fn agent(profile: Option<LinkProfile>) -> Self {
         Self {
-            stream_window: ByteCount::mib(3),
+            stream_window: ByteCount::mib(4),
             largest_stream_window: ByteCount::mib(8),
             max_streams: 256,
             max_udp_payload: 1472,

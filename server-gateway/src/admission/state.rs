@@ -47,6 +47,9 @@ fn writable(error: &io::Error) -> &'static str {
         "free some space on this disk, then try again"
     } else if error.kind() == io::ErrorKind::QuotaExceeded {
         "this user's disk quota is used up: delete some files, then try again"
+    } else if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+        "the disk is mounted read-only, or the service may not write there (systemd: ReadWritePaths=): choose another \
+         directory with --state-dir, or permit it"
     } else {
         "use `sudo`, give this user the right to, or choose another directory with --state-dir"
     }

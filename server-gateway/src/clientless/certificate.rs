@@ -19,7 +19,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{admission::file_watch::FileWatch, config::ClientlessConfig};
+use crate::{admission::file_watch::FileWatch, config::ClientlessConfig, file_problem::file_problem};
 
 /// Interval between looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -40,7 +40,8 @@ pub enum CertificateError {
     Missing(&'static str),
     /// A file cannot be read.
     #[error(
-        "[clientless] {setting}: {path} cannot be read: {source}; it must be a file that the gateway's user may read",
+        "[clientless] {setting}: {path} {}",
+        file_problem(source),
         path = path.display()
     )]
     Read {
@@ -269,7 +270,7 @@ mod tests {
                 .load()
                 .unwrap_err()
                 .to_string()
-                .contains("absent cannot be read")
+                .ends_with("absent does not exist")
         );
         let elsewhere = tempfile::tempdir().unwrap();
         let mixed = Files {

@@ -30,6 +30,7 @@ use crate::{
     admission::{clients::PasswordKey, state::StateDir},
     config::{ClientlessConfig, DnsConfig},
     gateway::Gateway,
+    port_error::{PortError, PortProtocol, SettingPort},
 };
 
 /// Pause after an error of accepting, such as too many open files: the error would occur again at once.
@@ -51,24 +52,9 @@ pub enum ClientlessError {
     /// The name server would be of no use.
     #[error("[dns] {0}")]
     Dns(&'static str),
-    /// The port of the name server cannot be opened.
-    #[error("[dns] listen: {address} cannot be used: {source}; choose another address or port, or \"off\"")]
-    DnsListen {
-        /// The configured address.
-        address: SocketAddr,
-        /// Error of the operating system.
-        source: io::Error,
-    },
     /// A port cannot be opened.
-    #[error("[clientless] {setting}: {address} cannot be used: {source}; choose another port, or \"off\"")]
-    Listen {
-        /// The setting.
-        setting: &'static str,
-        /// The configured address.
-        address: SocketAddr,
-        /// Error of the operating system.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Port(#[from] PortError),
 }
 
 /// A port that is open.
@@ -113,7 +99,7 @@ impl ClientlessListener {
             return Ok(None);
         }
         let access = Access::new(config, state, PasswordKey::derived_from(secret))?;
-        let plain = Port::open("listen", config.listen).await?;
+        let plain = Port::open("clientless.listen", config.listen).await?;
         if let Some(port) = &plain {
             info!(address = %port.local, "clients without an agent may use the HTTP proxy");
         }
@@ -123,7 +109,7 @@ impl ClientlessListener {
         }
         let mut transparent = Vec::with_capacity(config.transparent.len());
         for address in &config.transparent {
-            transparent.extend(Port::open("transparent", Some(*address)).await?);
+            transparent.extend(Port::open("clientless.transparent", Some(*address)).await?);
         }
         for port in &transparent {
             info!(address = %port.local, "clients without an agent may be redirected to the HTTP proxy");
@@ -131,8 +117,13 @@ impl ClientlessListener {
         let ports = match dns.listen {
             None => None,
             Some(address) => {
-                let failed = |source| ClientlessError::DnsListen { address, source };
-                Some(DnsPorts::open(address).await.map_err(failed)?)
+                let port = SettingPort {
+                    setting: "dns.listen",
+                    protocol: PortProtocol::TcpAndUdp,
+                    address,
+                };
+                let opened = DnsPorts::open(address).await;
+                Some(opened.map_err(|source| PortError::new(port, source))?)
             }
         };
         Ok(Some(Self {
@@ -284,13 +275,9 @@ impl Port {
     pub(super) async fn open(
         setting: &'static str,
         address: Option<SocketAddr>,
-    ) -> Result<Option<Self>, ClientlessError> {
+    ) -> Result<Option<Self>, PortError> {
         let Some(address) = address else { return Ok(None) };
-        let failed = |source| ClientlessError::Listen {
-            setting,
-            address,
-            source,
-        };
+        let failed = |source| PortError::tcp(setting, address, source);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
         Ok(Some(Self { listener, local }))

@@ -59,7 +59,7 @@ impl SecurePort {
         }
         let certificate = Certificate::new(config)?;
         let address = shared.as_ref().map(|shared| shared.address).or(config.tls);
-        let Some(port) = Port::open("tls", address).await? else {
+        let Some(port) = Port::open("clientless.tls", address).await? else {
             return Ok(None);
         };
         Ok(Some(Self {

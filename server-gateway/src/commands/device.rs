@@ -67,7 +67,7 @@ pub(super) async fn execute(
         }
         DeviceCommand::Revoke { device } => {
             let removed = access.order(RemoveRequest { device }).await?;
-            Ok(writeln!(out, "revoked {} ({})", removed.name, removed.id)?)
+            Ok(writeln!(out, "removed {} ({})", removed.name, removed.id)?)
         }
     }
 }

@@ -351,7 +351,7 @@ pub const PICTURES_MAX_MEGAPIXELS: Setting<usize> = Setting::count("pictures.max
     .meaning("maximum number of megapixels of an image that is converted")
     .reason(
         "All frames of an animation together may have one and a half times as many. Screens have \
-         2 to 8 megapixels, phone pictures mostly 12; a file of 166 kB may claim any number",
+         2 to 8 megapixels, phone photos mostly 12; a file of 166 kB may claim any number",
     );
 
 /// `pictures.workers`
@@ -437,7 +437,7 @@ pub(super) fn address_or_off(address: &Option<SocketAddr>) -> Option<String> {
 /// `metrics.listen`
 pub const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
     "metrics.listen",
-    Form::Text("a loopback address and port, such as `127.0.0.1:9090`, or `off`"),
+    Form::Text("a loopback address and port, such as `127.0.0.1:9433`, or `off`"),
     |_| None,
     parse::metrics_listen,
     address_or_off,

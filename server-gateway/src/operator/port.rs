@@ -13,6 +13,8 @@ use tokio::{
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
+use crate::port_error::PortError;
+
 /// Connections at the same time; further ones wait in the kernel's queue. A browser opens six.
 const MAX_CONNECTIONS: usize = 32;
 /// Longest time of a connection; browsers open another one.
@@ -29,26 +31,16 @@ pub(crate) struct AdminPort {
     address: SocketAddr,
 }
 
-/// The port cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("[admin] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
-pub struct AdminPortError {
-    /// The configured address.
-    address: SocketAddr,
-    /// Error of the operating system.
-    source: std::io::Error,
-}
-
 impl AdminPort {
     /// Opens the port; `None` if the operator disabled it.
     ///
     /// # Errors
     /// The port cannot be opened.
-    pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Self>, AdminPortError> {
+    pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Self>, PortError> {
         let Some(address) = address else {
             return Ok(None);
         };
-        let failed = |source| AdminPortError { address, source };
+        let failed = |source| PortError::tcp("admin.listen", address, source);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Some(Self { listener, address }))

@@ -1,14 +1,9 @@
-//! The gateway's carriers beside UDP: their ports, the certificate and its key.
-use std::{
-    fs, io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+//! The gateway's carriers beside UDP: their ports, and changes of their certificate.
+use std::net::SocketAddr;
 
 pub(super) use longhaul_carriers::any_certificate;
 use longhaul_carriers::{
-    BindError, Identity, IdentityError, KeyPin, PemIdentity, QuicListener, QuicRenewal, QuicServer,
-    TlsListener, UpgradedLinks, shared_port,
+    BindError, KeyPin, QuicListener, QuicRenewal, QuicServer, TlsListener, UpgradedLinks, shared_port,
 };
 use longhaul_driver::{Listener, QuicShare};
 use longhaul_session::Announcement;
@@ -16,56 +11,53 @@ use longhaul_types::PublicKey;
 use tokio::{sync::watch, task::JoinSet};
 use tracing::{info, warn};
 
+use super::carrier_files::{CarrierFileError, CarrierFiles, pem};
 use crate::{
-    admission::state::{StateDir, StateError},
+    admission::state::StateDir,
     clientless::{CertificateFiles, ClientlessListener, SharedPort},
     config::Config,
+    port_error::{PortError, PortProtocol, SettingPort},
 };
-
-/// Files of the certificate and the key that the gateway makes, in the state directory.
-const CERTIFICATE: &str = "carrier.pem";
-const KEY: &str = "carrier.key";
 
 /// Errors of the carrier.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CarrierError {
-    /// A port cannot be used.
-    #[error("[carriers] {carrier}: {source}; choose another one, or \"off\"")]
-    Bind {
-        /// The carrier.
-        carrier: &'static str,
+    /// Certificate and key cannot be used.
+    #[error(transparent)]
+    File(#[from] CarrierFileError),
+    /// A port cannot be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A carrier cannot start otherwise.
+    #[error("{setting}: {source}")]
+    Start {
+        /// The setting of the carrier.
+        setting: &'static str,
         /// The error.
         source: BindError,
     },
-    /// A file cannot be read.
-    #[error("[carriers]: {path} cannot be read: {source}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// A file has unexpected contents.
-    #[error("[carriers]: {path}: {source}", path = path.display())]
-    Identity {
-        /// The file of the certificate.
-        path: PathBuf,
-        /// The mistake.
-        source: IdentityError,
-    },
-    /// Only one of certificate and key is configured.
-    #[error("[carriers]: `cert` and `key` belong together: set both or none")]
-    OnlyOne,
-    /// The port that carrier and proxy share would have two certificates.
-    #[error(
-        "[carriers] cert: carriers.tls and clientless.tls share a port, whose certificate is clientless.certificate; remove \
-         carriers.cert and carriers.key, or give each a port of its own"
-    )]
-    TwoCertificates,
-    /// The state directory cannot be written.
-    #[error(transparent)]
-    State(#[from] StateError),
+}
+
+impl CarrierError {
+    /// The error of the carrier of a setting.
+    fn of(setting: &'static str, error: BindError, files: &CarrierFiles) -> Self {
+        let port = |protocol, address| SettingPort {
+            setting,
+            protocol,
+            address,
+        };
+        match error {
+            BindError::Socket { address, source } => {
+                PortError::new(port(PortProtocol::Tcp, address), source).into()
+            }
+            BindError::Udp { address, source } => {
+                PortError::new(port(PortProtocol::Udp, address), source).into()
+            }
+            BindError::Tls(source) => files.unfit(source).into(),
+            source => Self::Start { setting, source },
+        }
+    }
 }
 
 /// Ports of the carriers that are on.
@@ -105,24 +97,29 @@ impl Carriers {
         gateway: PublicKey,
         (shared, clientless): (Option<UpgradedLinks>, Option<&ClientlessListener>),
     ) -> Result<Self, CarrierError> {
-        let failed = |carrier| move |source| CarrierError::Bind { carrier, source };
         let is_shared = shared.is_some();
         let changes = clientless
             .filter(|_| is_shared)
             .and_then(ClientlessListener::watch_certificate);
-        let identity = || match &changes {
-            Some(files) => shared_identity(config, &files.borrow()),
-            None => identity(config, state),
+        let load = || -> Result<_, CarrierFileError> {
+            let Some(contents) = &changes else {
+                let files = CarrierFiles::of(config, state)?;
+                return Ok((files.read()?, files));
+            };
+            let files = CarrierFiles::of_shared(config)?;
+            let contents = pem(&contents.borrow());
+            Ok((files.parse(&contents)?, files))
         };
         let mut certificate = None;
         let tls = match (config.carriers.tls, shared) {
             (_, Some(links)) => {
-                certificate = identity()?.pin();
+                certificate = load()?.0.pin();
                 Some(TlsPort::Shared(links))
             }
             (Some(address), None) => {
-                let bound = TlsListener::bind(address, identity()?, gateway).await;
-                let bound = bound.map_err(failed("tls"))?;
+                let (identity, files) = load()?;
+                let bound = TlsListener::bind(address, identity, gateway).await;
+                let bound = bound.map_err(|error| CarrierError::of("carriers.tls", error, &files))?;
                 certificate = bound.certificate();
                 Some(TlsPort::Own(bound))
             }
@@ -130,12 +127,13 @@ impl Carriers {
         };
         let quic = match config.carriers.quic {
             Some(address) => {
-                let identity = identity()?;
+                let (identity, files) = load()?;
+                let failed = |error| CarrierError::of("carriers.quic", error, &files);
                 certificate = certificate.or_else(|| identity.pin());
-                let server = QuicServer::new(identity, gateway).map_err(failed("quic"))?;
+                let server = QuicServer::new(identity, gateway).map_err(failed)?;
                 Some(match config.udp_ports().1 {
                     Some(_) => QuicPort::Waiting(Box::new(server)),
-                    None => QuicPort::Open(server.bind(address).map_err(failed("quic"))?),
+                    None => QuicPort::Open(server.bind(address).map_err(failed)?),
                 })
             }
             None => None,
@@ -152,8 +150,8 @@ impl Carriers {
     pub(super) fn share_quic(&mut self, share: QuicShare) -> Result<(), CarrierError> {
         self.quic = match self.quic.take() {
             Some(QuicPort::Waiting(server)) => {
-                let carrier = "quic";
-                let failed = |source| CarrierError::Bind { carrier, source };
+                let setting = "carriers.quic";
+                let failed = |source| CarrierError::Start { setting, source };
                 Some(QuicPort::Open(server.share(share).map_err(failed)?))
             }
             other => other,
@@ -224,7 +222,7 @@ async fn follow(
             && let Err(error) = quic.renew(identity)
         {
             // The proxy has accepted the same files.
-            warn!(%error, "[carriers] quic: the certificate stays as it was");
+            warn!(%error, "carriers.quic: the certificate stays as it was");
         }
         let certificate = pin.map(KeyPin::into_bytes);
         announcement.send_if_modified(|announced| {
@@ -234,68 +232,4 @@ async fn follow(
         });
         info!("agents learn the key of the new certificate");
     }
-}
-
-fn pem(files: &CertificateFiles) -> PemIdentity {
-    PemIdentity {
-        certificate: files.certificate.clone(),
-        key: files.key.clone(),
-    }
-}
-
-/// The certificate of the port that carrier and proxy share.
-fn shared_identity(config: &Config, files: &CertificateFiles) -> Result<Identity, CarrierError> {
-    let (carriers, clientless) = (&config.carriers, &config.clientless);
-    let is_other = |own: &Option<PathBuf>, shared| own.is_some() && own != shared;
-    if is_other(&carriers.cert, &clientless.certificate) || is_other(&carriers.key, &clientless.key) {
-        return Err(CarrierError::TwoCertificates);
-    }
-    pem(files).parse().map_err(|source| CarrierError::Identity {
-        path: clientless.certificate.clone().unwrap_or_default(),
-        source,
-    })
-}
-
-fn identity(config: &Config, state: &StateDir) -> Result<Identity, CarrierError> {
-    let (certificate, key) = match (&config.carriers.cert, &config.carriers.key) {
-        (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
-        (None, None) => {
-            let (certificate, key) = (state.file(CERTIFICATE), state.file(KEY));
-            if !certificate.exists() {
-                make(config, state)?;
-            }
-            (certificate, key)
-        }
-        (Some(_), None) | (None, Some(_)) => return Err(CarrierError::OnlyOne),
-    };
-    let pem = PemIdentity {
-        certificate: read(&certificate)?,
-        key: read(&key)?,
-    };
-    pem.parse().map_err(|source| CarrierError::Identity {
-        path: certificate,
-        source,
-    })
-}
-
-/// Makes a certificate for the gateway's public name. The key is written first: a certificate without a key would
-/// not be replaced.
-fn make(config: &Config, state: &StateDir) -> Result<(), CarrierError> {
-    let address = config.public_address.as_deref().unwrap_or("localhost:443");
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let made = PemIdentity::self_signed(host.trim_start_matches('[').trim_end_matches(']'));
-    let made = made.map_err(|source| CarrierError::Identity {
-        path: state.file(CERTIFICATE),
-        source,
-    })?;
-    state.replace(KEY, made.key.as_bytes())?;
-    state.replace(CERTIFICATE, made.certificate.as_bytes())?;
-    Ok(())
-}
-
-fn read(path: &Path) -> Result<String, CarrierError> {
-    fs::read_to_string(path).map_err(|source| CarrierError::File {
-        path: path.to_owned(),
-        source,
-    })
 }

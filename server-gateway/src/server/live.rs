@@ -2,11 +2,10 @@
 use std::sync::Arc;
 
 use longhaul_driver::Admission;
-use longhaul_origin::OriginConfigError;
 use longhaul_service::LivenessProbe;
 
 use super::{
-    ServerError,
+    extra_ca::{self, OriginSettingsError},
     start::{max_streams, origin_config},
 };
 use crate::{
@@ -26,12 +25,9 @@ pub struct ServerControl {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// A file that the configuration names cannot be read.
+    /// A file that the configuration names cannot be used, or the origin client does not accept the settings.
     #[error(transparent)]
-    File(#[from] ServerError),
-    /// The origin client does not accept the settings.
-    #[error(transparent)]
-    Origin(#[from] OriginConfigError),
+    Origin(#[from] OriginSettingsError),
 }
 
 impl ServerControl {
@@ -49,8 +45,10 @@ impl ServerControl {
     /// # Errors
     /// See [`ReloadError`]; then nothing changes.
     pub async fn reload(&self, config: &Config) -> Result<(), ReloadError> {
-        // The only step that can fail is the first one.
-        self.gateway.origin.reconfigure(origin_config(config)?)?;
+        // Only these steps can fail.
+        let origin = origin_config(config)?;
+        let applied = self.gateway.origin.reconfigure(origin);
+        applied.map_err(|error| extra_ca::with_path(error, &config.fetch.extra_ca))?;
         self.gateway.set_rules(Rules::of(config));
         let (sessions, streams) = (config.limits.sessions, max_streams(config));
         self.admission.set_limits(sessions, streams).await;

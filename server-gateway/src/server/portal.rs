@@ -2,7 +2,7 @@
 //!
 //! It answers one kind of request, by a hash of the request's random number with the gateway's public key, and every
 //! other one with 404. An answer is smaller than twice its request, and TCP has validated the address by then.
-use std::{convert::Infallible, io, net::SocketAddr, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -17,7 +17,10 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::clientless::{Connections, Standing};
+use crate::{
+    clientless::{Connections, Standing},
+    port_error::PortError,
+};
 
 /// Lifetime of a connection: a round trip of the slowest links, with a queue.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -25,14 +28,6 @@ const LIFETIME: Duration = Duration::from_secs(10);
 const MAX_HEAD: usize = 8 * 1024;
 /// Pause after an error of accepting, such as too many open files: the error would occur again at once.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
-
-/// Error of opening the port.
-#[derive(Debug, thiserror::Error)]
-#[error("[portal] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
-pub struct PortalError {
-    address: SocketAddr,
-    source: io::Error,
-}
 
 /// The open port.
 #[derive(Debug)]
@@ -47,9 +42,9 @@ impl PortalListener {
     pub(super) async fn bind(
         address: Option<SocketAddr>,
         gateway: PublicKey,
-    ) -> Result<Option<Self>, PortalError> {
+    ) -> Result<Option<Self>, PortError> {
         let Some(address) = address else { return Ok(None) };
-        let failed = |source| PortalError { address, source };
+        let failed = |source| PortError::tcp("portal.listen", address, source);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
         Ok(Some(Self {

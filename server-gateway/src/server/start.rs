@@ -1,8 +1,7 @@
 //! Start of the server: the state directory, ports, the cache and the settings of the origin client.
 use std::{
-    io,
     net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::SystemTime,
 };
@@ -14,7 +13,7 @@ use longhaul_driver::{
     EndpointCounters, ListenConfig, ListenError, QuicShare, TransportConfig, listen, listen_sharing,
 };
 use longhaul_http::request_context::CredentialsSecret;
-use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
+use longhaul_origin::{Guard, OriginClient, OriginConfig, Timeouts};
 use longhaul_service::liveness_probe;
 use longhaul_session::{Announcement, MAX_UDP_PORTS};
 use longhaul_types::ByteCount;
@@ -29,8 +28,9 @@ use tracing::warn;
 use super::{
     Server,
     carriers::{self, Carriers},
+    extra_ca::{self, OriginSettingsError},
     open_files,
-    portal::{self, PortalListener},
+    portal::PortalListener,
 };
 use crate::{
     admin::{device_usage, metrics::Metrics, session_ledger::SessionLedger},
@@ -52,10 +52,11 @@ use crate::{
         picture_workers::{Settings, TranscodeTimeouts},
     },
     operator::{
-        port::{AdminPort, AdminPortError},
+        port::AdminPort,
         socket::{AdminSocket, AdminSocketError},
     },
     pageload::counters::PageLoadCounters,
+    port_error::PortError,
 };
 
 /// Errors of `Server::bind`.
@@ -65,9 +66,6 @@ pub enum ServerError {
     /// The admin socket cannot be opened.
     #[error(transparent)]
     Admin(#[from] AdminSocketError),
-    /// The port of the admin page cannot be opened.
-    #[error(transparent)]
-    AdminPort(#[from] AdminPortError),
     /// The port of a carrier cannot be opened.
     #[error(transparent)]
     Carrier(#[from] carriers::CarrierError),
@@ -80,37 +78,21 @@ pub enum ServerError {
     /// The device list cannot be read.
     #[error(transparent)]
     Devices(#[from] DevicesError),
-    /// A file of `extra-ca` cannot be read.
-    #[error("[fetch] extra-ca: {path} cannot be read: {source}", path = path.display())]
-    ExtraCa {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
     /// The UDP socket cannot be bound.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// Another gateway uses the state directory.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The TCP socket for metrics cannot be bound.
-    #[error("[metrics] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
-    Metrics {
-        /// The configured address.
-        address: SocketAddr,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// The port for questions about captive portals cannot be opened.
+    /// The port for metrics, for the admin page or for questions about captive portals cannot be opened.
     #[error(transparent)]
-    Portal(#[from] portal::PortalError),
+    Port(#[from] PortError),
     /// Two settings name a port that they cannot share.
     #[error(transparent)]
     Ports(#[from] OverlappingPorts),
     /// The origin client cannot be configured.
     #[error(transparent)]
-    Origin(#[from] OriginConfigError),
+    Origin(#[from] OriginSettingsError),
     /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
@@ -128,7 +110,8 @@ impl Server {
         let mut lock = GatewayLock::acquire(&state).await?;
         let keys = state.keys()?;
         let metrics = open_metrics(config.metrics.listen).await?;
-        let origin = OriginClient::new(origin_config(config)?)?;
+        let origin = OriginClient::new(origin_config(config)?)
+            .map_err(|error| extra_ca::with_path(error, &config.fetch.extra_ca))?;
         let loaded = DeviceRegister::load(&state)?;
         let admitted = loaded.0.statuses(SystemTime::now());
         if admitted.is_empty() {
@@ -240,14 +223,14 @@ impl Server {
 }
 
 /// Opens the port of the metrics server; `None` if the operator disabled it.
-async fn open_metrics(listen: Option<SocketAddr>) -> Result<Option<TcpListener>, ServerError> {
+async fn open_metrics(listen: Option<SocketAddr>) -> Result<Option<TcpListener>, PortError> {
     let Some(address) = listen else {
         return Ok(None);
     };
     let listener = TcpListener::bind(address).await;
     listener
         .map(Some)
-        .map_err(|source| ServerError::Metrics { address, source })
+        .map_err(|source| PortError::tcp("metrics.listen", address, source))
 }
 
 /// Opens the cache, and creates the state of all sessions. `own_ports` are TCP addresses of the gateway itself.
@@ -354,18 +337,12 @@ fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
     Ok(Some(opened.cache))
 }
 
-pub(super) fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {
-    let read = |path: &PathBuf| {
-        std::fs::read(path).map_err(|source| ServerError::ExtraCa {
-            path: path.clone(),
-            source,
-        })
-    };
+pub(super) fn origin_config(config: &Config) -> Result<OriginConfig, OriginSettingsError> {
     Ok(OriginConfig {
         proxy: None,
         deny_keys: config.fetch.deny_keys.clone(),
         dns: config.fetch.dns.clone(),
-        extra_ca: config.fetch.extra_ca.iter().map(read).collect::<Result<_, _>>()?,
+        extra_ca: extra_ca::read(&config.fetch.extra_ca)?,
         guard: Guard::new(
             config.guard.allow.iter().copied(),
             own_addresses(config.listen.iter().map(|address| address.ip())),

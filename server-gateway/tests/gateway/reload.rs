@@ -169,7 +169,8 @@ async fn a_wrong_file_changes_nothing() {
     let environment = longhaul_gateway::config::Environment::new();
     let (config, _) = longhaul_gateway::config::resolve(&flags, &environment).unwrap();
     let error = gateway.control.reload(&config).await.unwrap_err();
-    assert!(error.to_string().contains("extra-ca"), "{error}");
+    let words = format!("fetch.extra-ca: {} contains no certificate", ca.display());
+    assert!(error.to_string().starts_with(&words), "{error}");
     let port = serve_tcp(|connection| async move { drop(connection) }).await;
     assert!(matches!(
         open_tunnel(&mut agent, port).await,

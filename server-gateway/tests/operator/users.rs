@@ -54,7 +54,7 @@ fn root_changes_the_devices_of_a_running_gateway_of_another_user() {
     assert!(home.text(&["device", "list"]).contains("phone"));
     assert!(
         home.text(&["device", "remove", "phone"])
-            .starts_with("revoked phone (")
+            .starts_with("removed phone (")
     );
     let again = failure(&home.run(&["device", "revoke", "phone"]));
     assert!(

@@ -30,7 +30,7 @@ use crate::{
 
 const LONGHAUL: &str = "longhaul";
 const AGENT: &str = "longhaul-agent";
-/// The time that the command documents as its maximum.
+/// A whole check of the gateway over UDP (6 s) and the look for a login page (3 s), where TLS and QUIC are refused at once.
 const DOCTOR_LIMIT: Duration = Duration::from_secs(12);
 
 /// A device with a home of its own.

@@ -45,10 +45,10 @@ pub struct RulesSetArgs {
     /// the settings decide.
     #[arg(long, value_enum)]
     pub https: Option<NewHttpsRule>,
-    /// Level of the pictures of its pages: original, high, medium, low or text. `default`: the level of all sites.
+    /// Level of the images of its pages: original, high, medium, low or text. `default`: the level of all sites.
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     pub images: Option<NewLevel>,
-    /// Original pictures for ten minutes.
+    /// Show the original images for ten minutes.
     #[arg(long)]
     pub originals: bool,
     /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]

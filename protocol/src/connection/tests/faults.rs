@@ -205,7 +205,7 @@ fn an_unread_stream_bounds_memory_and_continues_when_read() {
 
 #[test]
 fn streams_that_nobody_reads_further_do_not_stop_the_others() {
-    const VIDEOS: usize = 10;
+    const VIDEOS: usize = 8;
     let (up, down) = hop("lte");
     let agent = TransportConfig::agent(Some("lte".parse().expect("known")));
     let mut pair = Pair::with(agent, TransportConfig::gateway(), up, down, 9);
