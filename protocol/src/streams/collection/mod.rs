@@ -272,7 +272,11 @@ impl Streams {
         if !stream.may_exceed_limit() || !is_due(self.limits.window(self.recv_buffered, 1)) {
             return;
         }
-        let growing = self.recv.values().filter(|stream| stream.may_exceed_limit()).count() as u64;
+        let growing = self
+            .recv
+            .values()
+            .filter(|stream| stream.may_exceed_limit())
+            .count() as u64;
         let window = self.limits.window(self.recv_buffered, growing);
         if is_due(window)
             && let Some(stream) = self.recv.get_mut(&id)
