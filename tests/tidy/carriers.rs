@@ -49,6 +49,7 @@ const CHOOSE_CARRIERS: &[&str] = &[
     "client-agent/src/gateway/observation.rs",
     "server-gateway/src/clientless/shared_port.rs",
     "server-gateway/src/config/",
+    "server-gateway/src/server/carrier_files.rs",
     "server-gateway/src/server/carriers.rs",
     "server-gateway/src/server/mod.rs",
 ];

@@ -6,7 +6,7 @@ use longhaul_gateway::config::settings;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    time::{Instant, pause, resume, sleep},
+    time::{Instant, interval, pause, resume},
 };
 
 use super::{
@@ -93,11 +93,13 @@ async fn a_connection_whose_requests_are_never_admitted_ends_early() {
         let mut connection = TcpStream::connect(proxy).await.unwrap();
         pause();
         let mut answer = [0; 8192];
+        let mut turns = interval(BEGINNING / 4);
+        turns.tick().await;
         while connection.write_all(request.as_bytes()).await.is_ok()
             && matches!(connection.read(&mut answer).await, Ok(1..))
             && start.elapsed() < IDLE
         {
-            sleep(BEGINNING / 4).await;
+            turns.tick().await;
         }
         assert_limit(start.elapsed(), BEGINNING);
         resume();
