@@ -7,8 +7,8 @@ use longhaul_session::{
 };
 use longhaul_types::ContentHash;
 
-use self::site::{Gate, hash16};
-pub(crate) use self::site::{Resource, Site, redirect, resource};
+use self::site::hash16;
+pub(crate) use self::site::{Gate, Resource, Site, redirect, resource};
 use crate::{
     agent::{Agent, fetch_of},
     bundles_load::{Load, LoadReader, StreamEnd},

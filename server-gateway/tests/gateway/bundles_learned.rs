@@ -1,12 +1,12 @@
 //! Page bundles: objects learned from one device's visits are planned on other devices, unless they are
 //! personal.
-use longhaul_session::{EntryId, FetchId, Message, PageId, Used, Want};
+use longhaul_session::{EntryId, FetchId, Message, Method, PageId, Used, Want};
 
 use crate::{
     agent::{Agent, fetch_of},
-    bundles::{Resource, Site, redirect, resource},
+    bundles::{Gate, Resource, Site, redirect, resource},
     bundles_correctness::object,
-    bundles_load::{Load, LoadReader},
+    bundles_load::{Load, LoadReader, StreamEnd},
     gateway::Gateway,
 };
 
@@ -102,12 +102,7 @@ type Lesson<'a> = (
 /// Loads the page until an object is planned, which shows that the previous visit has been learned.
 async fn until_planned(agent: &mut Agent, site: &Site, path: &str, fields: &[(&str, &str)]) -> Load {
     for _ in 0..1000 {
-        let fetch = fetch_of(
-            agent.id(),
-            longhaul_session::Method::Get,
-            &site.url("a", "/"),
-            fields,
-        );
+        let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), fields);
         let mut reader = LoadReader::begin(agent, fetch, &[]).await;
         reader.until(Load::is_complete).await;
         if reader.load.urls().contains(&path.to_owned()) {
@@ -288,4 +283,45 @@ async fn entries_unused_by_one_device_stay_planned_on_others() {
         }
     }
     until_planned(&mut third, &site, "/data.json", PLAIN).await;
+}
+
+/// On a fast link, the browser asks for a font before the style sheet has arrived that uses it.
+#[tokio::test]
+async fn an_object_that_the_browser_requested_first_is_not_pushed_as_well() {
+    let gateway = Gateway::start().await;
+    let mut agent = Agent::connect(&gateway).await;
+    let gate = Gate::default();
+    let html = "<style>@font-face { font-family: first; src: url(/first.woff) }
+        @font-face { font-family: second; src: url(/second.woff) }</style>
+        <link rel=stylesheet href=/x.css><p>The text is longer than that of an application.";
+    let css = "p { font-family: first, second }";
+    let site = Site::start([
+        ("/", resource("text/html", html)),
+        ("/first.woff", resource("font/woff", "first").fresh()),
+        ("/second.woff", resource("font/woff", "second").fresh()),
+        (
+            "/x.css",
+            Resource {
+                gate: Some(gate.clone()),
+                ..resource("text/css", css).fresh()
+            },
+        ),
+    ])
+    .await;
+    let page = site.url("a", "/");
+    let fetch = fetch_of(agent.id(), Method::Get, &page, PLAIN);
+    let id = PageId::of(fetch.id);
+    let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
+    reader
+        .until(|load| load.body_end == StreamEnd::Complete && !load.records.is_empty())
+        .await;
+    let fields = [PLAIN, &[("referer", page.as_str())]].concat();
+    let asked = object(&mut agent, id, &site.url("a", "/first.woff"), &fields);
+    agent.send(Message::Fetch(asked)).await;
+    reader.until(|load| !load.answers.is_empty()).await;
+    gate.open();
+    reader.until(Load::is_complete).await;
+    let urls = reader.load.urls();
+    assert!(!urls.contains(&"/first.woff".to_owned()), "{urls:?}");
+    assert_eq!(reader.load.body_of("/second.woff"), b"second");
 }

@@ -13,6 +13,9 @@ use crate::pageload::{
     context::now, plan::Match, publicity::Disclosure, refusal::Refusal, request_destination::destination_of,
 };
 
+/// Maximum number of such requests of a page load that are remembered: those after it may be pushed as well.
+const MAX_REQUESTED_FIRST: usize = 1000;
+
 impl LoadState {
     /// Handles a request for an object: it waits for the head of its entry. A request that no entry matches
     /// is learned and gets no reply.
@@ -20,7 +23,12 @@ impl LoadState {
         let BrowserRequest { url, headers, .. } = &request;
         let Some(entry) = self.plan.find(url.as_str()) else {
             match self.unplanned(url, headers) {
-                Ok((asked, disclosure)) => self.learned.unplanned(asked, disclosure),
+                Ok((asked, disclosure)) => {
+                    if self.requested_first.len() < MAX_REQUESTED_FIRST {
+                        self.requested_first.insert(url.clone());
+                    }
+                    self.learned.unplanned(asked, disclosure);
+                }
                 Err(reason) => self.context().counters().refused().add(reason, 1),
             }
             return;
@@ -30,6 +38,22 @@ impl LoadState {
         }
         self.browser_waits(&[entry]);
         self.waiting_requests.push((entry, request));
+    }
+
+    /// Returns true if the browser has requested an object itself before a reference to it was found: a push would carry
+    /// it a second time. Documents and style sheets are planned in any case, because they are searched for references.
+    pub(super) fn is_on_its_way(&self, reference: &Reference) -> bool {
+        let is_searched = match reference.destination {
+            Destination::Document | Destination::Frame | Destination::Style => true,
+            Destination::InactiveStyle
+            | Destination::Script
+            | Destination::Image
+            | Destination::Font
+            | Destination::Other
+            | Destination::Icon
+            | Destination::Manifest => false,
+        };
+        !is_searched && self.requested_first.contains(&reference.url)
     }
 
     /// Records that the browser waits for these entries.

@@ -1,5 +1,5 @@
 //! The state of a page load. It belongs to the page load's task alone, so it needs no lock.
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::{policy, site::host_of_url};
@@ -42,6 +42,8 @@ pub(in crate::pageload) struct LoadState {
     pub(super) markup: Option<Markup>,
     /// The browser's requests that wait for the heads of their entries.
     pub(super) waiting_requests: Vec<(EntryId, BrowserRequest)>,
+    /// URLs that the page's own document requested before anything planned them.
+    pub(super) requested_first: BTreeSet<Url>,
     pub(super) predictor: Predictor,
     /// URL of the browser's request for the page.
     pub(super) request_url: Url,
@@ -90,6 +92,7 @@ impl LoadState {
             learned,
             markup: None,
             waiting_requests: Vec::new(),
+            requested_first: BTreeSet::new(),
             predictor: Predictor::new(browser),
             request_url: url.clone(),
             request: browser.clone(),
@@ -178,6 +181,7 @@ impl LoadState {
             .filter(|reference| self.context().takes(&reference.url))
             .filter(|reference| self.shows_pictures() || !reference.destination.is_picture())
             .filter(|reference| !self.learned.is_suppressed(&reference.url, now))
+            .filter(|reference| !self.is_on_its_way(reference))
             .collect()
     }
 
