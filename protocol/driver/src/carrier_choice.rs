@@ -192,9 +192,12 @@ impl CarrierChoice {
         }
     }
 
-    /// Uses other carriers from the next attempt on.
-    pub(crate) fn replace_carriers(&mut self, carriers: LinkCarriers) {
+    /// Uses other carriers from the next attempt on, which does not wait any more if attempts have failed.
+    pub(crate) fn replace_carriers(&mut self, now: Instant, carriers: LinkCarriers) {
         self.carriers = carriers;
+        if self.link.is_none() && self.failures > 0 {
+            self.restart(now);
+        }
         self.attempt = 0;
         self.failures = 0;
     }
@@ -569,6 +572,20 @@ mod tests {
         assert_eq!((choice.link, choice.second), (Some(second), None));
         assert!(choice.datagram_carrier().is_none());
         assert_eq!(choice.next_carrier().class(), Datagram, "if the link ends");
+    }
+
+    #[test]
+    fn carriers_with_other_addresses_are_tried_at_once_after_failures() {
+        let mut choice = choice(None, &[PathClass::Ordered]);
+        let now = Instant::now();
+        choice.began(now, Timestamp::ZERO, LinkId::ordered(1));
+        choice.ended(now, false);
+        assert!(choice.due > Some(now), "a pause after a failure");
+        choice.replace_carriers(now, choice.carriers.clone());
+        assert_eq!((choice.due, choice.failures), (Some(now), 0));
+        choice.began(now, Timestamp::ZERO, LinkId::ordered(2));
+        choice.replace_carriers(now, choice.carriers.clone());
+        assert!(choice.link.is_some(), "a link goes on");
     }
 
     #[test]

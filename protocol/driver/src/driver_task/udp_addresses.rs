@@ -62,7 +62,7 @@ impl DriverTask {
     pub(super) fn use_addresses(&mut self, session: ConnectionHandle, addresses: GatewayAddresses) {
         let GatewayAddresses { udp, carriers } = addresses;
         if let (Some(choice), Some(carriers)) = (&mut self.choice, carriers) {
-            choice.replace_carriers(carriers);
+            choice.replace_carriers(Instant::now(), carriers);
         }
         let Some(first) = udp.first().copied() else { return };
         let known = self.udp_addresses.as_mut();
