@@ -259,8 +259,16 @@ fn a_ping_that_waits_for_the_pacer_is_asked_for_once() {
     let mut pair = Pair::new(Some("lte"), up, down, 11);
     let (mut agent, mut gateway) = (User::default(), User::default());
     agent.send(pair.now, &mut pair.agent, 3, body(10_000_000, 6));
-    let until = pair.now + Duration::from_secs(1);
-    while pair.step(until) {
+    let (least, most) = (Duration::from_secs(1), Duration::from_secs(10));
+    let is_waiting = |pair: &Pair| {
+        let gateway = &pair.gateway;
+        pair.now > Timestamp::ZERO + least
+            && gateway.controller.sender_has_backlog()
+            && !gateway.sent_packets.is_awaiting()
+            && gateway.stats().measured_srtt.is_some()
+    };
+    while !is_waiting(&pair) {
+        assert!(pair.step(Timestamp::ZERO + most), "no backlog");
         agent.push(pair.now, &mut pair.agent);
         gateway.pull(pair.now, &mut pair.gateway);
     }
@@ -268,6 +276,7 @@ fn a_ping_that_waits_for_the_pacer_is_asked_for_once() {
     let begin = pair.now;
     let gateway = &mut pair.gateway;
     gateway.pacer.set_rate(begin, BitRate::bps(10_000).into());
+    gateway.pacer.drain(begin);
     gateway.pacer.on_sent(ByteCount::new(10_000));
     let (mut now, mut steps) = (begin, 0);
     while now < begin + Duration::from_secs(7) {
