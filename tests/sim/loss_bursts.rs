@@ -17,12 +17,12 @@ const NAMES: [&str; 5] = ["umts-384", "lte", "geo-sat", "leo-sat", "wlan-lossy"]
 const BEGIN: Duration = Duration::from_secs(5);
 const TIME: Duration = Duration::from_secs(20);
 const MOST_SEEDS: u64 = 2;
-/// Seeds of a channel, whose bad times differ from seed to seed.
+/// Seeds of a channel with a good and a bad state; the times in the bad state differ from seed to seed.
 const MOST_SEEDS_OF_CHANNEL: u64 = 4;
 /// Least share of what the bursts leave.
 const BAR: f64 = 0.9;
 const LIMIT: f64 = 0.7;
-/// The same for the worst seed of a channel: a bad time at the start must not limit the rest of the download.
+/// The same for the worst seed of a channel: a bad state at the start must not limit the rest of the download.
 const WORST: f64 = 0.5;
 const WORST_LIMIT: f64 = 0.2;
 

@@ -35,7 +35,7 @@ pub struct TransportConfig {
     /// Ethernet packets: 1500 bytes less the IPv4 and UDP headers.
     pub max_udp_payload: u16,
     /// Maximum size of received data in memory, for all streams together: the credit shrinks as the buffer
-    /// fills. The default lets eight streams wait whose users have stopped to read.
+    /// fills. The default has room for eight streams whose users have stopped reading, and for others beside them.
     pub receive_buffer: ByteCount,
     /// Maximum size of unacknowledged data in memory, for one sending stream.
     pub send_buffer: ByteCount,

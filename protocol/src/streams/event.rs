@@ -19,13 +19,12 @@ impl Role {
     }
 }
 
-/// Part of the receive buffer that the windows of streams leave free.
+/// One part in this many of the receive buffer is a reserve that windows of streams do not use.
 const WINDOW_RESERVE: u64 = 4;
-/// Window of a stream that is read, as a part of the free receive buffer without the reserve: streams whose users have
-/// stopped to read, such as paused videos, leave room for the others, because each further one holds only a part of
-/// what is left.
+/// Window of a stream as one part in this many of the free receive buffer without the reserve. Streams whose users have
+/// stopped reading, such as paused videos, leave room for the others: each further one holds only a part of what is left.
 const WINDOW_SHARE: u64 = 3;
-/// Least window of a stream that is read.
+/// Least window of a stream that is read, in bytes.
 const LEAST_WINDOW: u64 = 64 * 1024;
 
 /// Limits of the streams' memory.

@@ -49,8 +49,8 @@ impl Connection {
         if self.prober.due {
             // On an ordered path nothing is lost that a probe could repeat: it only elicits feedback.
             if self.is_ordered() {
-                // The first packet on the path says what arrived on the path before: a gap that it leaves no room for
-                // would join those after it, and what arrived between them would be sent again.
+                // The first packet on the path reports what arrived on the path before. Gaps for which it has no room
+                // would be reported as one large gap, and the peer would repeat what arrived between them.
                 let gaps = if self.pending_ack.now {
                     self.gaps.count()
                 } else {

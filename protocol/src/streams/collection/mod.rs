@@ -262,7 +262,7 @@ impl Streams {
         Ok(outcome)
     }
 
-    /// Raises the limit of a stream that is read, if by a considerable part of its window.
+    /// Raises the limit of a stream when its user has read a considerable part of the window.
     fn extend_limit(&mut self, id: StreamId) {
         let Some(stream) = self.recv.get(&id) else { return };
         // The beginning of a stream needs no higher limit, and most objects are short.

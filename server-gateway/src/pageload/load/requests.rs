@@ -13,7 +13,8 @@ use crate::pageload::{
     context::now, plan::Match, publicity::Disclosure, refusal::Refusal, request_destination::destination_of,
 };
 
-/// Maximum number of such requests of a page load that are remembered: those after it may be pushed as well.
+/// Maximum number of URLs in [`LoadState::requested_first`]; objects of further URLs may be pushed although they were
+/// requested.
 const MAX_REQUESTED_FIRST: usize = 1000;
 
 impl LoadState {
@@ -43,16 +44,8 @@ impl LoadState {
     /// Returns true if the browser has requested an object itself before a reference to it was found: a push would carry
     /// it a second time. Documents and style sheets are planned in any case, because they are searched for references.
     pub(super) fn is_on_its_way(&self, reference: &Reference) -> bool {
-        let is_searched = match reference.destination {
-            Destination::Document | Destination::Frame | Destination::Style => true,
-            Destination::InactiveStyle
-            | Destination::Script
-            | Destination::Image
-            | Destination::Font
-            | Destination::Other
-            | Destination::Icon
-            | Destination::Manifest => false,
-        };
+        let destination = reference.destination;
+        let is_searched = destination.is_document() || destination == Destination::Style;
         !is_searched && self.requested_first.contains(&reference.url)
     }
 
