@@ -33,6 +33,9 @@ impl Cli {
 pub enum Command {
     /// Loads pages over links through systems, in parallel, and compares each load with the ideal protocol
     Pages(Box<PagesArgs>),
+    /// Visits pages again and again through one agent, and prints what its own comparison with direct visits says: its
+    /// regression rate
+    Visits(VisitsArgs),
     /// Measures bulk transfers, bundles, outages and fairness of the transport, compared with kernel TCP and
     /// QUIC
     Transport(TransportArgs),
@@ -135,6 +138,43 @@ pub struct PagesArgs {
     pub origin: OriginArgs,
 }
 
+/// Arguments of `visits`.
+#[derive(Clone, Debug, Args)]
+pub struct VisitsArgs {
+    /// Link: the name of a profile, or `trace:FILE` for FILE.down and FILE.up. Agents compare only on links with a round
+    /// trip below 150 ms and 2 Mbit/s or more
+    #[arg(long)]
+    pub link: String,
+    /// A TOML file with link definitions
+    #[arg(long, value_name = "FILE")]
+    pub links_file: Option<PathBuf>,
+    /// Pages, as in `pages`: visited in random order
+    #[arg(long, required = true, value_delimiter = ',')]
+    pub pages: Vec<String>,
+    /// Browser
+    #[arg(long, value_enum, default_value_t = Loader::Chromium)]
+    pub loader: Loader,
+    /// Systems between browser and origins: longhaul, longhaul-unknown, longhaul-tls, longhaul-quic
+    #[arg(long, value_delimiter = ',', default_value = "longhaul")]
+    pub system: Vec<String>,
+    /// Scheme of recorded pages. The agent compares tunnels (https) by their first bytes, and pages (http) as a whole. An
+    /// accelerated https page cannot be compared here: a direct visit would need a certificate of a public authority
+    #[arg(long, value_enum, default_value_t = ReplayScheme::Recorded)]
+    pub scheme: ReplayScheme,
+    /// Number of visits. One in 50 is held out, and a verdict needs six to eight comparisons
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub visits: u32,
+    /// Results file: each visit and the agent's comparison; an older file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of the link's random draws and of the order of visits
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Time limit of a visit [default: 12 times the ideal, from two minutes to an hour]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub limit: Option<Duration>,
+}
+
 /// The network between gateway and origins.
 #[derive(Clone, Debug, Args)]
 pub struct InternetArgs {
@@ -188,6 +228,9 @@ pub struct TransportArgs {
     /// Repetitions of each experiment, each with different random draws
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
+    /// Congestion control of kernel TCP in all three namespaces: cubic, bbr, reno [default: the kernel's]
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
     /// Omits the curves from the results
     #[arg(long)]
     pub no_series: bool,

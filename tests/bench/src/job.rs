@@ -22,6 +22,8 @@ use crate::{
 pub enum Job {
     /// A page load.
     Load(Box<LoadJob>),
+    /// Many page loads through one agent.
+    Visits(Box<VisitsJob>),
     /// An experiment of the transport.
     Transport(Box<TransportJob>),
 }
@@ -65,12 +67,92 @@ pub struct LoadJob {
     pub picture: Picture,
     /// Time limit of the load.
     pub limit: Option<Duration>,
+    /// Direct visits of the agent, for its comparison.
+    pub hold_out: HoldOut,
     /// Folder of Longhaul's programs.
     pub bin_dir: PathBuf,
     /// Domains that have another name in this load, because the browser would not load them over http.
     pub renamed: BTreeSet<String>,
     /// URLs that a direct load of this page received; `None` if this is that load.
     pub expected: Option<BTreeSet<String>>,
+}
+
+impl LoadJob {
+    /// A cold load without anything unusual, not timed in detail.
+    pub fn cold(
+        page: PageChoice,
+        link: LinkChoice,
+        (system, loader, scheme): (System, Loader, ReplayScheme),
+        seed: u64,
+        bin_dir: PathBuf,
+    ) -> Self {
+        Self {
+            page,
+            link,
+            system,
+            state: State::Cold,
+            loader,
+            scheme,
+            image_level: ImageLevel::Original,
+            run: 1,
+            seed,
+            internet: Internet {
+                loss: 0.0,
+                delay: Duration::from_millis(20),
+                congestion: None,
+            },
+            origin: OriginBehaviour {
+                think_time: Duration::ZERO,
+                close_after: None,
+                keep_alive: true,
+                keep_alive_timeout: Duration::from_mins(1),
+            },
+            remembered_from: None,
+            switches: Switches::default(),
+            outstanding: None,
+            beside: Beside::Nothing,
+            detail: false,
+            picture: Picture::None,
+            limit: None,
+            hold_out: HoldOut::Never,
+            bin_dir,
+            renamed: BTreeSet::new(),
+            expected: None,
+        }
+    }
+}
+
+/// Visits that an agent makes directly, to compare them with those through the gateway (decision 74).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HoldOut {
+    /// None: each load measures what is between browser and origins.
+    Never,
+    /// One in 50, as for users.
+    OneIn50,
+}
+
+/// Many page loads through one agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VisitsJob {
+    /// The conditions. Its page is one of `pages`.
+    pub load: LoadJob,
+    /// The pages.
+    pub pages: Vec<PageChoice>,
+    /// Indexes into `pages`, in the order of the visits.
+    pub order: Vec<usize>,
+}
+
+/// A visit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Visited {
+    /// The page.
+    pub page: String,
+    /// Time until the load event, in seconds; `None` if the page did not load.
+    pub time_s: Option<f64>,
+    /// Objects that failed although their hosts exist.
+    pub failed: usize,
+    /// True if the agent sent at least one request of it directly.
+    pub is_direct: bool,
 }
 
 /// Screenshot of a loaded page.
@@ -91,6 +173,8 @@ pub struct TransportJob {
     pub system: longhaul_bulk::System,
     /// The experiment.
     pub experiment: longhaul_bulk::Experiment,
+    /// Congestion control of kernel TCP; `None` for the kernel's default.
+    pub congestion: Option<String>,
     /// Seed of the link's random draws.
     pub seed: u64,
 }
@@ -163,6 +247,13 @@ pub enum Reply {
         upgraded: BTreeSet<String>,
         /// Screenshot of the loaded page, a PNG in Base64.
         picture: Option<String>,
+    },
+    /// The visits have ended.
+    Visited {
+        /// The visits, in their order.
+        visits: Vec<Visited>,
+        /// The agent's `hold_out`, as in `/status.json`: one object for tunnels and one for pages.
+        hold_out: serde_json::Value,
     },
     /// The experiment has ended.
     Measured(Box<longhaul_bulk::Measured>),

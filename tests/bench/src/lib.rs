@@ -24,6 +24,7 @@ mod statistics;
 pub mod switches;
 pub mod system;
 pub mod transport;
+pub mod visits;
 pub mod worker;
 
 use std::{
@@ -66,6 +67,11 @@ pub enum CommandError {
     /// No system remembers a network.
     #[error("--remembered-from needs --system longhaul-remembered")]
     NothingRemembered,
+    /// The system has no agent that compares.
+    #[error(
+        "visits --system {0}: its agent compares nothing here; use longhaul, longhaul-unknown, longhaul-tls or longhaul-quic"
+    )]
+    NothingCompared(system::System),
     /// The system does not support the loader.
     #[error("--loader {loader} does not support --system {system}: {reason}")]
     Refused {
@@ -146,6 +152,7 @@ fn run_command(command: &Command, source: BuildSource) -> Result<(), CommandErro
         .map_err(CommandError::Runtime)?;
     match command {
         Command::Pages(args) => runtime.block_on(pages::pages(args, source)),
+        Command::Visits(args) => runtime.block_on(visits::visits(args)),
         Command::Transport(args) => runtime.block_on(transport::transport(args, source)),
         Command::Images(args) => images::images(args, source),
         Command::Codec(args) => codec::codec(args, source),

@@ -118,6 +118,7 @@ fn jobs(args: &TransportArgs) -> Result<Vec<(u32, TransportJob)>, CommandError> 
                         link: choice.clone(),
                         system: *system,
                         experiment,
+                        congestion: args.congestion.clone(),
                         seed,
                     };
                     (weight, job)
@@ -171,7 +172,7 @@ async fn attempt(sandbox: &Sandbox, job: TransportJob) -> (TransportJob, Result<
         Ok(Reply::Measured(measured)) => Ok(*measured),
         Ok(Reply::Failed { reason, fatal: true }) => Err(Problem::Fatal(reason)),
         Ok(Reply::Failed { reason, fatal: false }) => Err(Problem::Experiment(reason)),
-        Ok(Reply::Loaded { .. }) => Err(Problem::Experiment(
+        Ok(Reply::Loaded { .. } | Reply::Visited { .. }) => Err(Problem::Experiment(
             "the worker replied to another job".to_owned(),
         )),
         Err(error) => Err(Problem::Experiment(error.to_string())),

@@ -55,7 +55,9 @@ pub(super) async fn attempt(sandbox: &Sandbox, job: LoadJob) -> Attempted {
             }
             Ok(Reply::Failed { reason, fatal: true }) => return (job, Err(Problem::Fatal(reason))),
             Ok(Reply::Failed { reason, fatal: false }) => Problem::Load(reason),
-            Ok(Reply::Measured(_)) => Problem::Load("the worker replied to another job".to_owned()),
+            Ok(Reply::Measured(_) | Reply::Visited { .. }) => {
+                Problem::Load("the worker replied to another job".to_owned())
+            }
             Err(error) => Problem::Load(error.to_string()),
         };
     }

@@ -2,7 +2,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
-    time::Duration,
 };
 
 use super::{
@@ -11,13 +10,11 @@ use super::{
 };
 use crate::{
     CommandError,
-    cli::{Beside, ImageLevel, PagesArgs, ReplayScheme},
+    cli::{PagesArgs, ReplayScheme},
     job::{Internet, LoadJob, OriginBehaviour, PageChoice, Picture},
     link::LinkChoice,
     loader::Loader,
     run,
-    state::State,
-    switches::Switches,
     system::System,
 };
 
@@ -69,37 +66,19 @@ pub(super) async fn references(
     let loads = wanted
         .into_iter()
         .map(|((page, loader, scheme, _, system), picture)| {
+            let bin_dir = run.bin_dir.clone();
+            let usual = LoadJob::cold(page, link.clone(), (system, loader, scheme), args.seed, bin_dir);
             let job = LoadJob {
-                seed: args.seed,
-                page,
-                link: link.clone(),
-                system,
-                state: State::Cold,
-                loader,
-                scheme,
-                image_level: ImageLevel::Original,
-                run: 1,
                 internet: Internet {
-                    loss: 0.0,
                     delay: args.internet.internet_delay,
-                    congestion: None,
+                    ..usual.internet
                 },
                 origin: OriginBehaviour {
-                    think_time: Duration::ZERO,
-                    close_after: None,
-                    keep_alive: true,
                     keep_alive_timeout: args.origin.keep_alive_timeout,
+                    ..usual.origin
                 },
-                remembered_from: None,
-                switches: Switches::default(),
-                outstanding: None,
-                beside: Beside::Nothing,
-                detail: false,
                 picture,
-                limit: None,
-                bin_dir: run.bin_dir.clone(),
-                renamed: BTreeSet::new(),
-                expected: None,
+                ..usual
             };
             // These are not timed: a few may share the machine.
             (run::WHOLE / 3, job)

@@ -1,5 +1,5 @@
 //! Preparation of a state, loading of the page in it, and measurement.
-mod any_browser;
+pub(super) mod any_browser;
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -100,6 +100,7 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
         job,
         &learned,
         before.as_ref().map_or(&page, |before| &before.0).clone(),
+        &[],
         temporary,
     )
     .await?;
@@ -233,7 +234,7 @@ fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
     })
 }
 
-fn limit(page: &Page, link: &Link, job: &LoadJob) -> Duration {
+pub(super) fn limit(page: &Page, link: &Link, job: &LoadJob) -> Duration {
     let bytes = page.facts().bytes;
     let ideal = row::ideal(link, job, bytes);
     Duration::from_secs_f64((ideal * PATIENCE).min(MAX_LIMIT.as_secs_f64())).max(MIN_LIMIT)

@@ -16,6 +16,7 @@ pub mod programs;
 pub mod row;
 mod service;
 mod squid;
+mod visits;
 mod ziproxy;
 
 use std::{
@@ -70,6 +71,7 @@ fn perform(job: Job, sandbox: &sandbox::Inside) -> Reply {
     };
     match job {
         Job::Load(job) => runtime.block_on(load(&job, sandbox)),
+        Job::Visits(job) => runtime.block_on(visits::visits(&job, sandbox.scratch())),
         Job::Transport(job) => runtime.block_on(transport(&job)),
     }
 }
@@ -102,7 +104,7 @@ async fn transport(job: &TransportJob) -> Reply {
                 congestion: None,
             }),
             seed: job.seed,
-            congestion: None,
+            congestion: job.congestion.clone(),
         });
         let world = world.map_err(|error| error.to_string())?;
         let measured = longhaul_bulk::measure(&world, &link, profile, job.system, job.experiment).await;

@@ -103,11 +103,13 @@ pub(super) enum NetworkError {
 }
 
 impl Network {
-    /// Builds the world of `job` and starts everything in it.
+    /// Builds the world of `job` and starts everything in it. The hosts of `others` exist, too, so that their pages can be
+    /// shown later.
     pub(super) async fn build(
         job: &LoadJob,
         link: &Link,
         page: Page,
+        others: &[Page],
         temporary: &Path,
     ) -> Result<Self, NetworkError> {
         let world = World::build(WorldConfig {
@@ -127,6 +129,7 @@ impl Network {
                 Bytes::new()
             },
             page: Mutex::new(page),
+            others: others.iter().flat_map(origins::names).collect(),
         });
         let authority = Arc::new(TestAuthority::new()?);
         let hosts = content.hosts();

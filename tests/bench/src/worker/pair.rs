@@ -23,7 +23,7 @@ use super::{
     programs::{self, ProgramError},
     service::{Service, ServiceError},
 };
-use crate::{cli::Beside, state::State};
+use crate::{cli::Beside, job::HoldOut, state::State};
 
 /// Address of the agent, in the client's namespace.
 pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
@@ -34,6 +34,8 @@ pub(super) const GATEWAY: &str = "10.78.0.1:4433";
 const CARRIERS: &str = "10.78.0.1:443";
 /// Network of the pages' hosts, which are private addresses.
 pub(super) const ORIGINS: &str = "10.79.0.0/16";
+/// Longest time without the gateway after which an agent that may go direct does: no visit takes as long.
+const DIRECT_AFTER: &str = "120s";
 const FIRST_DEVICE: &str = "agent";
 const SECOND_DEVICE: &str = "second-agent";
 const OTHER_DEVICE: &str = "other-agent";
@@ -273,9 +275,11 @@ async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Serv
     let mut run = clean(&program);
     run.arg("run").arg("--listen").arg(PROXY.to_string());
     run.arg("--control").arg(CONTROL.to_string());
-    run.args(["--fallback-after", "never"])
-        .arg("--state-dir")
-        .arg(state);
+    match plan.hold_out {
+        HoldOut::Never => drop(run.args(["--fallback-after", "never"])),
+        HoldOut::OneIn50 => drop(run.args(["--fallback-after", DIRECT_AFTER, "--direct-allow", ORIGINS])),
+    }
+    run.arg("--state-dir").arg(state);
     if let Some(link) = &plan.link {
         run.args(["--link", link]);
     }

@@ -12,6 +12,7 @@ mod pages;
 mod recorded;
 mod screenshots;
 mod survival;
+mod visits;
 
 use std::{
     path::{Path, PathBuf},

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A browser in the client's namespace.
-pub(super) enum AnyBrowser {
+pub(in crate::worker) enum AnyBrowser {
     Model {
         options: Box<ModelOptions>,
         cache: BrowserCache,
@@ -32,7 +32,7 @@ pub(super) enum AnyBrowser {
     Chromium(Box<Browser>),
 }
 
-pub(super) async fn start_browser(
+pub(in crate::worker) async fn start_browser(
     job: &LoadJob,
     network: &Network,
     limit: Duration,
@@ -140,21 +140,21 @@ pub(super) fn rules(system: System, outstanding: Option<u32>) -> Rules {
 }
 
 /// Result of a load; a failure contains the reason, and the state of the load at that time.
-pub(super) type Loaded = Result<PageLoad, (String, Option<PageLoad>)>;
+pub(in crate::worker) type Loaded = Result<PageLoad, (String, Option<PageLoad>)>;
 
 /// An ended load, with its start time.
-pub(super) struct Ended {
-    pub(super) browser: AnyBrowser,
-    pub(super) began: Instant,
-    pub(super) loaded: Loaded,
+pub(in crate::worker) struct Ended {
+    pub(in crate::worker) browser: AnyBrowser,
+    pub(in crate::worker) began: Instant,
+    pub(in crate::worker) loaded: Loaded,
     /// Screenshot as PNG, if requested.
-    pub(super) picture: Option<Vec<u8>>,
+    pub(in crate::worker) picture: Option<Vec<u8>>,
     /// What Chromium used: processor time during the load, and memory at its end.
-    pub(super) usage: Option<Usage>,
+    pub(in crate::worker) usage: Option<Usage>,
 }
 
 /// Loads `url` in the client's namespace.
-pub(super) async fn load(
+pub(in crate::worker) async fn load(
     mut browser: AnyBrowser,
     network: &Network,
     url: Url,

@@ -95,6 +95,7 @@ pub(super) async fn between(
                 } else {
                     Push::On
                 },
+                hold_out: job.hold_out,
                 without: job.switches.without(),
                 state: job.state,
                 beside: job.beside,

@@ -24,6 +24,8 @@ pub(in crate::worker) struct Site {
     /// Body of the concurrent download.
     pub(super) bulk: Bytes,
     pub(super) page: Mutex<Page>,
+    /// Hosts of pages that are shown later.
+    pub(super) others: BTreeSet<String>,
 }
 
 impl Site {
@@ -67,17 +69,21 @@ impl Content for Site {
     }
 
     fn hosts(&self) -> Vec<String> {
-        let page = self.page();
-        let mut hosts = page.hosts();
-        hosts.extend(page.next_edition().map(|next| next.hosts()).unwrap_or_default());
-        let mut names: Vec<_> = hosts.iter().map(|host| name_of(host).to_owned()).collect();
-        names.sort();
-        names.dedup();
-        let blocked = page.blocked_hosts();
-        names.retain(|name| !blocked.contains(name));
-        names.extend([bulk_download::HOST, next_page::HOST].map(str::to_owned));
-        names
+        let mut hosts = names(&self.page());
+        hosts.extend(self.others.iter().cloned());
+        hosts.extend([bulk_download::HOST, next_page::HOST].map(str::to_owned));
+        hosts.into_iter().collect()
     }
+}
+
+/// Returns the names of the hosts of a page and of its next edition that exist.
+pub(super) fn names(page: &Page) -> BTreeSet<String> {
+    let mut hosts = page.hosts();
+    hosts.extend(page.next_edition().map(|next| next.hosts()).unwrap_or_default());
+    let mut names: BTreeSet<_> = hosts.iter().map(|host| name_of(host).to_owned()).collect();
+    let blocked = page.blocked_hosts();
+    names.retain(|name| !blocked.contains(name));
+    names
 }
 
 pub(super) fn elsewhere() -> Response<Bytes> {

@@ -6,6 +6,7 @@ use rustls_pki_types::CertificateDer;
 
 use crate::{
     cli::{Beside, ImageLevel},
+    job::HoldOut,
     state::State,
 };
 
@@ -30,6 +31,8 @@ pub(in crate::worker) struct PairPlan {
     pub(in crate::worker) https: Https,
     /// What carries the session.
     pub(in crate::worker) carrier: Carrier,
+    /// Direct visits of the agent.
+    pub(in crate::worker) hold_out: HoldOut,
     /// Techniques that are switched off at both ends.
     pub(in crate::worker) without: Techniques,
     /// State at the beginning of the load, which may require a second device.
