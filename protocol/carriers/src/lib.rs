@@ -22,9 +22,13 @@ mod quic;
 mod race;
 mod shared_port;
 #[cfg(target_os = "linux")]
+mod tcp_info;
+#[cfg(target_os = "linux")]
 mod tcp_linux;
 #[cfg(not(target_os = "linux"))]
 mod tcp_portable;
+#[cfg(target_os = "linux")]
+mod tcp_sender;
 pub mod upgrade;
 
 #[cfg(target_os = "linux")]

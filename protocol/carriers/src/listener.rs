@@ -126,7 +126,7 @@ impl TlsListener {
             };
             let (tls, gateway, links) = (self.tls.clone(), self.gateway, links.clone());
             connections.spawn(async move {
-                let options = TcpOptions::new(&tcp);
+                let options = TcpOptions::of_accepted(&tcp);
                 let opened = timeout(HANDSHAKE_TIME, open(tcp, &tls, &gateway)).await;
                 drop(handshake);
                 match opened {

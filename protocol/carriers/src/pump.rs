@@ -1,10 +1,15 @@
 //! The packets of a link over an open WebSocket, in both directions.
+use std::time::Duration;
+
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
 };
 use longhaul_driver::{LinkEnd, LinkInput, LinkOutput, LinkUnused};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::sleep,
+};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{self, Message, protocol::WebSocketConfig},
@@ -33,6 +38,18 @@ pub enum PumpError {
     /// The driver has ended.
     #[error(transparent)]
     Unused(#[from] LinkUnused),
+}
+
+/// What the operating system can take for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux tells"))]
+pub(crate) enum Room {
+    /// It does not tell.
+    Unknown,
+    /// So many bytes, which it sends soon.
+    Bytes(usize),
+    /// Nothing before about this time.
+    After(Duration),
 }
 
 /// Limits of received messages: a peer cannot make this end store more.
@@ -75,8 +92,18 @@ async fn write<S: AsyncRead + AsyncWrite + Unpin>(
             framing::append(&mut message, &packet);
             bytes += packet.len();
         }
-        options.limit_unsent(output.sufficient());
+        options.before_write(output.sufficient());
         sink.send(Message::Binary(message.into())).await?;
+        let mut room = options.after_write(bytes);
+        while let Room::After(time) = room {
+            // The driver keeps what it has: more urgent packets may come, and the waiting would look like a queue of the link.
+            output.set_useful(0);
+            sleep(time).await;
+            room = options.room();
+        }
+        if let Room::Bytes(useful) = room {
+            output.set_useful(useful);
+        }
         output.written(bytes);
         if next.is_none() {
             next = output.next().await;

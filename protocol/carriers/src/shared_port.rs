@@ -83,7 +83,7 @@ pub struct LinkSocket(TcpOptions);
 impl LinkSocket {
     /// Sets the options of this connection.
     pub fn of(connection: &TcpStream) -> Self {
-        Self(TcpOptions::new(connection))
+        Self(TcpOptions::of_accepted(connection))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Options of a TCP connection that carries a link, on systems without those of Linux.
 use tokio::net::TcpStream;
 
+use crate::pump::Room;
+
 /// Options of one connection.
 #[derive(Debug)]
 pub(crate) struct TcpOptions;
@@ -12,6 +14,21 @@ impl TcpOptions {
         Self
     }
 
-    /// Does nothing: there is no such limit.
-    pub(crate) const fn limit_unsent(&mut self, _bytes: usize) {}
+    /// The same.
+    pub(crate) fn of_accepted(connection: &TcpStream) -> Self {
+        Self::new(connection)
+    }
+
+    /// Does nothing: the system chooses.
+    pub(crate) const fn before_write(&mut self, _sufficient: usize) {}
+
+    /// The system tells nothing.
+    pub(crate) const fn after_write(&mut self, _bytes: usize) -> Room {
+        Room::Unknown
+    }
+
+    /// The same.
+    pub(crate) const fn room(&self) -> Room {
+        Room::Unknown
+    }
 }

@@ -20,6 +20,9 @@ use tokio::sync::{Semaphore, mpsc};
 /// further, so that the link's own flow control stops the peer.
 const RECEIVED: usize = 128;
 
+/// Unsent bytes that a link may always have: two packets, so that the carrier never waits for the driver.
+pub(crate) const LEAST_UNSENT: usize = 2 * 1500;
+
 /// The carrier of a link: opens a link to the gateway and runs it (agent).
 pub trait Carrier: fmt::Debug + Send + Sync {
     /// Class of the carrier's links.
@@ -59,6 +62,8 @@ struct Shared {
     unsent: AtomicUsize,
     /// Number of unsent bytes at which the driver sends no further packet.
     limit: AtomicUsize,
+    /// Number of unsent bytes that the carrier can send soon.
+    useful: AtomicUsize,
     /// True if the driver waits for an event when bytes are written.
     awaits_drain: AtomicBool,
 }
@@ -80,6 +85,8 @@ impl DriverEnd {
     /// Returns true if the link accepts a packet while at most `limit` bytes may be unsent. If it does not, an
     /// event follows when it does.
     pub(crate) fn has_room(&self, limit: usize) -> bool {
+        let useful = self.shared.useful.load(Ordering::Relaxed);
+        let limit = limit.min(useful.max(LEAST_UNSENT));
         self.shared.limit.store(limit, Ordering::Relaxed);
         if self.shared.unsent.load(Ordering::Acquire) < limit {
             return true;
@@ -137,6 +144,13 @@ impl LinkOutput {
             // The driver has ended: the next packet never comes.
             let _ended = self.shared.events.send((self.shared.id, LinkEvent::Drained));
         }
+    }
+
+    /// Tells the driver how many unsent bytes the carrier can send soon. What it passes beyond them would wait in front of
+    /// more urgent packets, and its delay would look like a queue of the link (congestion.md section 5). Until it is told, the
+    /// rate of the session alone decides.
+    pub fn set_useful(&self, bytes: usize) {
+        self.shared.useful.store(bytes, Ordering::Relaxed);
     }
 
     /// Number of unsent bytes that suffice at the present rate; more only wait, while more urgent packets may
@@ -241,6 +255,7 @@ impl LinkSource {
             received: Semaphore::new(RECEIVED),
             unsent: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
+            useful: AtomicUsize::new(usize::MAX),
             awaits_drain: AtomicBool::new(false),
         });
         let driver_end = DriverEnd {
@@ -276,6 +291,29 @@ mod tests {
         drop(end);
         assert!(matches!(events.recv().await, Some((of, LinkEvent::Ended)) if of == id));
         assert!(!driver.send(&[1]));
+    }
+
+    #[tokio::test]
+    async fn a_carrier_that_can_send_little_gets_little() {
+        let (source, mut events) = LinkSource::new();
+        let (_, driver, mut end) = source.make(PathClass::Ordered);
+        end.output.set_useful(20_000);
+        assert!(driver.send(&[1; 15_000]));
+        assert!(driver.has_room(100_000));
+        assert_eq!(end.output.sufficient(), 20_000);
+        end.output.set_useful(10_000);
+        assert!(!driver.has_room(100_000));
+        assert!(end.output.next().await.is_some());
+        // More than it was: the driver learns it with the event.
+        end.output.set_useful(50_000);
+        end.output.written(15_000);
+        assert!(matches!(events.recv().await, Some((_, LinkEvent::Drained))));
+        assert!(driver.has_room(100_000));
+        assert_eq!(end.output.sufficient(), 50_000);
+        // Two packets may always wait.
+        end.output.set_useful(0);
+        assert!(driver.has_room(100_000));
+        assert_eq!(end.output.sufficient(), LEAST_UNSENT);
     }
 
     #[tokio::test]

@@ -5,13 +5,11 @@ use longhaul_protocol::path::LinkId;
 use longhaul_types::BitRate;
 use tokio::{sync::mpsc, task::AbortHandle, time::Instant};
 
-use crate::link::{Carrier, DriverEnd, LinkAcceptor, LinkEvent, LinkSource};
+use crate::link::{Carrier, DriverEnd, LEAST_UNSENT, LinkAcceptor, LinkEvent, LinkSource};
 
 /// Maximum number of links of one task: twice the usual limit of sessions, because a session has two links
 /// while its agent changes from one to another.
 const MAX_LINKS: usize = 2048;
-/// Unsent bytes that a link may always have: two packets, so that the carrier never waits for the driver.
-const LEAST_UNSENT: u64 = 2 * 1500;
 /// Time for whose rate bytes may be unsent. More would wait in front of more urgent packets; much less would
 /// leave the link idle while the driver task is not scheduled.
 const UNSENT_TIME: Duration = Duration::from_millis(50);
@@ -118,9 +116,8 @@ impl Links {
     /// Returns true if the carrier accepts another packet now, at this rate of the session.
     pub(crate) fn has_room(&self, id: LinkId, rate: BitRate) -> bool {
         self.open.get(&id).is_some_and(|link| {
-            let by_rate = (rate * UNSENT_TIME).bytes();
-            let limit = usize::try_from(by_rate.max(LEAST_UNSENT)).unwrap_or(usize::MAX);
-            link.end.has_room(limit) && link.connected
+            let by_rate = usize::try_from((rate * UNSENT_TIME).bytes()).unwrap_or(usize::MAX);
+            link.end.has_room(by_rate.max(LEAST_UNSENT)) && link.connected
         })
     }
 

@@ -20,6 +20,8 @@ const LARGEST_JITTER_SAMPLE: f64 = 1.0;
 #[derive(Clone, Debug)]
 pub(super) struct DelayMeter {
     parameters: &'static QueueParameters,
+    /// True while TCP may keep packets waiting for its window.
+    is_ordered: bool,
     /// Window of `lasting` in seconds.
     lasting_window: f64,
     /// Clock difference plus delay of the first packet, in stamp units; later delays are relative to it.
@@ -42,6 +44,7 @@ impl DelayMeter {
     pub(super) fn new(parameters: &'static CongestionParameters) -> Self {
         Self {
             parameters: &parameters.queue,
+            is_ordered: false,
             lasting_window: parameters.late_feedback.lasting_window,
             reference: None,
             stated: 0.0,
@@ -89,9 +92,18 @@ impl DelayMeter {
         self.lasting.push(whole, self.lasting_window);
         self.waited = seconds - self.lasting.get().unwrap_or(seconds);
         if self.last_above_base() <= newest {
-            let recent_window = (rtt / parameters.recent_in_rtt).max(parameters.recent_least);
+            let recent_window = if self.is_ordered {
+                parameters.recent_ordered_rtts * rtt
+            } else {
+                (rtt / parameters.recent_in_rtt).max(parameters.recent_least)
+            };
             self.recent.push(delay, recent_window);
         }
+    }
+
+    /// Changes the window of q for the packets that follow.
+    pub(super) const fn set_ordered(&mut self, is_ordered: bool) {
+        self.is_ordered = is_ordered;
     }
 
     /// Recomputes the kept delays when the byte time changes much. Otherwise a packet measured at an

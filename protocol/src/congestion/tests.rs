@@ -61,6 +61,7 @@ fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
                 received: 1,
                 lost: 0,
                 min_rtt: Duration::from_millis(rtt),
+                is_ordered: false,
             });
             due = due.or_else(|| Some(now + controller.feedback_interval()));
         }

@@ -154,6 +154,7 @@ impl Controller {
             Phase::SlowStart => 0.0,
             Phase::CongestionAvoidance => 1.0 / path.rate.capacity.max(path.full_packet),
         };
+        path.delay.set_ordered(sample.is_ordered);
         path.delay
             .on_packet(now, sample.stamp, size, byte_time, path.rtt, newest);
         path.rate.on_arrival(now, size, path.rtt, rate_memory);

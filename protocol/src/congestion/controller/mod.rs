@@ -56,6 +56,8 @@ pub struct PacketSample {
     pub lost: u64,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
+    /// True if the packet came over an ordered path (TCP), which may have kept it waiting.
+    pub is_ordered: bool,
 }
 
 /// What a receiver grants.

@@ -95,6 +95,9 @@ constants! {
     recent_in_rtt = 4.0, "count", 2.0 => 8.0;
     /// Least time whose smallest delay is q.
     recent_least = 0.01, "s", 0.005 => 0.02;
+    /// Time in R whose smallest delay is q over an ordered path: TCP keeps the last packets of each round waiting until
+    /// acknowledgements open its window, and the next round begins with them.
+    recent_ordered_rtts = 1.25, "R", 1.0 => 2.0;
     /// Change of the byte time below which kept delays are not recomputed: it moves q by less than half a packet
     /// time, a fifth of the least Qh.
     restate_factor = 1.5, "ratio", 1.25 => 3.0;

@@ -242,6 +242,7 @@ impl Connection {
             received,
             lost,
             min_rtt: self.path_rtt(),
+            is_ordered: self.is_ordered(),
         });
         self.received_seen = total;
         self.observe_link(now, packet.size, received, lost);
