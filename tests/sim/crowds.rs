@@ -117,10 +117,12 @@ fn a_crowd_does_not_lose_a_third_of_its_packets() {
     }
 }
 
-/// Prints crowds on four links, with as many seeds as `LONGHAUL_SIM_SEEDS` says.
+/// Prints crowds on four links, with as many seeds as `LONGHAUL_SIM_SEEDS` says; only with `LONGHAUL_SIM_EXPERIMENTS`.
 #[test]
-#[ignore = "an experiment of ten minutes that judges nothing"]
 fn crowds_of_many_seeds() {
+    if !seeds::experiments() {
+        return;
+    }
     for name in ["wlan-lossy", "lte", "umts-384", "geo-sat"] {
         let runs = seeds::for_each("crowds_of_many_seeds", |seed| run(name, seed));
         print(name, &runs);

@@ -162,11 +162,13 @@ fn bursts_of_losses_do_not_reduce_the_rate() {
 }
 
 /// Prints the goodput of a long download with random losses and on a channel with bad times, in shares of what they
-/// leave.
+/// leave; only with `LONGHAUL_SIM_EXPERIMENTS`.
 #[test]
-#[ignore = "an experiment of some minutes that judges nothing"]
 fn losses_in_long_downloads() {
     const MOST_SEEDS: u64 = 8;
+    if !seeds::experiments() {
+        return;
+    }
     let mut table = Table::new(
         "long download with losses",
         &["profile", "lost", "goodput of what is left", "worst"],
