@@ -25,12 +25,34 @@ const LOSS: f64 = 0.05;
 /// Interval in which the sessions start.
 const STARTS: Duration = Duration::from_secs(10);
 
+/// Time of the measurement.
 fn times(name: &str) -> [Duration; 2] {
     match name {
         "umts-384" => [60, 180],
         _ => [40, 70],
     }
     .map(Duration::from_secs)
+}
+
+/// Runs `count` downloads on a link without losses of its own. Crowds are chaotic: a microsecond, or a byte in the first
+/// packet, leads to other shares and losses. Therefore the seeds differ in the starts.
+pub(crate) fn run(name: &str, count: u32, seed: u64) -> (Dumbbell, Watched) {
+    let profile = links::named(name);
+    let mut hop = HopConfig::from(profile);
+    hop.down.loss = Loss::Never;
+    hop.up.loss = Loss::Never;
+    let shift = Duration::from_micros(7 * seed);
+    let session =
+        |number: u32| Session::bulk(Knowledge::Known.of(profile)).starting((STARTS / count + shift) * number);
+    let sessions: Vec<_> = (0..count).map(session).collect();
+    let mut dumbbell = Dumbbell::new(&hop, &sessions, &[], seed);
+    let [from, to] = times(name);
+    let watched = dumbbell.watch(from, to);
+    for flow in 0..sessions.len() {
+        let closed = &dumbbell.side(flow, User::Agent).closed;
+        assert!(closed.is_none(), "{name}: session {flow} of {count}: {closed:?}");
+    }
+    (dumbbell, watched)
 }
 
 #[test]
@@ -60,26 +82,8 @@ fn many_sessions_share_a_link() {
         ("wlan-lossy", 20, 0.65, 0.30, 0.08),
     ];
     for (name, count, jain_limit, least_limit, loss_limit) in cases {
-        let profile = links::named(name);
-        let mut hop = HopConfig::from(profile);
-        hop.down.loss = Loss::Never;
-        hop.up.loss = Loss::Never;
-        let [from, to] = times(name);
         let runs = seeds::for_some("many_sessions_share_a_link", MOST_SEEDS, |seed| {
-            // Crowds are chaotic: a microsecond, or a byte in the first packet, leads to other shares and losses. Therefore
-            // the seeds differ in the starts, and the median is judged.
-            let shift = Duration::from_micros(7 * seed);
-            let session = |number: u32| {
-                Session::bulk(Knowledge::Known.of(profile)).starting((STARTS / count + shift) * number)
-            };
-            let sessions: Vec<_> = (0..count).map(session).collect();
-            let mut dumbbell = Dumbbell::new(&hop, &sessions, &[], seed);
-            let watched = dumbbell.watch(from, to);
-            for flow in 0..sessions.len() {
-                let closed = &dumbbell.side(flow, User::Agent).closed;
-                assert!(closed.is_none(), "{name}: session {flow} of {count}: {closed:?}");
-            }
-            watched
+            run(name, count, seed).1
         });
         let of = |value: fn(&Watched) -> f64| median_and_worst(runs.iter().map(value).collect()).0;
         let jain = 1.0 - of(|run| 1.0 - run.jain());

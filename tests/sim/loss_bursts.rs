@@ -16,6 +16,8 @@ use crate::{
 const NAMES: [&str; 5] = ["umts-384", "lte", "geo-sat", "leo-sat", "wlan-lossy"];
 const BEGIN: Duration = Duration::from_secs(5);
 const TIME: Duration = Duration::from_secs(20);
+/// Time of a measurement in which delays of the start leave the window of the base delay.
+const LONG: Duration = Duration::from_secs(90);
 const MOST_SEEDS: u64 = 2;
 /// Seeds of a channel with a good and a bad state; the times in the bad state differ from seed to seed.
 const MOST_SEEDS_OF_CHANNEL: u64 = 4;
@@ -104,9 +106,9 @@ fn interrupt(hop: &mut HopConfig, length: Duration, interval: Duration) {
     hop.up.outages = schedule;
 }
 
-/// Returns the bytes delivered in the time of the measurement, in shares of what the link carries without bursts.
-fn goodput(hop: HopConfig, profile: Profile, seed: u64) -> f64 {
-    let bytes = (profile.rate_down() * (BEGIN + TIME)).bytes();
+/// Returns the bytes delivered in `time` from [`BEGIN`] on, in shares of what the link carries without losses.
+fn goodput(hop: HopConfig, profile: Profile, time: Duration, seed: u64) -> f64 {
+    let bytes = (profile.rate_down() * (BEGIN + time)).bytes();
     let mut world = World::new(Setting {
         hop,
         profile: Knowledge::Unknown.of(profile),
@@ -117,9 +119,9 @@ fn goodput(hop: HopConfig, profile: Profile, seed: u64) -> f64 {
     });
     world.run(Timestamp::ZERO + BEGIN, |_| false);
     let before = world.agent.application.delivered;
-    world.run(Timestamp::ZERO + BEGIN + TIME, |_| false);
+    world.run(Timestamp::ZERO + BEGIN + time, |_| false);
     let delivered = world.agent.application.delivered - before;
-    delivered as f64 / (profile.rate_down() * TIME).bytes() as f64
+    delivered as f64 / (profile.rate_down() * time).bytes() as f64
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn bursts_of_losses_do_not_reduce_the_rate() {
             let mut hop = HopConfig::from(profile);
             bursts.apply(&mut hop);
             let condition = format!("{name}, lost: {bursts}");
-            let run = |seed| goodput(hop.clone(), profile, seed) / bursts.left();
+            let run = |seed| goodput(hop.clone(), profile, TIME, seed) / bursts.left();
             let is_channel = matches!(bursts, Bursts::Channel(..));
             let most = if is_channel {
                 MOST_SEEDS_OF_CHANNEL
@@ -157,4 +159,43 @@ fn bursts_of_losses_do_not_reduce_the_rate() {
     }
     table.print();
     bars.settle("bursts of losses");
+}
+
+/// Prints the goodput of a long download with random losses and on a channel with bad times, in shares of what they
+/// leave; only with `LONGHAUL_SIM_EXPERIMENTS`.
+#[test]
+fn losses_in_long_downloads() {
+    const MOST_SEEDS: u64 = 8;
+    if !seeds::experiments() {
+        return;
+    }
+    let mut table = Table::new(
+        "long download with losses",
+        &["profile", "lost", "goodput of what is left", "worst"],
+    );
+    for name in NAMES {
+        let profile = links::named(name);
+        let mut print = |what: String, hop: &HopConfig, left: f64| {
+            let run = |seed| goodput(hop.clone(), profile, LONG, seed) / left;
+            let runs = seeds::for_some(name, MOST_SEEDS, run);
+            let worst = runs.iter().copied().fold(f64::INFINITY, f64::min);
+            let (median, _) = median_and_worst(runs);
+            table.row(&[
+                name.to_owned(),
+                what,
+                format!("{median:.3}"),
+                format!("{worst:.3}"),
+            ]);
+        };
+        let mut hop = HopConfig::from(profile);
+        for lost in [0.0, 0.02, 0.05, 0.1] {
+            hop.down.loss = Loss::Random(links::share(lost));
+            hop.up.loss = Loss::Random(links::share(lost));
+            print(percent(lost), &hop, 1.0 - lost);
+        }
+        let mut hop = HopConfig::from(profile);
+        BURSTS.apply(&mut hop);
+        print(BURSTS.to_string(), &hop, BURSTS.left());
+    }
+    table.print();
 }

@@ -22,6 +22,7 @@ mod clock;
 mod conditions;
 mod content;
 mod crossing;
+mod crowds;
 mod cubic;
 mod datagram;
 mod dumbbell;

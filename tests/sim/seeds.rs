@@ -18,6 +18,11 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
+/// Returns true if experiments that judge nothing are to run, too: they take minutes.
+pub(crate) fn experiments() -> bool {
+    std::env::var_os("LONGHAUL_SIM_EXPERIMENTS").is_some()
+}
+
 /// Runs `run` with each seed and returns the results in the order of the seeds.
 ///
 /// # Panics

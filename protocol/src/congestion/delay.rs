@@ -57,7 +57,8 @@ impl DelayMeter {
         }
     }
 
-    /// Processes a packet of `size` bytes. `byte_time` is the estimated time of a byte at the bottleneck in
+    /// Processes a packet of `size` bytes. Returns by how many seconds the base has risen because its smallest delays
+    /// have left the window: q of the same one-way delay has fallen by as much. `byte_time` is the estimated time of a byte at the bottleneck in
     /// seconds, 0 if unknown. A packet whose delay exceeds the base by more than `newest` seconds was sent
     /// before a stall and says nothing about the queue.
     pub(super) fn on_packet(
@@ -68,7 +69,7 @@ impl DelayMeter {
         byte_time: f64,
         rtt: f64,
         newest: f64,
-    ) {
+    ) -> f64 {
         self.restate(byte_time);
         let relative = stamp.relative_delay(now);
         let reference = *self.reference.get_or_insert(relative);
@@ -84,7 +85,9 @@ impl DelayMeter {
         self.last = delay.net;
         let parameters = self.parameters;
         let base_window = (parameters.base_window_rtts * rtt).max(parameters.base_window);
+        let base = self.base.get().unwrap_or(delay.net);
         self.base.push(delay, base_window);
+        let rise = (self.base.get().unwrap_or(base) - base).max(0.0);
         let whole = Delay {
             net: seconds,
             ..delay
@@ -99,6 +102,7 @@ impl DelayMeter {
             };
             self.recent.push(delay, recent_window);
         }
+        rise
     }
 
     /// Changes the window of q for the packets that follow.
@@ -246,6 +250,24 @@ mod tests {
             arrive(&mut meter, 50 + 50 * number as u64, 50, FULL, rate, delay);
             assert!(meter.queue() < 0.5 * FULL / rate, "{} at {rate}", meter.queue());
         }
+    }
+
+    #[test]
+    fn the_base_rises_when_its_smallest_delay_leaves_the_window() {
+        let mut meter = DelayMeter::new(&CongestionParameters::STANDARD);
+        let mut rise_at = |milliseconds: u64, delay: u64| {
+            let sent = Timestamp::ZERO + Duration::from_millis(milliseconds);
+            let arrival = sent + Duration::from_millis(delay);
+            meter.on_packet(arrival, Stamp::of(sent), FULL, 0.0, RTT, f64::INFINITY)
+        };
+        assert!(rise_at(0, 10) < 1e-9);
+        for number in 1..30 {
+            assert!(rise_at(1000 * number, 50) < 1e-9);
+        }
+        let rise = rise_at(30_100, 55);
+        assert!((rise - 0.04).abs() < 3e-4, "{rise}");
+        // The base falls: this is no rise.
+        assert!(rise_at(30_200, 20) < 1e-9);
     }
 
     #[test]

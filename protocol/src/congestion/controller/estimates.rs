@@ -155,8 +155,10 @@ impl Controller {
             Phase::CongestionAvoidance => 1.0 / path.rate.capacity.max(path.full_packet),
         };
         path.delay.set_ordered(sample.is_ordered);
-        path.delay
+        let base_rise = path
+            .delay
             .on_packet(now, sample.stamp, size, byte_time, path.rtt, newest);
+        path.loss.on_base_rise(base_rise);
         path.rate.on_arrival(now, size, path.rtt, rate_memory);
         let lost = path.bursts.on_arrival(&Arrivals {
             now,
