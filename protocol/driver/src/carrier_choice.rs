@@ -354,6 +354,15 @@ impl CarrierChoice {
         }
     }
 
+    /// The session is open over its link. UDP is probed soon if the network has changed since the attempt began: the silence
+    /// of UDP until then concerns the network before.
+    pub(crate) fn on_open_over_link(&mut self, now: Instant) {
+        self.on_link(now);
+        if self.moved.is_some_and(|(at, _)| self.started <= at) {
+            self.udp_return.on_network_change(now);
+        }
+    }
+
     /// The carrier by which a session on an ordered link may return to datagrams where UDP stays silent.
     pub(crate) fn datagram_carrier(&self) -> Option<Arc<dyn Carrier>> {
         let is_ordered = self.link.is_some_and(|link| link.class() == PathClass::Ordered);

@@ -318,7 +318,7 @@ impl DriverTask {
             }
             self.drop_link();
         } else if let Some(choice) = &mut self.choice {
-            choice.on_link(Instant::now());
+            choice.on_open_over_link(Instant::now());
         }
     }
 

@@ -151,6 +151,35 @@ async fn a_session_that_began_over_links_alone_tries_udp_in_another_network() {
         .await;
 }
 
+/// The command is handled between the gateway's answer and the event of the open session.
+#[tokio::test]
+async fn udp_is_probed_soon_after_a_change_of_the_network_during_the_handshake() {
+    let mut pair = Pair::with_link(CarrierPlan::LinksThenUdp);
+    let handle = pair.handle();
+    let is_answered = |task: &DriverTask| {
+        let connection = task.endpoint.peek(handle);
+        connection.is_some_and(|connection| connection.state() == State::Open)
+    };
+    while !is_answered(&pair.agent) {
+        pair.agent.turn();
+        pair.gateway.turn();
+        // The link's task runs.
+        tokio::task::yield_now().await;
+        for task in [&mut pair.agent, &mut pair.gateway] {
+            if let Ok(event) = task.links.events.try_recv() {
+                task.handle_link_events(event);
+            }
+        }
+    }
+    let due = |pair: &Pair| pair.agent.choice.as_ref().unwrap().udp_return.due();
+    assert_eq!(due(&pair), None, "the event waits");
+    pair.command(ConnectionCommand::NetworkChanged(NetworkChange::Other(None)));
+    pair.agent.turn();
+    let soon = ReturnTimes::default().first / 10;
+    let due = due(&pair).unwrap();
+    assert!(due <= Instant::now() + soon, "{due:?}");
+}
+
 #[tokio::test]
 async fn a_session_whose_only_link_has_ended_goes_on_over_udp_at_once() {
     let mut pair = Pair::over_links();
