@@ -56,3 +56,9 @@ async fn a_page_loads_at_the_new_address(carrier: &'static str) -> Result<()> {
 async fn a_session_follows_the_gateways_name_to_another_address() -> Result<()> {
     a_page_loads_at_the_new_address("udp").await
 }
+
+/// The TCP connection stays silent. The next one is to the new address.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_over_tls_follows_the_gateways_name_to_another_address() -> Result<()> {
+    a_page_loads_at_the_new_address("tls").await
+}
