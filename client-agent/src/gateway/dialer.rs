@@ -302,15 +302,18 @@ impl Dialer {
                 }
                 LinkState::Stalled if look.is_none() => {
                     self.publish_stalled();
-                    look = look_from(session, FIRST_LOOK);
+                    look = self.look_from(session, FIRST_LOOK);
                 }
                 LinkState::Stalled | LinkState::Connecting => {}
             }
             let (silence, is_stalled) = (self.diagnosis.poll_timeout(), look.is_some());
             tokio::select! {
                 found = looked(&mut look) => {
-                    look = look_from(session, NEXT_LOOK);
-                    self.note_look(found);
+                    look = self.look_from(session, NEXT_LOOK);
+                    // A route to the gateway is no evidence against what the attempts to open a link have shown.
+                    if found.is_some() || session.stats().remote.is_some() {
+                        self.note_look(found);
+                    }
                     looks += 1;
                     self.look_for_gateway(&mut lookup, looks);
                 }
@@ -386,6 +389,16 @@ impl Dialer {
         });
     }
 
+    /// A look for the reason of a stall: at the address of the session, or for a route to the gateway if the session uses a
+    /// link, which says nothing about UDP.
+    fn look_from(&self, session: &GatewaySession, pause: Duration) -> Option<Look> {
+        if let Some(remote) = session.stats().remote {
+            return Some(Box::pin(reachability::look(remote, pause)));
+        }
+        let gateway = *self.link.addresses.all.first()?;
+        Some(Box::pin(reachability::look_for_route(gateway, pause)))
+    }
+
     fn publish_stalled(&mut self) {
         self.diagnosis.expect_answer(Instant::now());
         info!("the gateway is silent; requests wait until it answers again");
@@ -411,10 +424,4 @@ impl Dialer {
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // Without a sender there is no agent any more.
     let _stopped = stopping.wait_for(|stopping| *stopping).await;
-}
-
-/// A look for the reason of a stall, at the address of the session.
-fn look_from(session: &GatewaySession, pause: Duration) -> Option<Look> {
-    let remote = session.stats().remote?;
-    Some(Box::pin(reachability::look(remote, pause)))
 }

@@ -51,6 +51,12 @@ pub(super) async fn look(remote: SocketAddr, pause: Duration) -> Option<Trouble>
     }
 }
 
+/// Waits for `pause`, then looks for a route to `remote`. Returns `None` if there is one. Cancel safe.
+pub(super) async fn look_for_route(remote: SocketAddr, pause: Duration) -> Option<Trouble> {
+    sleep(pause).await;
+    missing_route(remote).await
+}
+
 /// Returns the trouble if this computer has no route to `remote`. Nothing is sent.
 pub(super) async fn missing_route(remote: SocketAddr) -> Option<Trouble> {
     match connected(remote).await {

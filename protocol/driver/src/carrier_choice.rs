@@ -1,4 +1,6 @@
 //! The agent's choice of the carrier of its session (docs/protocol/transport.md section 8.3).
+mod succession;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use longhaul_protocol::{
@@ -8,6 +10,7 @@ use longhaul_protocol::{
 use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 use tokio::time::Instant;
 
+use self::succession::Predecessor;
 use crate::{
     doubts::Doubts,
     link::Carrier,
@@ -136,6 +139,10 @@ pub(crate) struct CarrierChoice {
     attempt: usize,
     /// The link, connected or not.
     pub(crate) link: Option<LinkId>,
+    /// The silent link that the session uses while its successor is opened as `link`.
+    pub(crate) predecessor: Option<Predecessor>,
+    /// Path whose answer decides about the predecessor.
+    pub(crate) probed: Option<Path>,
     /// A second link, by which the session may return from an ordered link to datagrams.
     pub(crate) second: Option<LinkId>,
     /// Path by which it may return, while it is probed and after the return.
@@ -155,6 +162,8 @@ pub(crate) struct CarrierChoice {
     pub(crate) udp_return: UdpReturn,
     /// Links that are opened when UDP is doubtful.
     pub(crate) doubts: Doubts,
+    /// Successors that are opened before the patience with a silent link has ended.
+    pub(crate) successions: Doubts,
     /// Trials of a link where UDP is limited.
     pub(crate) trial: LinkTrial,
     /// Users of the session see that a trial has no result yet.
@@ -177,6 +186,8 @@ impl CarrierChoice {
             carriers,
             attempt: 0,
             link: None,
+            predecessor: None,
+            probed: None,
             second: None,
             way: None,
             started: Timestamp::ZERO,
@@ -187,6 +198,7 @@ impl CarrierChoice {
             is_new: true,
             udp_return: UdpReturn::new(times),
             doubts: Doubts::default(),
+            successions: Doubts::default(),
             trial: LinkTrial::new(times.trial_pause, times.permits_trials),
             shows_trial: false,
         }
@@ -207,6 +219,7 @@ impl CarrierChoice {
         self.udp_return.on_network_change(now);
         self.trial.on_network_change();
         self.doubts.on_network_change();
+        self.successions.on_network_change();
         // The round-trip time of an ordered path contains the queue of TCP.
         let patience = MOVED_PATIENCE.max(rtt * MOVED_ROUND_TRIPS).min(ORDERED_PATIENCE);
         self.moved = Some((at, patience));
@@ -354,6 +367,15 @@ impl CarrierChoice {
         }
     }
 
+    /// The session is open over its link. UDP is probed soon if the network has changed since the attempt began: the silence
+    /// of UDP until then concerns the network before.
+    pub(crate) fn on_open_over_link(&mut self, now: Instant) {
+        self.on_link(now);
+        if self.moved.is_some_and(|(at, _)| self.started <= at) {
+            self.udp_return.on_network_change(now);
+        }
+    }
+
     /// The carrier by which a session on an ordered link may return to datagrams where UDP stays silent.
     pub(crate) fn datagram_carrier(&self) -> Option<Arc<dyn Carrier>> {
         let is_ordered = self.link.is_some_and(|link| link.class() == PathClass::Ordered);
@@ -413,7 +435,7 @@ mod tests {
         }
     }
 
-    fn choice(udp: Option<SocketAddr>, classes: &[PathClass]) -> CarrierChoice {
+    pub(super) fn choice(udp: Option<SocketAddr>, classes: &[PathClass]) -> CarrierChoice {
         let mut carriers = classes.iter().map(|class| Arc::new(Silent(*class)));
         let first = LinkCarriers::new(carriers.next().unwrap());
         let carriers = carriers.fold(first, |carriers, next| carriers.then(next));

@@ -3,6 +3,7 @@ mod carriers;
 mod commands;
 mod doubts;
 mod events;
+mod succession;
 mod transmit;
 mod udp_addresses;
 mod udp_limit;

@@ -32,6 +32,8 @@ pub(super) enum Obstacle {
     LargeDatagramsLost,
     /// A connection of TCP is reset after 10 MB towards the agent.
     TcpReset,
+    /// A connection of TCP ends after 15 MB towards the agent: nothing arrives any more, and no segment tells it.
+    TcpFlowsEnd,
     /// Everything to and from the gateway's first address is lost. No network does this to an only address.
     FirstAddressDropped,
 }
@@ -72,6 +74,10 @@ impl Obstacle {
             Self::TcpReset => (
                 &[],
                 &["tcp sport 443 add @connections { tcp dport quota over 10 mbytes } reject with tcp reset"],
+            ),
+            Self::TcpFlowsEnd => (
+                &[],
+                &["tcp sport 443 add @connections { tcp dport quota over 15 mbytes } drop"],
             ),
             Self::FirstAddressDropped => (&["ip daddr 10.91.0.1 drop"], &["ip saddr 10.91.0.1 drop"]),
         }

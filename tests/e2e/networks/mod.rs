@@ -4,6 +4,7 @@
 mod blocked;
 mod families;
 mod family_change;
+mod gateway_moves;
 mod harness;
 mod limited;
 mod middlebox;
@@ -13,4 +14,5 @@ mod portal;
 mod ports;
 mod random_networks;
 mod remembered;
+mod silent_links;
 mod udp_dies;

@@ -24,7 +24,7 @@ fn is_over_udp(status: &Value) -> bool {
     status["state"] == "open" && status["session"]["carrier"] == "udp"
 }
 
-async fn page(net: &Net, programs: &Programs) -> Result<()> {
+pub(super) async fn page(net: &Net, programs: &Programs) -> Result<()> {
     let proxy = programs.proxy();
     let page = net
         .computer

@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{content::noise, pair::LIMIT};
 
-const TLS: &str = "[carriers]\ntls = \"10.91.0.1:443\"\n";
+pub(super) const TLS: &str = "[carriers]\ntls = \"10.91.0.1:443\"\n";
 /// Rate of the network: slow enough that the download has not arrived when UDP is lost.
 const MBPS: u32 = 20;
 
-fn is_over(status: &Value, carrier: &str) -> bool {
+pub(super) fn is_over(status: &Value, carrier: &str) -> bool {
     status["state"] == "open" && status["session"]["carrier"] == carrier
 }
 

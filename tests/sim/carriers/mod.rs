@@ -6,6 +6,7 @@ mod lane;
 mod limited;
 mod probes;
 mod silence;
+mod silent_links;
 mod world;
 
 use std::time::Duration;

@@ -20,17 +20,17 @@ pub(super) const PAGE: &[u64] = &[
     24_000, 12_500,
 ];
 /// Longest pause until new bytes arrive, for each link.
-const PAUSES: [(&str, Duration); 3] = [
+pub(super) const PAUSES: [(&str, Duration); 3] = [
     ("lte", Duration::from_millis(1500)),
     ("umts-384", Duration::from_millis(3000)),
     ("geo-sat", Duration::from_millis(4000)),
 ];
 /// Multiple of a pause's target at which the test fails.
-const SLACK: f64 = 1.2;
+pub(super) const SLACK: f64 = 1.2;
 /// Round trips until a link is open: TCP, TLS 1.3, and the upgrade.
-const ROUNDS: u32 = 3;
+pub(super) const ROUNDS: u32 = 3;
 /// Bytes of these handshakes in the slower direction, with headers.
-const HANDSHAKE: u64 = 1_500;
+pub(super) const HANDSHAKE: u64 = 1_500;
 
 #[derive(Clone, Copy, Debug)]
 enum Dropped {

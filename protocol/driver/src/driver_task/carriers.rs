@@ -178,7 +178,7 @@ impl DriverTask {
         }
     }
 
-    fn end_link(&mut self, link: LinkId) {
+    pub(super) fn end_link(&mut self, link: LinkId) {
         let was_connected = self.links.is_connected(link);
         self.links.close(link);
         let now = Instant::now();
@@ -188,6 +188,9 @@ impl DriverTask {
             .is_some_and(|choice| choice.second == Some(link))
         {
             self.end_second_link(link);
+            return;
+        }
+        if self.end_predecessor(link) {
             return;
         }
         let Some(choice) = self.choice.as_mut().filter(|choice| choice.link == Some(link)) else {
@@ -210,14 +213,21 @@ impl DriverTask {
                 choice.on_link(now);
             }
         } else {
-            choice.ended(now, was_connected);
+            // A successor that did not answer has failed as well.
+            choice.ended(now, was_connected && choice.predecessor.is_none());
         }
-        let (session, udp) = (choice.session, choice.udp);
+        self.lose_path(link);
+    }
+
+    /// Continues over UDP if the session's path is this link, which has ended: until a carrier is connected again, UDP is the
+    /// only path.
+    pub(super) fn lose_path(&mut self, link: LinkId) {
         self.endpoint.close_link(link);
+        let Some(choice) = &self.choice else { return };
+        let (session, udp) = (choice.session, choice.udp);
         let Some(connection) = self.endpoint.peek(session) else {
             return;
         };
-        // Until the carrier is connected again, UDP is the only path.
         let is_lost = connection.path() == Path::Link(link) && connection.state() != State::Early;
         if let Some(udp) = udp.filter(|_| is_lost) {
             self.endpoint.change_path(self.clock.now(), session, udp.into());
@@ -233,6 +243,10 @@ impl DriverTask {
         let Some(choice) = self.choice.as_mut().filter(|choice| choice.link == Some(link)) else {
             return;
         };
+        if choice.predecessor.is_some() {
+            self.probe_successor(link.into());
+            return;
+        }
         choice.succeeded();
         let (session, uses_udp, started) = (choice.session, choice.udp.is_some(), choice.started);
         let Some(connection) = self.endpoint.peek(session) else {
@@ -292,7 +306,8 @@ impl DriverTask {
     /// Ends the link of an agent's session and the attempts to open one.
     pub(super) fn drop_link(&mut self) {
         let Some(choice) = &mut self.choice else { return };
-        for link in choice.link.into_iter().chain(choice.second.take()) {
+        let old = choice.predecessor.take().map(|old| old.link);
+        for link in choice.link.into_iter().chain(choice.second.take()).chain(old) {
             self.links.close(link);
             self.endpoint.close_link(link);
         }
@@ -318,7 +333,7 @@ impl DriverTask {
             }
             self.drop_link();
         } else if let Some(choice) = &mut self.choice {
-            choice.on_link(Instant::now());
+            choice.on_open_over_link(Instant::now());
         }
     }
 
@@ -336,6 +351,7 @@ impl DriverTask {
         self.run_udp_return(now);
         self.run_udp_limit(now);
         self.run_doubts(now);
+        self.run_succession(now);
         let Some(choice) = &mut self.choice else { return };
         let Some(connection) = self.endpoint.peek(choice.session) else {
             return;
@@ -351,23 +367,6 @@ impl DriverTask {
                 choice.on_udp_answer(self.clock.now());
             }
         }
-        let at = self.clock.now();
-        if let Some(link) = choice.link
-            && connection.path() == Path::Link(link)
-            && connection.is_path_silent()
-            && choice.is_given_up(link, connection.last_received_at(), at)
-        {
-            debug!("the carrier is silent: another one is opened");
-            let received = connection.last_received_at();
-            self.links.close(link);
-            self.endpoint.close_link(link);
-            choice.replace(now, received);
-            let (session, udp) = (choice.session, choice.udp);
-            if let Some(udp) = udp {
-                self.endpoint.change_path(at, session, udp.into());
-            }
-            return;
-        }
         if let Some(link) = choice.link
             && choice.gives_up.is_some_and(|at| at <= now)
         {
@@ -381,6 +380,7 @@ impl DriverTask {
         if choice.waits_for_init() {
             return;
         }
+        let at = self.clock.now();
         let link = self.links.dial(&choice.next_carrier());
         choice.began(now, at, link);
         let session = choice.session;
@@ -394,7 +394,11 @@ impl DriverTask {
     /// Time of the next call of [`DriverTask::run_carriers`].
     pub(super) fn next_carrier_time(&self) -> Option<Instant> {
         let choice = self.choice.as_ref();
-        let times = choice.map(|choice| [choice.due, choice.gives_up, choice.udp_return.due()]);
+        let times = choice.map(|choice| {
+            // Beside a silent link, the return to UDP waits.
+            let returns = choice.udp_return.due().filter(|_| choice.predecessor.is_none());
+            [choice.due, choice.gives_up, returns]
+        });
         let trial = choice.and_then(|choice| choice.trial.due());
         let trial = trial.map(|due| self.clock.instant(due));
         let address = self.udp_addresses.as_ref().and_then(|(_, all)| all.due());

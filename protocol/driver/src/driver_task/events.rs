@@ -34,6 +34,9 @@ impl DriverTask {
         match event {
             Event::Accepted { .. } | Event::Moved => {}
             Event::PathProbed { path, rtt } => {
+                if self.on_successor_probed(path, rtt) {
+                    return;
+                }
                 let is_address = path
                     .udp()
                     .is_some_and(|address| self.on_address_probed(address, rtt));

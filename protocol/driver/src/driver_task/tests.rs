@@ -1,5 +1,6 @@
 //! Two driver tasks on real sockets, whose turns the test runs.
 mod links;
+mod succession;
 
 use std::{net::Ipv4Addr, time::Duration};
 

@@ -22,7 +22,7 @@ impl DriverTask {
     pub(super) fn run_udp_return(&mut self, now: Instant) {
         let Some(choice) = &mut self.choice else { return };
         let session = choice.session;
-        if choice.udp_return.is_resting() {
+        if choice.udp_return.is_resting() || choice.predecessor.is_some() {
             return;
         }
         let Some(connection) = self.endpoint.peek(session) else {
@@ -112,7 +112,7 @@ impl DriverTask {
         }
     }
 
-    fn drop_second_link(&mut self) {
+    pub(super) fn drop_second_link(&mut self) {
         if let Some(second) = self.choice.as_mut().and_then(|choice| choice.second.take()) {
             self.links.close(second);
             self.endpoint.close_link(second);

@@ -1,5 +1,11 @@
 //! An agent's session over a link that leads to the gateway's task.
-use std::{pin::Pin, sync::Arc};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use longhaul_protocol::{connection::State, path::Path};
 use tokio::time::Instant;
@@ -14,7 +20,13 @@ use crate::{
 
 /// A carrier without a network.
 #[derive(Debug)]
-struct Wire(LinkAcceptor);
+struct Wire {
+    gateway: LinkAcceptor,
+    /// Number of links that were opened.
+    opened: AtomicU32,
+    /// Links that deliver nothing at present, like TCP in an outage: one bit for each, the first one is the lowest.
+    muted: watch::Receiver<u32>,
+}
 
 impl Carrier for Wire {
     fn class(&self) -> PathClass {
@@ -22,7 +34,9 @@ impl Carrier for Wire {
     }
 
     fn run(&self, mut end: LinkEnd) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let acceptor = self.0.clone();
+        let acceptor = self.gateway.clone();
+        let bit = 1 << self.opened.fetch_add(1, Ordering::Relaxed);
+        let mut muted = self.muted.clone();
         Box::pin(async move {
             let peer = (Ipv4Addr::LOCALHOST, 443).into();
             let Ok(mut there) = acceptor.open(peer, PathClass::Ordered) else {
@@ -35,6 +49,9 @@ impl Carrier for Wire {
                     packet = there.output.next() => (packet, false),
                 };
                 let Some(packet) = packet else { return };
+                if muted.wait_for(|muted| muted & bit == 0).await.is_err() {
+                    return;
+                }
                 let (output, input) = if is_ours {
                     (&end.output, &there.input)
                 } else {
@@ -55,14 +72,27 @@ impl Pair {
     }
 
     fn with_link(plan: impl FnOnce(LinkCarriers, ReturnTimes) -> CarrierPlan) -> Self {
-        Self::over(SegmentationOffload::Off, |gateway| {
-            let wire = Arc::new(Wire(gateway.acceptor()));
+        Self::with_links(plan).0
+    }
+
+    /// The same, and which of its links are muted.
+    pub(super) fn with_links(
+        plan: impl FnOnce(LinkCarriers, ReturnTimes) -> CarrierPlan,
+    ) -> (Self, watch::Sender<u32>) {
+        let (mute, muted) = watch::channel(0);
+        let pair = Self::over(SegmentationOffload::Off, |gateway| {
+            let wire = Arc::new(Wire {
+                gateway: gateway.acceptor(),
+                opened: AtomicU32::new(0),
+                muted,
+            });
             plan(LinkCarriers::new(wire), ReturnTimes::default())
-        })
+        });
+        (pair, mute)
     }
 
     /// Runs both tasks until the agent's one is in this state of affairs.
-    async fn run_until(&mut self, is_done: impl Fn(&DriverTask) -> bool) {
+    pub(super) async fn run_until(&mut self, is_done: impl Fn(&DriverTask) -> bool) {
         for _ in 0..2000 {
             for task in [&mut self.agent, &mut self.gateway] {
                 if let Ok(event) = task.links.events.try_recv() {
@@ -79,24 +109,24 @@ impl Pair {
         panic!("it is not done: {:?}", path(&self.agent));
     }
 
-    fn handle(&self) -> ConnectionHandle {
+    pub(super) fn handle(&self) -> ConnectionHandle {
         *self.agent.channels.keys().next().unwrap()
     }
 
-    fn command(&mut self, what: ConnectionCommand) {
+    pub(super) fn command(&mut self, what: ConnectionCommand) {
         let connection = self.handle();
         self.agent.handle_command(Command { connection, what });
     }
 }
 
-fn is_open(task: &DriverTask) -> bool {
+pub(super) fn is_open(task: &DriverTask) -> bool {
     let handle = task.channels.keys().next().unwrap();
     task.endpoint
         .peek(*handle)
         .is_some_and(|connection| connection.state() == State::Open)
 }
 
-fn path(task: &DriverTask) -> Option<Path> {
+pub(super) fn path(task: &DriverTask) -> Option<Path> {
     let handle = task.channels.keys().next()?;
     task.endpoint.peek(*handle).map(|connection| connection.path())
 }
@@ -149,6 +179,35 @@ async fn a_session_that_began_over_links_alone_tries_udp_in_another_network() {
     pair.agent.run_udp_return(due);
     pair.run_until(|task| path(task).is_some_and(|path| path.udp() == Some(udp)))
         .await;
+}
+
+/// The command is handled between the gateway's answer and the event of the open session.
+#[tokio::test]
+async fn udp_is_probed_soon_after_a_change_of_the_network_during_the_handshake() {
+    let mut pair = Pair::with_link(CarrierPlan::LinksThenUdp);
+    let handle = pair.handle();
+    let is_answered = |task: &DriverTask| {
+        let connection = task.endpoint.peek(handle);
+        connection.is_some_and(|connection| connection.state() == State::Open)
+    };
+    while !is_answered(&pair.agent) {
+        pair.agent.turn();
+        pair.gateway.turn();
+        // The link's task runs.
+        tokio::task::yield_now().await;
+        for task in [&mut pair.agent, &mut pair.gateway] {
+            if let Ok(event) = task.links.events.try_recv() {
+                task.handle_link_events(event);
+            }
+        }
+    }
+    let due = |pair: &Pair| pair.agent.choice.as_ref().unwrap().udp_return.due();
+    assert_eq!(due(&pair), None, "the event waits");
+    pair.command(ConnectionCommand::NetworkChanged(NetworkChange::Other(None)));
+    pair.agent.turn();
+    let soon = ReturnTimes::default().first / 10;
+    let due = due(&pair).unwrap();
+    assert!(due <= Instant::now() + soon, "{due:?}");
 }
 
 #[tokio::test]
