@@ -17,15 +17,9 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    address_class::class_of,
-    config::OriginConfig,
-    dns::DnsResolver,
-    error::FetchError,
-    guard::{Destination, Guard},
-    owner::ConnectionOwner,
-    resolve::ResolveMap,
-    stats::OriginStats,
-    target::Host,
+    address_class::class_of, config::OriginConfig, dns::DnsResolver, error::FetchError, guard::Destination,
+    own_addresses::CurrentGuard, owner::ConnectionOwner, resolve::ResolveMap,
+    stats::OriginStats, target::Host,
 };
 
 /// Delay between attempts to connect to the addresses of a host (RFC 8305 section 5).
@@ -58,7 +52,7 @@ impl Forwarding {
 /// Opens TCP connections to hosts.
 pub(crate) struct Dialer {
     dns: Arc<DnsResolver>,
-    guard: Guard,
+    guard: CurrentGuard,
     resolve: ResolveMap,
     proxy: Option<HttpProxy>,
     timeout: Duration,
@@ -69,7 +63,7 @@ impl Dialer {
     pub(crate) fn new(config: &OriginConfig, dns: Arc<DnsResolver>, stats: Arc<OriginStats>) -> Self {
         Self {
             dns,
-            guard: config.guard.clone(),
+            guard: CurrentGuard::new(config.guard.clone(), config.own_addresses.clone()),
             resolve: config.resolve.clone(),
             proxy: config.proxy.clone(),
             timeout: config.timeouts.connect,
@@ -119,7 +113,7 @@ impl Dialer {
             if class_of(*address).is_some() {
                 return Ok(None);
             }
-            self.guard.check_destination(Destination {
+            self.guard.known().check_destination(Destination {
                 address: *address,
                 port,
                 is_literal: true,
@@ -167,6 +161,7 @@ impl Dialer {
             }
             Host::Name(name) => self.dns.lookup(name, owner).await?,
         };
+        let guard = self.guard.current().await;
         let mut permitted = Vec::with_capacity(found.len());
         let mut refusal = None;
         for address in found {
@@ -175,7 +170,7 @@ impl Dialer {
                 port,
                 is_literal: matches!(host, Host::Address(_)),
             };
-            match self.guard.check_destination(destination) {
+            match guard.check_destination(destination) {
                 Ok(()) => permitted.push(address),
                 Err(refused) => refusal = refusal.or(Some(refused)),
             }

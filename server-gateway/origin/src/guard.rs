@@ -69,6 +69,16 @@ impl Guard {
         }
     }
 
+    /// The same guard with other own addresses, in canonical form.
+    pub(crate) fn with_own(&self, own: BTreeSet<IpAddr>) -> Self {
+        Self { own, ..self.clone() }
+    }
+
+    /// Returns true if these are the own addresses.
+    pub(crate) fn has_own(&self, own: &BTreeSet<IpAddr>) -> bool {
+        self.own == *own
+    }
+
     /// Also rejects these ports at loopback addresses and at the guard's own addresses, regardless of
     /// `allow`.
     #[must_use]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::rig::{DnsAnswer, LOCAL, NameServer, Origin, get, guard, read_head, text};
 use longhaul_origin::{
-    AddressClass, DnsFailure, DnsServers, Fault, FetchError, GuardRefusal, OriginClient, OriginConfig,
+    AddressClass, AddressReader, DnsFailure, DnsServers, Fault, FetchError, GuardRefusal, OriginClient, OriginConfig,
     ResolveMap, Timeouts,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -74,6 +74,22 @@ async fn dns_rebinding_does_not_pass_the_guard() {
         assert_eq!(error, refused(address, class));
     }
     assert_eq!(origin.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_this_machine_got_later_is_refused_as_its_own() {
+    // No address of a documentation range is reached, whatever the guard says.
+    let own = "192.0.2.1";
+    let client = OriginClient::new(OriginConfig {
+        own_addresses: Some(AddressReader::new(move || Some(vec![own.parse().unwrap()]))),
+        ..OriginConfig::default()
+    })
+    .unwrap();
+    let error = client.connect_tcp(own, 80, LOCAL).await.unwrap_err();
+    assert_eq!(error, refused(own, AddressClass::Documentation));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let error = client.connect_tcp(own, 80, LOCAL).await.unwrap_err();
+    assert_eq!(error, refused(own, AddressClass::Own));
 }
 
 #[tokio::test]
