@@ -25,6 +25,8 @@ pub struct OriginConfig {
     pub guard: Guard,
     /// Limits of memory and sockets.
     pub limits: Limits,
+    /// True if the guard looks through the NAT64 prefixes of this network (RFC 7050). Default: false.
+    pub looks_through_nat64: bool,
     /// Reads the own addresses of [`Self::guard`] again while the client runs. Default: they stay.
     pub own_addresses: Option<AddressReader>,
     /// HTTP proxy through which public hosts are reached; the names of hosts are then looked up by it. Default: none.

@@ -18,7 +18,7 @@ use tracing::debug;
 
 use crate::{
     address_class::class_of, config::OriginConfig, dns::DnsResolver, error::FetchError, guard::Destination,
-    own_addresses::CurrentGuard, owner::ConnectionOwner, resolve::ResolveMap,
+    nat64::Nat64Prefixes, own_addresses::CurrentGuard, owner::ConnectionOwner, resolve::ResolveMap,
     stats::OriginStats, target::Host,
 };
 
@@ -53,6 +53,7 @@ impl Forwarding {
 pub(crate) struct Dialer {
     dns: Arc<DnsResolver>,
     guard: CurrentGuard,
+    nat64: Option<Nat64Prefixes>,
     resolve: ResolveMap,
     proxy: Option<HttpProxy>,
     timeout: Duration,
@@ -64,6 +65,7 @@ impl Dialer {
         Self {
             dns,
             guard: CurrentGuard::new(config.guard.clone(), config.own_addresses.clone()),
+            nat64: config.looks_through_nat64.then(Nat64Prefixes::new),
             resolve: config.resolve.clone(),
             proxy: config.proxy.clone(),
             timeout: config.timeouts.connect,
@@ -162,6 +164,10 @@ impl Dialer {
             Host::Name(name) => self.dns.lookup(name, owner).await?,
         };
         let guard = self.guard.current().await;
+        let prefixes = match &self.nat64 {
+            Some(known) if found.iter().any(IpAddr::is_ipv6) => known.current(&self.dns, owner).await,
+            Some(_) | None => Arc::default(),
+        };
         let mut permitted = Vec::with_capacity(found.len());
         let mut refusal = None;
         for address in found {
@@ -170,7 +176,8 @@ impl Dialer {
                 port,
                 is_literal: matches!(host, Host::Address(_)),
             };
-            match guard.check_destination(destination) {
+            let checked = guard.check_destination(destination);
+            match checked.and_then(|()| guard.check_translated(address, &prefixes)) {
                 Ok(()) => permitted.push(address),
                 Err(refused) => refusal = refusal.or(Some(refused)),
             }

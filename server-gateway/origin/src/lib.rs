@@ -27,6 +27,7 @@ mod error;
 mod guard;
 mod host_connections;
 mod host_scheduler;
+mod nat64;
 mod own_addresses;
 mod owner;
 mod pool;

@@ -334,6 +334,7 @@ fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
 
 pub(super) fn origin_config(config: &Config) -> Result<OriginConfig, OriginSettingsError> {
     Ok(OriginConfig {
+        looks_through_nat64: true,
         own_addresses: Some(own_addresses::reader(config)),
         proxy: None,
         deny_keys: config.fetch.deny_keys.clone(),

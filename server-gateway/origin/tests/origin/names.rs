@@ -93,6 +93,34 @@ async fn an_address_that_this_machine_got_later_is_refused_as_its_own() {
 }
 
 #[tokio::test]
+async fn a_private_address_behind_a_nat64_prefix_of_the_network_is_refused() {
+    // The name server of a network with NAT64 answers for `ipv4only.arpa`, and for every other name.
+    let server = NameServer::start(DnsAnswer::of(60, &["2a00:1:2::192.0.0.170"])).await;
+    let client = OriginClient::new(OriginConfig {
+        dns: DnsServers::Explicit(vec![server.address]),
+        looks_through_nat64: true,
+        ..OriginConfig::default()
+    })
+    .unwrap();
+    for (address, class) in [
+        ("2a00:1:2::10.0.0.1", AddressClass::Private),
+        ("2a00:1:2::169.254.169.254", AddressClass::Metadata),
+        ("2a00:1:2::127.0.0.1", AddressClass::Loopback),
+    ] {
+        let url = format!("http://[{address}]/");
+        let error = client.fetch(get(&url), LOCAL).await.unwrap_err();
+        assert_eq!(error, refused(address, class));
+        let error = client.connect_tcp(address, 80, LOCAL).await.unwrap_err();
+        assert_eq!(error, refused(address, class));
+    }
+    assert_eq!(server.questions("ipv4only.arpa"), 1);
+    // A name that leads there, such as one that the network made of a private IPv4 address.
+    server.set(DnsAnswer::of(60, &["2a00:1:2::10.0.0.1"]));
+    let error = client.fetch(get("http://inside.test/"), LOCAL).await.unwrap_err();
+    assert_eq!(error, refused("2a00:1:2::10.0.0.1", AddressClass::Private));
+}
+
+#[tokio::test]
 async fn only_the_permitted_addresses_of_a_name_are_tried() {
     let origin = Origin::answering(CLOSING).await;
     let server = NameServer::start(DnsAnswer::of(60, &["10.0.0.1", "::1", "127.0.0.1"])).await;
