@@ -6,7 +6,7 @@ use longhaul_session::{FailureReason, Fault, class};
 use longhaul_types::Priority;
 use longhaul_webcache::BodyReader;
 
-use super::{access::Denied, head::HeadError, prefetch::PageTap};
+use super::{access::Denied, head::HeadError, prefetch::BodyTap};
 use crate::{device_streams::StreamSlot, failure::Failure};
 
 /// The response to one request.
@@ -20,8 +20,8 @@ pub(super) struct Answer {
     pub(super) coding: Option<ContentCoding>,
     /// True if the connection ends after it.
     pub(super) closes: bool,
-    /// Sees the body of a page.
-    pub(super) tap: Option<PageTap>,
+    /// Sees the body.
+    pub(super) tap: Option<BodyTap>,
     /// Held until the body is written.
     pub(super) _slot: Option<StreamSlot>,
 }

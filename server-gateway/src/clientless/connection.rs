@@ -12,6 +12,7 @@ use longhaul_http::{
     method::{Repeatability, repeatability},
 };
 use longhaul_types::PublicKey;
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, ReadHalf, split},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -88,6 +89,7 @@ pub(super) async fn serve<S: ClientStream>(
             shared,
             peer,
             logins: Logins::default(),
+            browser: Mutex::default(),
         }),
         owner: None,
         admission: Arc::clone(&admission),

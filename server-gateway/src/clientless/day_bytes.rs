@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of remembered clients. With more, the one with the fewest bytes is forgotten.
 const MAX_CLIENTS: usize = 65_536;
 
-/// The bytes of the clients: bodies and tunnels, in both directions. Days begin at midnight UTC.
+/// The bytes of the clients: bodies and tunnels, in both directions, and objects that are fetched ahead of them. Days begin at midnight UTC.
 #[derive(Debug)]
 pub(super) struct DayBytes {
     /// `None`: as many as they like.
@@ -37,7 +37,7 @@ impl DayBytes {
     /// Counts bytes; returns false if the client has used up those of the day.
     pub(super) fn add(&self, client: PublicKey, bytes: u64, now: SystemTime) -> bool {
         let Some(most) = self.most else { return true };
-        let number = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs();
+        let number = number_of(now);
         let mut today = self.today.lock();
         if today.number != number {
             *today = Today {
@@ -57,6 +57,15 @@ impl DayBytes {
         *used <= most
     }
 
+    /// Takes back bytes that were counted, unless it was on another day.
+    pub(super) fn give_back(&self, client: PublicKey, bytes: u64, (counted, now): (SystemTime, SystemTime)) {
+        let mut today = self.today.lock();
+        let is_same = number_of(counted) == number_of(now) && today.number == number_of(now);
+        if let Some(used) = today.used.get_mut(&client).filter(|_| is_same) {
+            *used = used.saturating_sub(bytes);
+        }
+    }
+
     /// Why a client that has used up its bytes gets nothing.
     pub(super) fn refusal(&self) -> String {
         format!(
@@ -64,6 +73,11 @@ impl DayBytes {
             ByteCount::new(self.most.unwrap_or_default())
         )
     }
+}
+
+/// Number of the day of a time.
+fn number_of(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs()
 }
 
 #[cfg(test)]
@@ -83,6 +97,20 @@ mod tests {
         assert!(bytes.refusal().contains("midnight"));
         let unlimited = DayBytes::new(ByteCount::ZERO);
         assert!(unlimited.add(ann, u64::MAX, noon) && unlimited.add(ann, u64::MAX, noon));
+    }
+
+    #[test]
+    fn bytes_are_given_back_on_their_own_day_only() {
+        let bytes = DayBytes::new(ByteCount::new(1000));
+        let ann = PublicKey::from_bytes([1; 32]);
+        let noon = UNIX_EPOCH + DAY * 20_000 + DAY / 2;
+        assert!(!bytes.add(ann, 1500, noon));
+        bytes.give_back(ann, 600, (noon, noon));
+        assert!(bytes.add(ann, 100, noon));
+        let tomorrow = noon + DAY;
+        assert!(bytes.add(ann, 1000, tomorrow));
+        bytes.give_back(ann, 600, (noon, tomorrow));
+        assert!(!bytes.add(ann, 1, tomorrow));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
 //! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
-//! ahead of the browser.
+//! ahead of the browser, whose bytes `prefetched` counts.
 //!
 //! Deliberately absent: sessions and their messages. What a client is to the fetcher is in `client`; `network` is what the
 //! limits of clients without a name count by.
@@ -31,6 +31,7 @@ mod pac;
 mod pace;
 mod password_failures;
 mod prefetch;
+mod prefetched;
 mod request_body;
 mod secure;
 mod self_check;

@@ -153,6 +153,7 @@ impl Http2Connection {
                 shared: Arc::clone(&self.shared),
                 peer: self.peer,
                 logins: Logins::default(),
+                browser: Mutex::default(),
             })
         });
         Arc::clone(state)
