@@ -91,6 +91,12 @@ impl Answer {
         }
     }
 
+    /// The answer to a request whose body does not arrive in time (RFC 9110 section 15.5.9).
+    pub(super) fn of_late_body() -> Self {
+        let text = "The request's body did not arrive in time.\n";
+        Self::text(StatusCode::REQUEST_TIMEOUT, text).closing()
+    }
+
     /// The answer to a request without a response, which says whose fault it is.
     pub(super) fn of_failure(failure: &Failure) -> Self {
         let who = match failure.reason.fault() {

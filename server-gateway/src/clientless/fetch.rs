@@ -129,11 +129,15 @@ pub(super) async fn answer(
     let metrics = &connection.shared.gateway.metrics;
     let _open = metrics.fetch();
     connection.shared.gateway.cpu_pool.touch();
+    let late = request.body.as_ref().map(RequestBody::late);
     match respond(&connection, client, request).await {
         Ok(answer) => answer,
         Err(failure) => {
             debug!(reason = ?failure.reason, "a request has no response");
             metrics.failure(failure.reason);
+            if late.is_some_and(|late| late.is_late()) {
+                return Answer::of_late_body();
+            }
             Answer::of_failure(&failure)
         }
     }

@@ -10,6 +10,7 @@
 //! limits of clients without a name count by.
 mod access;
 mod answer;
+mod body_time;
 mod certificate;
 mod chunked;
 mod client;
