@@ -40,7 +40,7 @@ const MAX_OF_PORTAL_AND_ADDRESS: usize = 32;
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// From a network whose clients are served, or there is no such network to prefer.
+    /// From a network of `clientless.allow`, or from one in which a client with a name was lately served.
     Client,
     /// From anywhere else: all of these together have half of the places at most.
     Stranger,
@@ -60,18 +60,22 @@ struct Counts {
     /// A single computer has all addresses of an IPv6 network, but a network may have many computers: it gets more than
     /// one address, and never all.
     by_network: BTreeMap<ClientNetwork, usize>,
+    /// Connections of strangers, in all and by network.
     of_strangers: usize,
+    strangers: BTreeMap<ClientNetwork, usize>,
     in_all: usize,
 }
 
-/// Removes one from a count.
-fn leave<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
-    if let Some(count) = counts.get_mut(&key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&key);
-        }
+/// Removes one from a count; returns false if it is zero.
+fn leave<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) -> bool {
+    let Some(count) = counts.get_mut(&key) else {
+        return false;
+    };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&key);
     }
+    true
 }
 
 /// The place of a connection among those of its address, until dropped.
@@ -129,7 +133,10 @@ impl Connections {
             return None;
         }
         counts.in_all += 1;
-        counts.of_strangers += usize::from(is_stranger);
+        if is_stranger {
+            counts.of_strangers += 1;
+            *counts.strangers.entry(network).or_default() += 1;
+        }
         counts.by_address.insert(address, of_address + 1);
         counts.by_network.insert(network, of_network + 1);
         Some(Place {
@@ -138,15 +145,26 @@ impl Connections {
             standing,
         })
     }
+
+    /// The network of an address is one of clients from now on, with the connections that it has.
+    pub(super) fn promote(&self, address: IpAddr) {
+        let mut counts = self.counts.lock();
+        if let Some(count) = counts.strangers.remove(&ClientNetwork::of(address)) {
+            counts.of_strangers -= count;
+        }
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = self.connections.counts.lock();
         counts.in_all -= 1;
-        counts.of_strangers -= usize::from(self.standing == Standing::Stranger);
+        let network = ClientNetwork::of(self.address);
+        if self.standing == Standing::Stranger && leave(&mut counts.strangers, network) {
+            counts.of_strangers -= 1;
+        }
         leave(&mut counts.by_address, self.address);
-        leave(&mut counts.by_network, ClientNetwork::of(self.address));
+        leave(&mut counts.by_network, network);
     }
 }
 
@@ -226,6 +244,22 @@ mod tests {
         drop(clients);
         assert_eq!(enter(Client).len(), MAX_HANDSHAKES);
         assert_eq!(connections.counts.lock().of_strangers, 0);
+    }
+
+    #[test]
+    fn a_network_whose_client_has_logged_in_takes_no_places_of_strangers() {
+        let connections = Connections::limited(8, 4);
+        let address = |host: u8| IpAddr::from([198, 51, 100, host]);
+        let enter = |host: u8| connections.enter(address(host), Stranger);
+        let mut of_client: Vec<Place> = (0..3).filter_map(|_| enter(1)).collect();
+        let _stranger = enter(2).unwrap();
+        assert!(enter(3).is_none());
+        connections.promote(address(1));
+        let strangers: Vec<Place> = (3..9).filter_map(enter).collect();
+        assert_eq!(strangers.len(), 3);
+        of_client.clear();
+        assert_eq!(connections.counts.lock().of_strangers, 4);
+        assert!(enter(9).is_none() && connections.enter(address(9), Client).is_some());
     }
 
     #[test]
