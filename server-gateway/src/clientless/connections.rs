@@ -1,6 +1,7 @@
 //! Limits of the connections to the proxy, and of what else clients have a number of places for.
 use std::{
     collections::BTreeMap,
+    iter,
     net::IpAddr,
     sync::{
         Arc,
@@ -58,12 +59,20 @@ pub(crate) struct Connections {
 struct Counts {
     by_address: BTreeMap<IpAddr, usize>,
     /// A single computer has all addresses of an IPv6 network, but a network may have many computers: it gets more than
-    /// one address, and never all.
+    /// one address, and never all. Nor do all networks of one customer.
     by_network: BTreeMap<ClientNetwork, usize>,
     /// Connections of strangers, in all and by network.
     of_strangers: usize,
     strangers: BTreeMap<ClientNetwork, usize>,
     in_all: usize,
+}
+
+/// The networks of an address, and how many of so many places each of them may have: half for that of a client, and three
+/// quarters for the largest one that a customer may have.
+fn networks(address: IpAddr, most: usize) -> impl Iterator<Item = (ClientNetwork, usize)> + Clone {
+    let largest = ClientNetwork::delegated(address).last();
+    let largest = largest.map(|(network, _)| (network, most - most / 4));
+    iter::once((ClientNetwork::of(address), most / 2)).chain(largest)
 }
 
 /// Removes one from a count; returns false if it is zero.
@@ -124,21 +133,28 @@ impl Connections {
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, standing: Standing) -> Option<Place> {
         let mut counts = self.counts.lock();
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
-        let network = ClientNetwork::of(address);
-        let of_network = counts.by_network.get(&network).copied().unwrap_or(0);
-        let half = self.most / 2;
         let is_stranger = standing == Standing::Stranger;
-        let is_full = counts.in_all >= self.most || is_stranger && counts.of_strangers >= half;
-        if is_full || of_address >= self.most_of_address || of_network >= half {
+        let most = if is_stranger { self.most / 2 } else { self.most };
+        let is_full = counts.in_all >= self.most || is_stranger && counts.of_strangers >= most;
+        let networks = networks(address, most);
+        let is_network_full = networks.clone().any(|(network, most)| {
+            counts
+                .by_network
+                .get(&network)
+                .is_some_and(|count| *count >= most)
+        });
+        if is_full || of_address >= self.most_of_address || is_network_full {
             return None;
         }
         counts.in_all += 1;
         if is_stranger {
             counts.of_strangers += 1;
-            *counts.strangers.entry(network).or_default() += 1;
+            *counts.strangers.entry(ClientNetwork::of(address)).or_default() += 1;
         }
         counts.by_address.insert(address, of_address + 1);
-        counts.by_network.insert(network, of_network + 1);
+        for (network, _) in networks {
+            *counts.by_network.entry(network).or_default() += 1;
+        }
         Some(Place {
             connections: Arc::clone(self),
             address,
@@ -164,7 +180,9 @@ impl Drop for Place {
             counts.of_strangers -= 1;
         }
         leave(&mut counts.by_address, self.address);
-        leave(&mut counts.by_network, network);
+        for (network, _) in networks(self.address, 0) {
+            leave(&mut counts.by_network, network);
+        }
     }
 }
 
@@ -224,6 +242,22 @@ mod tests {
         assert!(connections.enter(other, Client).is_some());
         open.clear();
         assert!(connections.counts.lock().by_network.is_empty());
+    }
+
+    #[test]
+    fn the_networks_of_one_customer_cannot_use_up_all_connections() {
+        for (standing, most) in [(Client, MAX_CONNECTIONS), (Stranger, MAX_CONNECTIONS / 2)] {
+            let connections = Connections::open();
+            let address = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, number, 0, 0, 0, 1]);
+            let mut open: Vec<Place> = (0..2048)
+                .filter_map(|number| connections.enter(address(number), standing))
+                .collect();
+            assert_eq!(open.len(), most * 3 / 4);
+            let other = IpAddr::from([0x2001, 0xdb8, 1, 0, 0, 0, 0, 1]);
+            assert!(connections.enter(other, standing).is_some());
+            open.clear();
+            assert!(connections.counts.lock().by_network.is_empty());
+        }
     }
 
     #[test]

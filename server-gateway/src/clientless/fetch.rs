@@ -88,6 +88,9 @@ impl ConnectionState {
             headers.remove(name);
         }
         let browser = self.shared.browsers.of(&owner, headers);
+        if *admitted == Admitted::Unnamed {
+            self.shared.day_bytes.locate(limits, self.peer.address);
+        }
         *self.browser.lock() = Some(Arc::clone(&browser));
         ClientlessClient {
             owner,

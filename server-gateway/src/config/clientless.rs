@@ -171,7 +171,7 @@ pub const CLIENTLESS_DAY_SIZE: Setting<ByteCount> =
         .meaning("bytes of bodies and tunnels that one client may transfer a day, in both directions together, and of objects that are fetched ahead for it; days begin at midnight UTC")
         .reason(
             "It bounds what a stolen password costs; the default is about ten hours of video. A client without a name is \
-         an IPv4 address or the /64 of an IPv6 address. A gateway that starts again begins at zero",
+         an IPv4 address or the /64 of an IPv6 address; a /56 has the bytes of 16 clients, a /48 those of 64. A gateway that starts again begins at zero",
         );
 
 /// `clientless.idle-timeout`
