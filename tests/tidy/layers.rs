@@ -28,14 +28,12 @@ fn rows(section: &str) -> BTreeMap<String, usize> {
 
 /// The entry of a table that a file belongs to, and its row.
 fn entry<'a>(rows: &'a BTreeMap<String, usize>, inside: &str) -> Option<(&'a str, usize)> {
-    let is_of = |name: &str| match name.split_once('*') {
+    // A module with children is a folder, a file beside the folder, or both.
+    let module = |name: &'a str| name.trim_end_matches('/').trim_end_matches(".rs");
+    let first = inside.split('/').next().unwrap_or_default();
+    let is_of = |name: &'a str| match name.split_once('*') {
         Some((start, end)) => inside.starts_with(start) && inside.ends_with(end),
-        // A module whose folder has children may be a file beside the folder.
-        None => {
-            let folder = name.strip_suffix('/');
-            inside == name
-                || folder.is_some_and(|folder| inside.starts_with(name) || inside == format!("{folder}.rs"))
-        }
+        None => first.trim_end_matches(".rs") == module(name),
     };
     let found = rows.iter().find(|(name, _)| is_of(name));
     found.map(|(name, row)| (name.as_str(), *row))

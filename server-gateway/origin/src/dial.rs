@@ -18,7 +18,7 @@ use tracing::debug;
 
 use crate::{
     address_class::class_of, config::OriginConfig, dns::DnsResolver, error::FetchError, guard::Destination,
-    nat64::Nat64Prefixes, own_addresses::CurrentGuard, owner::ConnectionOwner, resolve::ResolveMap,
+    nat64_discovery::Nat64Prefixes, own_addresses::CurrentGuard, owner::ConnectionOwner, resolve::ResolveMap,
     stats::OriginStats, target::Host,
 };
 

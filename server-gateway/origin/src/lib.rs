@@ -28,6 +28,7 @@ mod guard;
 mod host_connections;
 mod host_scheduler;
 mod nat64;
+mod nat64_discovery;
 mod own_addresses;
 mod owner;
 mod pool;

@@ -1,24 +1,11 @@
 //! Prefixes of NAT64 (RFC 6052): IPv6 addresses that a translator in the gateway's network turns into IPv4 addresses.
 //!
 //! The well-known prefix 64:ff9b::/96 is known to [`crate::address_class`]. A network may have prefixes of its own, which
-//! look like public addresses. They are discovered as in RFC 7050: the name `ipv4only.arpa` has only two IPv4 addresses,
+//! look like public addresses. They are discovered as in RFC 7050 ([`crate::nat64_discovery`]): the name `ipv4only.arpa` has only two IPv4 addresses,
 //! so that each IPv6 address of it comes from a prefix.
-use std::{
-    net::{Ipv4Addr, Ipv6Addr},
-    sync::Arc,
-    time::Duration,
-};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use hickory_resolver::proto::rr::{Name, RecordType};
-use tokio::{sync::Mutex, time::Instant};
-
-use crate::{
-    dns::{DnsResolver, NoRecords},
-    owner::ConnectionOwner,
-};
-
-const NAME: &str = "ipv4only.arpa.";
-/// The addresses of [`NAME`] (RFC 7050 section 8.2).
+/// The addresses of `ipv4only.arpa` (RFC 7050 section 8.2).
 const WELL_KNOWN: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
 /// Lengths of prefixes in bytes (RFC 6052 section 2.2).
 const LENGTHS: [usize; 6] = [4, 5, 6, 7, 8, 12];
@@ -26,9 +13,6 @@ const LENGTHS: [usize; 6] = [4, 5, 6, 7, 8, 12];
 const ZERO_BYTE: usize = 8;
 /// Maximum number of prefixes.
 const MAX_PREFIXES: usize = 16;
-/// Least and greatest time for which an answer is kept, whatever its TTL, and the time after a failure.
-const LEAST_AGE: Duration = Duration::from_secs(60);
-const MAX_AGE: Duration = Duration::from_secs(3600);
 
 /// A prefix of NAT64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +42,7 @@ fn embedded(address: Ipv6Addr, length: usize) -> Ipv4Addr {
 }
 
 /// The prefixes of these addresses of `ipv4only.arpa`.
-fn prefixes(addresses: impl Iterator<Item = Ipv6Addr>) -> Vec<Nat64Prefix> {
+pub(crate) fn prefixes(addresses: impl Iterator<Item = Ipv6Addr>) -> Vec<Nat64Prefix> {
     let all = addresses.flat_map(|address| LENGTHS.map(|length| (address, length)));
     let found = all.filter(|(address, length)| WELL_KNOWN.contains(&embedded(*address, *length)));
     found
@@ -68,60 +52,6 @@ fn prefixes(addresses: impl Iterator<Item = Ipv6Addr>) -> Vec<Nat64Prefix> {
         })
         .take(MAX_PREFIXES)
         .collect()
-}
-
-/// The prefixes of the network in which the gateway's name servers are.
-#[derive(Debug)]
-pub(crate) struct Nat64Prefixes(Mutex<Known>);
-
-#[derive(Debug)]
-struct Known {
-    prefixes: Arc<[Nat64Prefix]>,
-    until: Instant,
-}
-
-impl Nat64Prefixes {
-    /// Nothing is known yet.
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Known {
-            prefixes: Arc::default(),
-            until: Instant::now(),
-        }))
-    }
-
-    /// The prefixes, which are looked up first if what is known is old. After a failure, the last known ones stay.
-    pub(crate) async fn current(&self, dns: &DnsResolver, owner: ConnectionOwner) -> Arc<[Nat64Prefix]> {
-        // While one task asks, the others wait for the answer.
-        let mut known = self.0.lock().await;
-        if Instant::now() >= known.until {
-            let (found, age) = look_up(dns, owner).await;
-            if let Some(found) = found {
-                known.prefixes = found.into();
-            }
-            known.until = Instant::now() + age.clamp(LEAST_AGE, MAX_AGE);
-        }
-        Arc::clone(&known.prefixes)
-    }
-}
-
-/// Asks for the prefixes; returns `None` after a failure, and the time for which this may be kept.
-async fn look_up(dns: &DnsResolver, owner: ConnectionOwner) -> (Option<Vec<Nat64Prefix>>, Duration) {
-    let Ok(name) = Name::from_ascii(NAME) else {
-        return (None, MAX_AGE);
-    };
-    match dns.records(&name, RecordType::AAAA, owner).await {
-        Ok(records) => {
-            let ttl = records.iter().map(|record| record.ttl).min().unwrap_or_default();
-            let addresses = records.iter().filter_map(|record| match record.data.ip_addr() {
-                Some(std::net::IpAddr::V6(address)) => Some(address),
-                Some(std::net::IpAddr::V4(_)) | None => None,
-            });
-            (Some(prefixes(addresses)), Duration::from_secs(ttl.into()))
-        }
-        // There is no NAT64.
-        Err(NoRecords::Absent { .. }) => (Some(Vec::new()), MAX_AGE),
-        Err(NoRecords::Failed(_)) => (None, LEAST_AGE),
-    }
 }
 
 #[cfg(test)]

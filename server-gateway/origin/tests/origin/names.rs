@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::rig::{DnsAnswer, LOCAL, NameServer, Origin, get, guard, read_head, text};
 use longhaul_origin::{
-    AddressClass, AddressReader, DnsFailure, DnsServers, Fault, FetchError, GuardRefusal, OriginClient, OriginConfig,
-    ResolveMap, Timeouts,
+    AddressClass, AddressReader, DnsFailure, DnsServers, Fault, FetchError, GuardRefusal, OriginClient,
+    OriginConfig, ResolveMap, Timeouts,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
