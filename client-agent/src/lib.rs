@@ -52,6 +52,7 @@ mod request;
 pub mod rules;
 pub mod savings;
 pub mod service;
+pub mod session_serial;
 pub mod setup;
 pub mod socks;
 pub mod state_dir;

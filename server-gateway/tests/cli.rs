@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
-    net::{SocketAddr, UdpSocket},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpStream, UdpSocket},
     path::Path,
     process::{Child, Command, Output, Stdio},
+    time::Duration,
 };
 
 use longhaul_gateway::{devices::Devices, state::StateDir};
@@ -113,7 +114,7 @@ fn an_invite_is_the_only_line_and_admits_its_device() {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
-    let in_five_months = longhaul_types::UnixTime::new(now + std::time::Duration::from_secs(150 * 86_400));
+    let in_five_months = longhaul_types::UnixTime::new(now + Duration::from_secs(150 * 86_400));
     let epoch = state.keys().unwrap().epoch;
     let token = epoch.check(invite.token(), in_five_months).unwrap();
     assert!(epoch.is_for(&token, &invite.device().public()));
@@ -172,4 +173,57 @@ fn a_damaged_key_file_is_reported() {
     std::fs::write(home.path().join("gateway.key"), "no key\n").unwrap();
     let message = stderr_of_failure(&output(home.path(), &["run", "--listen", "127.0.0.1:0"]));
     assert!(message.contains("gateway.key does not hold a key"), "{message}");
+}
+
+/// Connections at the same time: more than the low limit below permits.
+#[cfg(unix)]
+const MANY: usize = 200;
+
+#[cfg(unix)]
+#[test]
+fn a_low_limit_of_open_files_is_raised_and_many_connections_are_served() {
+    let home = tempfile::tempdir().unwrap();
+    // The shell lowers the soft limit only, as systems do that start services with a low one.
+    let mut child = Command::new("sh")
+        .env_clear()
+        .env("LONGHAUL_STATE_DIR", home.path())
+        .env("LONGHAUL_LOG", "info")
+        .env("LONGHAUL_CONFIG", "/dev/null")
+        .env("LONGHAUL_CLIENTLESS_LISTEN", "127.0.0.1:0")
+        .env("LONGHAUL_CLIENTLESS_ALLOW", "127.0.0.0/8")
+        .args(["-c", "ulimit -Sn 64 && exec \"$0\" run --listen 127.0.0.1:0"])
+        .arg(env!("CARGO_BIN_EXE_longhaul-gateway"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let _running = Running(child);
+    let proxy: SocketAddr = log
+        .find_map(|line| {
+            let line = line.contains("may use the HTTP proxy").then_some(line)?;
+            let (_, rest) = line.split_once("127.0.0.1:")?;
+            let port = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+            Some(([127, 0, 0, 1], port.parse().ok()?).into())
+        })
+        .unwrap();
+    // The rest of the log must not fill the pipe.
+    std::thread::spawn(move || log.for_each(drop));
+    let mut connections = Vec::new();
+    for number in 0..MANY {
+        let mut connection = TcpStream::connect(proxy).unwrap();
+        connection
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        connection
+            .write_all(b"GET /proxy.pac HTTP/1.1\r\nHost: proxy.test\r\n\r\n")
+            .unwrap();
+        let mut status = [0; 12];
+        let read = connection.read_exact(&mut status);
+        assert!(read.is_ok(), "connection {number}: {read:?}");
+        assert_eq!(&status, b"HTTP/1.1 200", "connection {number}");
+        connections.push(connection);
+    }
 }

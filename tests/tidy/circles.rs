@@ -24,13 +24,13 @@ struct Module {
 }
 
 /// The modules of one crate.
-struct Crate {
+pub(crate) struct Crate {
     modules: BTreeMap<ModulePath, Module>,
 }
 
 impl Crate {
     /// Reads the files below this `src` folder.
-    fn read(src: &str, sources: &[(String, String)]) -> Self {
+    pub(crate) fn read(src: &str, sources: &[(String, String)]) -> Self {
         let mut modules = BTreeMap::new();
         for (file, text) in sources {
             let Some(inside) = file
@@ -117,7 +117,7 @@ impl Crate {
     }
 
     /// The files on which each file depends.
-    fn dependencies(&self) -> BTreeMap<&str, BTreeSet<&str>> {
+    pub(crate) fn dependencies(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (module, Module { file, paths }) in &self.modules {
             let own = found.entry(file).or_default();

@@ -11,6 +11,7 @@ mod circles;
 mod compile_time;
 mod documents;
 mod graph;
+mod layers;
 mod paths;
 mod sources;
 mod walks;

@@ -10,10 +10,9 @@ use tracing::warn;
 use super::{
     carriers::{Certificates, KeyPin},
     gateway_session::GatewaySession,
-    session_serial::SessionSerial,
     state::{Enrolment, SessionSnapshot},
 };
-use crate::state_dir::StateDir;
+use crate::{session_serial::SessionSerial, state_dir::StateDir};
 
 /// The newest announcement, in memory and in the state directory. Clones share it.
 #[derive(Clone, Debug)]

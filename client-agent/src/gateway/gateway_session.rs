@@ -25,9 +25,9 @@ use super::{
     link_tracker::Start,
     page_streams::PageStreams,
     request_table::{BasePolicy, EncodeFetchError, FetchDraft, SharedRequests},
-    session_serial::SessionSerial,
     traffic::Traffic,
 };
+use crate::session_serial::SessionSerial;
 
 /// Maximum number of messages that wait for the control stream. Dropping further messages costs time or work,
 /// never correctness: requests that depend on a dropped message time out and are sent as ordinary fetches.

@@ -16,8 +16,8 @@ use super::{
     answer::{GatewayAnswer, ResponseStream},
     page_streams::{PageStream, PageStreams},
     request_table::SharedRequests,
-    session_serial::SessionSerial,
 };
+use crate::session_serial::SessionSerial;
 
 /// Maximum time from the first byte of a stream to its first complete message, including link outages. It
 /// bounds the number of tasks that wait for streams of a silent gateway.

@@ -24,7 +24,6 @@ mod page_streams;
 mod portal;
 mod reachability;
 mod request_table;
-mod session_serial;
 mod state;
 mod takeovers;
 mod traffic;
@@ -43,7 +42,8 @@ pub use handle::{Gateway, RequiredSessionState};
 pub use page_streams::{PageStream, PageStreamTask, PageStreams};
 pub use portal::{PortalCheck, PortalSettings};
 pub use request_table::{BasePolicy, FetchContext, FetchDraft};
-pub use session_serial::SessionSerial;
 pub use state::{GatewayState, LinkKnowledge, SessionSnapshot};
 pub use traffic::Traffic;
 pub(crate) use window_decoding::next_window;
+
+pub use crate::session_serial::SessionSerial;

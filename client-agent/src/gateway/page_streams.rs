@@ -3,7 +3,8 @@ use std::{fmt, pin::Pin};
 
 use longhaul_session::{Manifest, OriginReport, Push};
 
-use super::{answer::ResponseStream, session_serial::SessionSerial};
+use super::answer::ResponseStream;
+use crate::session_serial::SessionSerial;
 
 /// First message of a stream that belongs to a page load.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use longhaul_driver::ConnectionStats;
 use longhaul_types::BitRate;
 
-use crate::gateway::SessionSerial;
+use crate::session_serial::SessionSerial;
 
 /// The highest rate that the current session has shown.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use longhaul_types::ContentHash;
 
 use self::recent::Recent;
 pub use self::totals::{FlowBytes, ReportedFlows, SavedByCause, SavedBytes, Totals};
-use crate::gateway::SessionSerial;
+use crate::session_serial::SessionSerial;
 
 /// Maximum number of bodies whose transfer is remembered: 3 MiB of memory, and more bodies than most caches
 /// hold.

@@ -9,7 +9,7 @@ use longhaul_types::ByteCount;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::{deny::DenyList, guard::Guard, resolve::ResolveMap};
+use crate::{deny::DenyList, guard::Guard, own_addresses::AddressReader, resolve::ResolveMap};
 
 /// Settings of an [`OriginClient`](crate::OriginClient).
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,10 @@ pub struct OriginConfig {
     pub guard: Guard,
     /// Limits of memory and sockets.
     pub limits: Limits,
+    /// True if the guard looks through the NAT64 prefixes of this network (RFC 7050). Default: false.
+    pub looks_through_nat64: bool,
+    /// Reads the own addresses of [`Self::guard`] again while the client runs. Default: they stay.
+    pub own_addresses: Option<AddressReader>,
     /// HTTP proxy through which public hosts are reached; the names of hosts are then looked up by it. Default: none.
     pub proxy: Option<HttpProxy>,
     /// `[fetch] resolve`: addresses that take precedence over DNS. Default: none.

@@ -17,15 +17,9 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    address_class::class_of,
-    config::OriginConfig,
-    dns::DnsResolver,
-    error::FetchError,
-    guard::{Destination, Guard},
-    owner::ConnectionOwner,
-    resolve::ResolveMap,
-    stats::OriginStats,
-    target::Host,
+    address_class::class_of, config::OriginConfig, dns::DnsResolver, error::FetchError, guard::Destination,
+    nat64_discovery::Nat64Prefixes, own_addresses::CurrentGuard, owner::ConnectionOwner, resolve::ResolveMap,
+    stats::OriginStats, target::Host,
 };
 
 /// Delay between attempts to connect to the addresses of a host (RFC 8305 section 5).
@@ -58,7 +52,8 @@ impl Forwarding {
 /// Opens TCP connections to hosts.
 pub(crate) struct Dialer {
     dns: Arc<DnsResolver>,
-    guard: Guard,
+    guard: CurrentGuard,
+    nat64: Option<Nat64Prefixes>,
     resolve: ResolveMap,
     proxy: Option<HttpProxy>,
     timeout: Duration,
@@ -69,7 +64,8 @@ impl Dialer {
     pub(crate) fn new(config: &OriginConfig, dns: Arc<DnsResolver>, stats: Arc<OriginStats>) -> Self {
         Self {
             dns,
-            guard: config.guard.clone(),
+            guard: CurrentGuard::new(config.guard.clone(), config.own_addresses.clone()),
+            nat64: config.looks_through_nat64.then(Nat64Prefixes::new),
             resolve: config.resolve.clone(),
             proxy: config.proxy.clone(),
             timeout: config.timeouts.connect,
@@ -119,7 +115,7 @@ impl Dialer {
             if class_of(*address).is_some() {
                 return Ok(None);
             }
-            self.guard.check_destination(Destination {
+            self.guard.known().check_destination(Destination {
                 address: *address,
                 port,
                 is_literal: true,
@@ -167,6 +163,11 @@ impl Dialer {
             }
             Host::Name(name) => self.dns.lookup(name, owner).await?,
         };
+        let guard = self.guard.current().await;
+        let prefixes = match &self.nat64 {
+            Some(known) if found.iter().any(IpAddr::is_ipv6) => known.current(&self.dns, owner).await,
+            Some(_) | None => Arc::default(),
+        };
         let mut permitted = Vec::with_capacity(found.len());
         let mut refusal = None;
         for address in found {
@@ -175,7 +176,8 @@ impl Dialer {
                 port,
                 is_literal: matches!(host, Host::Address(_)),
             };
-            match self.guard.check_destination(destination) {
+            let checked = guard.check_destination(destination);
+            match checked.and_then(|()| guard.check_translated(address, &prefixes)) {
                 Ok(()) => permitted.push(address),
                 Err(refused) => refusal = refusal.or(Some(refused)),
             }

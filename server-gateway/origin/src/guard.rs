@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::{
     address_class::{AddressClass, class_of, is_plainly_private},
     cidr::Cidr,
+    nat64::Nat64Prefix,
 };
 
 /// Decides to which addresses connections are permitted. Pure: no DNS, no sockets.
@@ -67,6 +68,36 @@ impl Guard {
             permits_private_literals: false,
             permits_private_names: false,
         }
+    }
+
+    /// Checks an address that a NAT64 prefix may contain: what is permitted is the address to which it is translated, too.
+    ///
+    /// # Errors
+    /// [`GuardRefusal`] if the embedded address is not public and neither it nor the address itself is allowed.
+    pub(crate) fn check_translated(
+        &self,
+        address: IpAddr,
+        prefixes: &[Nat64Prefix],
+    ) -> Result<(), GuardRefusal> {
+        let IpAddr::V6(v6) = address else { return Ok(()) };
+        if self.allow.iter().any(|range| range.contains(address)) {
+            return Ok(());
+        }
+        for embedded in prefixes.iter().filter_map(|prefix| prefix.embedded(v6)) {
+            let checked = self.check(embedded.into());
+            checked.map_err(|GuardRefusal { class, .. }| GuardRefusal { address, class })?;
+        }
+        Ok(())
+    }
+
+    /// The same guard with other own addresses, in canonical form.
+    pub(crate) fn with_own(&self, own: BTreeSet<IpAddr>) -> Self {
+        Self { own, ..self.clone() }
+    }
+
+    /// Returns true if these are the own addresses.
+    pub(crate) fn has_own(&self, own: &BTreeSet<IpAddr>) -> bool {
+        self.own == *own
     }
 
     /// Also rejects these ports at loopback addresses and at the guard's own addresses, regardless of

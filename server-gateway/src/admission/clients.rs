@@ -93,7 +93,7 @@ impl NamedClient {
 
 /// Identity of a client. A client that gets the name of a removed one has another identity, and so does not own what the
 /// earlier one has left in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientIdentity([u8; 32]);
 
 impl ClientIdentity {
@@ -102,6 +102,12 @@ impl ClientIdentity {
             "longhaul clientless client",
             password.as_bytes(),
         ))
+    }
+
+    /// An identity of tests.
+    #[cfg(test)]
+    pub(crate) const fn of_test(number: u8) -> Self {
+        Self([number; 32])
     }
 
     /// Bytes that no other client has.
@@ -317,10 +323,13 @@ impl Clients {
 
     /// Returns true if this client is in the list.
     pub fn contains(&self, identity: ClientIdentity) -> bool {
+        self.identities().any(|other| other == identity)
+    }
+
+    /// The clients of the list.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = ClientIdentity> {
         let hashes = self.clients.iter().filter_map(NamedClient::password);
-        hashes
-            .map(|hash| ClientIdentity::of(&hash))
-            .any(|other| other == identity)
+        hashes.map(|hash| ClientIdentity::of(&hash))
     }
 }
 

@@ -16,7 +16,11 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{connections::Standing, password_failures::PasswordFailures};
+use super::{
+    connections::{Connections, Standing},
+    password_failures::PasswordFailures,
+    recent_logins::RecentLogins,
+};
 use crate::{
     admission::{
         clients::{ClientIdentity, Clients, ClientsError, ClientsWatch, PasswordKey},
@@ -76,6 +80,8 @@ pub(super) struct Access {
     key: PasswordKey,
     clients: watch::Sender<Arc<Clients>>,
     failures: PasswordFailures,
+    logins: RecentLogins,
+    connections: Arc<Connections>,
     state: StateDir,
 }
 
@@ -164,6 +170,8 @@ impl Access {
             key,
             clients: watch::Sender::new(Arc::new(clients)),
             failures: PasswordFailures::default(),
+            logins: RecentLogins::default(),
+            connections: Connections::open(),
             state: state.clone(),
         })
     }
@@ -200,9 +208,14 @@ impl Access {
         self.allow.iter().any(|range| range.contains(address))
     }
 
-    /// Where a connection from the address comes from. Without `clientless.allow` all clients are known by their passwords.
+    /// The connections to the proxy.
+    pub(super) const fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+
+    /// Where a connection from the address comes from.
     pub(super) fn standing(&self, address: IpAddr) -> Standing {
-        if self.allow.is_empty() || self.is_inside(address) {
+        if self.is_inside(address) || self.logins.is_known(address, Instant::now()) {
             Standing::Client
         } else {
             Standing::Stranger
@@ -223,7 +236,12 @@ impl Access {
         let clients = Arc::clone(&self.clients.borrow());
         let presented = credentials(headers);
         match presented.and_then(|(name, password)| clients.admit(&self.key, &name, &password)) {
-            Some((client, level)) => Ok(Admitted::Named(client, level)),
+            Some((client, level)) => {
+                if self.logins.note(peer, client, Instant::now()) {
+                    self.connections.promote(peer);
+                }
+                Ok(Admitted::Named(client, level))
+            }
             None => {
                 self.failures.note(peer, Instant::now());
                 Err(Denied::Password)
@@ -251,6 +269,7 @@ impl Access {
             match watch.look() {
                 Some(Ok(list)) => {
                     quotas.set_clients(&list);
+                    self.logins.retain(&list);
                     self.clients.send_replace(Arc::new(list));
                 }
                 Some(Err(error)) => warn!(%error, "the list of clients stays as it was"),

@@ -6,7 +6,7 @@ use longhaul_session::{FailureReason, Fault, class};
 use longhaul_types::Priority;
 use longhaul_webcache::BodyReader;
 
-use super::{access::Denied, head::HeadError, prefetch::PageTap};
+use super::{access::Denied, head::HeadError, prefetch::BodyTap};
 use crate::{device_streams::StreamSlot, failure::Failure};
 
 /// The response to one request.
@@ -20,8 +20,8 @@ pub(super) struct Answer {
     pub(super) coding: Option<ContentCoding>,
     /// True if the connection ends after it.
     pub(super) closes: bool,
-    /// Sees the body of a page.
-    pub(super) tap: Option<PageTap>,
+    /// Sees the body.
+    pub(super) tap: Option<BodyTap>,
     /// Held until the body is written.
     pub(super) _slot: Option<StreamSlot>,
 }
@@ -89,6 +89,12 @@ impl Answer {
                 answer
             }
         }
+    }
+
+    /// The answer to a request whose body does not arrive in time (RFC 9110 section 15.5.9).
+    pub(super) fn of_late_body() -> Self {
+        let text = "The request's body did not arrive in time.\n";
+        Self::text(StatusCode::REQUEST_TIMEOUT, text).closing()
     }
 
     /// The answer to a request without a response, which says whose fault it is.

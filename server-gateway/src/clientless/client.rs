@@ -9,7 +9,7 @@ use longhaul_types::{BitRate, ClientId, ContentHash, PublicKey};
 use longhaul_webcache::RequesterIdentity;
 use parking_lot::Mutex;
 
-use super::{access::Admitted, network::ClientNetwork};
+use super::{access::Admitted, network::ClientNetwork, prefetched::PrefetchedBytes};
 use crate::{
     client::Client,
     config::clientless::LEVELS,
@@ -43,6 +43,8 @@ pub(super) struct BrowserState {
     pub(super) observed: Mutex<ObservedRequests>,
     /// Page loads that fetch ahead of the browser.
     pub(super) pages: Mutex<usize>,
+    /// Objects that were fetched ahead of the browser.
+    pub(super) prefetched: PrefetchedBytes,
     pictures: HopReservations,
 }
 

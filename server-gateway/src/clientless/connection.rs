@@ -12,16 +12,18 @@ use longhaul_http::{
     method::{Repeatability, repeatability},
 };
 use longhaul_types::PublicKey;
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, ReadHalf, split},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
     Clientless,
     access::{Admitted, Denied, Peer},
     answer::Answer,
+    body_time::BodyTime,
     chunked::ChunkEvent,
     connect::{self, TunnelKind, TunnelRequest},
     connections::Admission,
@@ -88,6 +90,7 @@ pub(super) async fn serve<S: ClientStream>(
             shared,
             peer,
             logins: Logins::default(),
+            browser: Mutex::default(),
         }),
         owner: None,
         admission: Arc::clone(&admission),
@@ -355,7 +358,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         mut framing: BodyFraming,
         (pieces, limits): (Pieces, PublicKey),
     ) -> io::Result<bool> {
-        let mut unread = 0;
+        let (mut unread, mut time) = (0, BodyTime::new(self.idle));
         loop {
             match framing.next(&mut self.buffer) {
                 Ok(ChunkEvent::End) => {
@@ -378,12 +381,18 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
                 }
                 Ok(ChunkEvent::NeedInput) => {
                     self.buffer.reserve(READ);
-                    let until = Instant::now() + self.idle;
-                    let read = timeout_at(until, self.stream.read_buf(&mut self.buffer)).await;
-                    if !matches!(read, Ok(Ok(1..))) {
-                        let _gone = pieces.send(Err(io::ErrorKind::UnexpectedEof.into())).await;
-                        return Ok(false);
-                    }
+                    let start = Instant::now();
+                    let read = timeout(time.left(), self.stream.read_buf(&mut self.buffer)).await;
+                    let error = match read {
+                        Ok(Ok(count @ 1..)) => {
+                            time.read(start.elapsed(), count);
+                            continue;
+                        }
+                        Ok(_) => io::ErrorKind::UnexpectedEof.into(),
+                        Err(_) => time.error().into(),
+                    };
+                    let _gone = pieces.send(Err(error)).await;
+                    return Ok(false);
                 }
                 Err(error) => {
                     let _gone = pieces.send(Err(error)).await;

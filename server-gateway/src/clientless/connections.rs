@@ -1,6 +1,7 @@
 //! Limits of the connections to the proxy, and of what else clients have a number of places for.
 use std::{
     collections::BTreeMap,
+    iter,
     net::IpAddr,
     sync::{
         Arc,
@@ -40,7 +41,7 @@ const MAX_OF_PORTAL_AND_ADDRESS: usize = 32;
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// From a network whose clients are served, or there is no such network to prefer.
+    /// From a network of `clientless.allow`, or from one in which a client with a name was lately served.
     Client,
     /// From anywhere else: all of these together have half of the places at most.
     Stranger,
@@ -58,20 +59,32 @@ pub(crate) struct Connections {
 struct Counts {
     by_address: BTreeMap<IpAddr, usize>,
     /// A single computer has all addresses of an IPv6 network, but a network may have many computers: it gets more than
-    /// one address, and never all.
+    /// one address, and never all. Nor do all networks of one customer.
     by_network: BTreeMap<ClientNetwork, usize>,
+    /// Connections of strangers, in all and by network.
     of_strangers: usize,
+    strangers: BTreeMap<ClientNetwork, usize>,
     in_all: usize,
 }
 
-/// Removes one from a count.
-fn leave<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
-    if let Some(count) = counts.get_mut(&key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&key);
-        }
+/// The networks of an address, and how many of so many places each of them may have: half for that of a client, and three
+/// quarters for the largest one that a customer may have.
+fn networks(address: IpAddr, most: usize) -> impl Iterator<Item = (ClientNetwork, usize)> + Clone {
+    let largest = ClientNetwork::delegated(address).last();
+    let largest = largest.map(|(network, _)| (network, most - most / 4));
+    iter::once((ClientNetwork::of(address), most / 2)).chain(largest)
+}
+
+/// Removes one from a count; returns false if it is zero.
+fn leave<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) -> bool {
+    let Some(count) = counts.get_mut(&key) else {
+        return false;
+    };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&key);
     }
+    true
 }
 
 /// The place of a connection among those of its address, until dropped.
@@ -120,23 +133,41 @@ impl Connections {
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, standing: Standing) -> Option<Place> {
         let mut counts = self.counts.lock();
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
-        let network = ClientNetwork::of(address);
-        let of_network = counts.by_network.get(&network).copied().unwrap_or(0);
-        let half = self.most / 2;
         let is_stranger = standing == Standing::Stranger;
-        let is_full = counts.in_all >= self.most || is_stranger && counts.of_strangers >= half;
-        if is_full || of_address >= self.most_of_address || of_network >= half {
+        let most = if is_stranger { self.most / 2 } else { self.most };
+        let is_full = counts.in_all >= self.most || is_stranger && counts.of_strangers >= most;
+        let networks = networks(address, most);
+        let is_network_full = networks.clone().any(|(network, most)| {
+            counts
+                .by_network
+                .get(&network)
+                .is_some_and(|count| *count >= most)
+        });
+        if is_full || of_address >= self.most_of_address || is_network_full {
             return None;
         }
         counts.in_all += 1;
-        counts.of_strangers += usize::from(is_stranger);
+        if is_stranger {
+            counts.of_strangers += 1;
+            *counts.strangers.entry(ClientNetwork::of(address)).or_default() += 1;
+        }
         counts.by_address.insert(address, of_address + 1);
-        counts.by_network.insert(network, of_network + 1);
+        for (network, _) in networks {
+            *counts.by_network.entry(network).or_default() += 1;
+        }
         Some(Place {
             connections: Arc::clone(self),
             address,
             standing,
         })
+    }
+
+    /// The network of an address is one of clients from now on, with the connections that it has.
+    pub(super) fn promote(&self, address: IpAddr) {
+        let mut counts = self.counts.lock();
+        if let Some(count) = counts.strangers.remove(&ClientNetwork::of(address)) {
+            counts.of_strangers -= count;
+        }
     }
 }
 
@@ -144,9 +175,14 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = self.connections.counts.lock();
         counts.in_all -= 1;
-        counts.of_strangers -= usize::from(self.standing == Standing::Stranger);
+        let network = ClientNetwork::of(self.address);
+        if self.standing == Standing::Stranger && leave(&mut counts.strangers, network) {
+            counts.of_strangers -= 1;
+        }
         leave(&mut counts.by_address, self.address);
-        leave(&mut counts.by_network, ClientNetwork::of(self.address));
+        for (network, _) in networks(self.address, 0) {
+            leave(&mut counts.by_network, network);
+        }
     }
 }
 
@@ -209,6 +245,22 @@ mod tests {
     }
 
     #[test]
+    fn the_networks_of_one_customer_cannot_use_up_all_connections() {
+        for (standing, most) in [(Client, MAX_CONNECTIONS), (Stranger, MAX_CONNECTIONS / 2)] {
+            let connections = Connections::open();
+            let address = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, number, 0, 0, 0, 1]);
+            let mut open: Vec<Place> = (0..2048)
+                .filter_map(|number| connections.enter(address(number), standing))
+                .collect();
+            assert_eq!(open.len(), most * 3 / 4);
+            let other = IpAddr::from([0x2001, 0xdb8, 1, 0, 0, 0, 0, 1]);
+            assert!(connections.enter(other, standing).is_some());
+            open.clear();
+            assert!(connections.counts.lock().by_network.is_empty());
+        }
+    }
+
+    #[test]
     fn strangers_leave_half_of_the_places_to_clients() {
         let connections = Connections::in_handshake();
         let address = |network: u8, host: u8| IpAddr::from([198, 51, network, host]);
@@ -226,6 +278,22 @@ mod tests {
         drop(clients);
         assert_eq!(enter(Client).len(), MAX_HANDSHAKES);
         assert_eq!(connections.counts.lock().of_strangers, 0);
+    }
+
+    #[test]
+    fn a_network_whose_client_has_logged_in_takes_no_places_of_strangers() {
+        let connections = Connections::limited(8, 4);
+        let address = |host: u8| IpAddr::from([198, 51, 100, host]);
+        let enter = |host: u8| connections.enter(address(host), Stranger);
+        let mut of_client: Vec<Place> = (0..3).filter_map(|_| enter(1)).collect();
+        let _stranger = enter(2).unwrap();
+        assert!(enter(3).is_none());
+        connections.promote(address(1));
+        let strangers: Vec<Place> = (3..9).filter_map(enter).collect();
+        assert_eq!(strangers.len(), 3);
+        of_client.clear();
+        assert_eq!(connections.counts.lock().of_strangers, 4);
+        assert!(enter(9).is_none() && connections.enter(address(9), Client).is_some());
     }
 
     #[test]

@@ -1,23 +1,31 @@
 //! Bytes that a client has transferred today: what a stolen password may cost.
 use std::{
     collections::BTreeMap,
+    iter,
+    net::IpAddr,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use longhaul_types::{ByteCount, PublicKey};
 use parking_lot::Mutex;
 
+use super::network::ClientNetwork;
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of remembered clients. With more, the one with the fewest bytes is forgotten.
 const MAX_CLIENTS: usize = 65_536;
 
-/// The bytes of the clients: bodies and tunnels, in both directions. Days begin at midnight UTC.
+/// The bytes of the clients: bodies and tunnels, in both directions, and objects that are fetched ahead of them. Days begin at midnight UTC.
 #[derive(Debug)]
 pub(super) struct DayBytes {
     /// `None`: as many as they like.
     most: Option<u64>,
     today: Mutex<Today>,
+    delegated: Mutex<BTreeMap<PublicKey, Delegated>>,
 }
+
+/// The networks around that of a client, which have bytes of their own: those of so many clients each.
+type Delegated = Vec<(PublicKey, u64)>;
 
 #[derive(Debug, Default)]
 struct Today {
@@ -31,13 +39,36 @@ impl DayBytes {
         Self {
             most: Some(most.bytes()).filter(|most| *most > 0),
             today: Mutex::default(),
+            delegated: Mutex::default(),
         }
+    }
+
+    /// The bytes of a client without a name count for the networks that its customer may have, too.
+    pub(super) fn locate(&self, client: PublicKey, address: IpAddr) {
+        let networks = ClientNetwork::delegated(address);
+        let networks: Delegated = networks
+            .map(|(network, clients)| (network.key(), clients.into()))
+            .collect();
+        if self.most.is_none() || networks.is_empty() {
+            return;
+        }
+        let mut delegated = self.delegated.lock();
+        if delegated.len() >= MAX_CLIENTS && !delegated.contains_key(&client) {
+            delegated.pop_first();
+        }
+        delegated.insert(client, networks);
+    }
+
+    /// Those for which the bytes of a client count, and the number of clients whose bytes each of them has.
+    fn counted(&self, client: PublicKey) -> impl Iterator<Item = (PublicKey, u64)> {
+        let networks = self.delegated.lock().get(&client).cloned().unwrap_or_default();
+        iter::once((client, 1)).chain(networks)
     }
 
     /// Counts bytes; returns false if the client has used up those of the day.
     pub(super) fn add(&self, client: PublicKey, bytes: u64, now: SystemTime) -> bool {
         let Some(most) = self.most else { return true };
-        let number = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs();
+        let (number, counted) = (number_of(now), self.counted(client));
         let mut today = self.today.lock();
         if today.number != number {
             *today = Today {
@@ -45,16 +76,25 @@ impl DayBytes {
                 used: BTreeMap::new(),
             };
         }
-        if today.used.len() >= MAX_CLIENTS
-            && !today.used.contains_key(&client)
-            && let Some((least, _)) = today.used.iter().min_by_key(|(_, used)| **used)
-        {
-            let least = *least;
-            today.used.remove(&least);
+        let mut is_within = true;
+        for (client, clients) in counted {
+            is_within &= today.add(client, bytes) <= most.saturating_mul(clients);
         }
-        let used = today.used.entry(client).or_default();
-        *used = used.saturating_add(bytes);
-        *used <= most
+        is_within
+    }
+
+    /// Takes back bytes that were counted, unless it was on another day.
+    pub(super) fn give_back(&self, client: PublicKey, bytes: u64, (counted, now): (SystemTime, SystemTime)) {
+        let clients = self.counted(client);
+        let mut today = self.today.lock();
+        if number_of(counted) != number_of(now) || today.number != number_of(now) {
+            return;
+        }
+        for (client, _) in clients {
+            if let Some(used) = today.used.get_mut(&client) {
+                *used = used.saturating_sub(bytes);
+            }
+        }
     }
 
     /// Why a client that has used up its bytes gets nothing.
@@ -64,6 +104,27 @@ impl DayBytes {
             ByteCount::new(self.most.unwrap_or_default())
         )
     }
+}
+
+impl Today {
+    /// Counts bytes; returns all of the client.
+    fn add(&mut self, client: PublicKey, bytes: u64) -> u64 {
+        if self.used.len() >= MAX_CLIENTS
+            && !self.used.contains_key(&client)
+            && let Some((least, _)) = self.used.iter().min_by_key(|(_, used)| **used)
+        {
+            let least = *least;
+            self.used.remove(&least);
+        }
+        let used = self.used.entry(client).or_default();
+        *used = used.saturating_add(bytes);
+        *used
+    }
+}
+
+/// Number of the day of a time.
+fn number_of(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs()
 }
 
 #[cfg(test)]
@@ -83,6 +144,36 @@ mod tests {
         assert!(bytes.refusal().contains("midnight"));
         let unlimited = DayBytes::new(ByteCount::ZERO);
         assert!(unlimited.add(ann, u64::MAX, noon) && unlimited.add(ann, u64::MAX, noon));
+    }
+
+    #[test]
+    fn the_networks_of_one_customer_have_the_bytes_of_some_clients() {
+        let bytes = DayBytes::new(ByteCount::new(1000));
+        let add = |network: u16, number: u16, count| {
+            let address = IpAddr::from([0x2001, 0xdb8, network, number, 0, 0, 0, 1]);
+            let client = ClientNetwork::of(address).key();
+            bytes.locate(client, address);
+            bytes.add(client, count, UNIX_EPOCH)
+        };
+        // 16 clients in a /56, 64 in a /48.
+        assert!((0..16).all(|number| add(1, number, 1000)));
+        assert!(!add(1, 16, 1));
+        assert!((1..=47).all(|number| add(1, number << 8, 1000)));
+        assert!(!add(1, 48 << 8, 1000) && add(2, 0, 1000));
+    }
+
+    #[test]
+    fn bytes_are_given_back_on_their_own_day_only() {
+        let bytes = DayBytes::new(ByteCount::new(1000));
+        let ann = PublicKey::from_bytes([1; 32]);
+        let noon = UNIX_EPOCH + DAY * 20_000 + DAY / 2;
+        assert!(!bytes.add(ann, 1500, noon));
+        bytes.give_back(ann, 600, (noon, noon));
+        assert!(bytes.add(ann, 100, noon));
+        let tomorrow = noon + DAY;
+        assert!(bytes.add(ann, 1000, tomorrow));
+        bytes.give_back(ann, 600, (noon, tomorrow));
+        assert!(!bytes.add(ann, 1, tomorrow));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 use super::{
     Clientless,
     access::Denied,
-    connections::{Connections, Place, Standing},
+    connections::{Place, Standing},
     pace::Paces,
     socket::SocketOptions,
     stream::PacedStream,
@@ -13,7 +13,6 @@ use super::{
 /// What the connections of all ports share.
 pub(super) struct Entrance {
     pub(super) shared: Arc<Clientless>,
-    connections: Arc<Connections>,
     options: SocketOptions,
     paces: Paces,
 }
@@ -23,7 +22,6 @@ impl Entrance {
         Self {
             options: SocketOptions::new(shared.config.link),
             shared,
-            connections: Connections::open(),
             paces: Paces::default(),
         }
     }
@@ -44,7 +42,11 @@ impl Entrance {
 
     /// Admits a connection, and prepares it; `None` beyond the limits: its client tries again later.
     pub(super) fn admit(&self, stream: &mut PacedStream, address: IpAddr) -> Option<Place> {
-        let place = self.connections.enter(address, self.standing(address))?;
+        let place = self
+            .shared
+            .access
+            .connections()
+            .enter(address, self.standing(address))?;
         self.options.set(stream.tcp());
         stream.set_pace(self.paces.of(address, self.shared.config.link));
         Some(place)

@@ -9,6 +9,7 @@ use longhaul_page::MediaType;
 use longhaul_session::{BoundConnectionId, FailureReason, FetchKind};
 use longhaul_types::PublicKey;
 use longhaul_webcache::{CacheRequest, Content, GatewayResponse, OriginRequest, Purpose};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 use tracing::debug;
 use url::Url;
@@ -17,9 +18,10 @@ use super::{
     Clientless,
     access::{Admitted, Peer},
     answer::{Answer, AnswerBody},
-    client::{ClientlessClient, limits, owner, take_level},
+    client::{BrowserState, ClientlessClient, limits, owner, take_level},
     encoding::Encoding,
-    prefetch::{Page, PageTap},
+    prefetch::{BodyTap, Page, PageTap},
+    prefetched::PrefetchedObject,
     request_body::RequestBody,
 };
 use crate::{
@@ -51,6 +53,8 @@ pub(super) struct ConnectionState {
     pub(super) shared: Arc<Clientless>,
     pub(super) peer: Peer,
     pub(super) logins: Logins,
+    /// The browser of the last request, of which the connection keeps what is known.
+    pub(super) browser: Mutex<Option<Arc<BrowserState>>>,
 }
 
 impl ConnectionState {
@@ -63,6 +67,7 @@ impl ConnectionState {
             shared: Arc::clone(&self.shared),
             peer: self.peer,
             logins: Logins::default(),
+            browser: Mutex::default(),
         })
     }
 
@@ -82,13 +87,18 @@ impl ConnectionState {
         for name in [header::HOST, header::EXPECT, header::TE] {
             headers.remove(name);
         }
+        let browser = self.shared.browsers.of(&owner, headers);
+        if *admitted == Admitted::Unnamed {
+            self.shared.day_bytes.locate(limits, self.peer.address);
+        }
+        *self.browser.lock() = Some(Arc::clone(&browser));
         ClientlessClient {
             owner,
             limits,
             is_unnamed: *admitted == Admitted::Unnamed,
             level,
             link: self.shared.config.link.map(|link| link.down),
-            browser: self.shared.browsers.of(&owner, headers),
+            browser,
             pages: self.shared.browsers.pages(limits),
         }
     }
@@ -122,11 +132,15 @@ pub(super) async fn answer(
     let metrics = &connection.shared.gateway.metrics;
     let _open = metrics.fetch();
     connection.shared.gateway.cpu_pool.touch();
+    let late = request.body.as_ref().map(RequestBody::late);
     match respond(&connection, client, request).await {
         Ok(answer) => answer,
         Err(failure) => {
             debug!(reason = ?failure.reason, "a request has no response");
             metrics.failure(failure.reason);
+            if late.is_some_and(|late| late.is_late()) {
+                return Answer::of_late_body();
+            }
             Answer::of_failure(&failure)
         }
     }
@@ -174,13 +188,18 @@ async fn respond(
     } else {
         FetchKind::Object
     };
+    let is_get = outgoing.parts.method == Method::GET && request.body.is_none();
     let page = page_of(connection, &client, &outgoing, &url);
     let response = match request.body {
         Some(body) => gateway.store.upload(outgoing, body).await?,
         None => fetch(connection, &client, outgoing).await?,
     };
     debug!(status = %response.status, cache = ?response.response_context.cache_status, "a request was answered");
-    let tap = page.and_then(|page| tap(page, &response));
+    let tap = is_get.then(|| BodyTap {
+        page: page.and_then(|page| tap(page, &response)),
+        object: PrefetchedObject::new(&connection.shared, &client, &url),
+        seen: 0,
+    });
     let GatewayResponse {
         status,
         mut headers,

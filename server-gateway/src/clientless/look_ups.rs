@@ -1,6 +1,7 @@
 //! Limit of the names that each client lets the gateway look up.
 use std::{
     collections::BTreeMap,
+    iter,
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -28,28 +29,45 @@ impl LookUps {
     /// Returns true if the client may cause a look-up now.
     pub(super) fn permit(&self, client: IpAddr, now: Instant) -> bool {
         let mut clients = self.0.lock();
-        let client = ClientNetwork::of(client);
-        if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
-            // Those who have saved up everything are as good as forgotten.
-            clients.retain(|_, saved| now.saturating_duration_since(saved.at) < Duration::from_secs(1));
-            if clients.len() >= MAX_CLIENTS
-                && let Some((oldest, _)) = clients.iter().min_by_key(|(_, saved)| saved.at)
-            {
-                let oldest = *oldest;
-                clients.remove(&oldest);
-            }
-        }
-        let most = f64::from(A_SECOND);
-        let saved = clients.entry(client).or_insert(Saved { count: most, at: now });
-        let since = now.saturating_duration_since(saved.at).as_secs_f64();
-        saved.count = (saved.count + since * most).min(most);
-        saved.at = now;
-        let is_permitted = saved.count >= 1.0;
-        if is_permitted {
-            saved.count -= 1.0;
+        let delegated =
+            ClientNetwork::delegated(client).map(|(network, clients)| (network, A_SECOND * clients));
+        let networks: Vec<_> = iter::once((ClientNetwork::of(client), A_SECOND))
+            .chain(delegated)
+            .collect();
+        // A refused look-up counts for none of them.
+        let is_permitted = networks
+            .iter()
+            .all(|(network, most)| saved(&mut clients, *network, *most, now).count >= 1.0);
+        for (network, most) in networks.iter().filter(|_| is_permitted) {
+            saved(&mut clients, *network, *most, now).count -= 1.0;
         }
         is_permitted
     }
+}
+
+/// What a network has saved up by now.
+fn saved(
+    clients: &mut BTreeMap<ClientNetwork, Saved>,
+    client: ClientNetwork,
+    most: u32,
+    now: Instant,
+) -> &mut Saved {
+    if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
+        // Those who have saved up everything are as good as forgotten.
+        clients.retain(|_, saved| now.saturating_duration_since(saved.at) < Duration::from_secs(1));
+        if clients.len() >= MAX_CLIENTS
+            && let Some((oldest, _)) = clients.iter().min_by_key(|(_, saved)| saved.at)
+        {
+            let oldest = *oldest;
+            clients.remove(&oldest);
+        }
+    }
+    let most = f64::from(most);
+    let saved = clients.entry(client).or_insert(Saved { count: most, at: now });
+    let since = now.saturating_duration_since(saved.at).as_secs_f64();
+    saved.count = (saved.count + since * most).min(most);
+    saved.at = now;
+    saved
 }
 
 #[cfg(test)]
@@ -71,5 +89,26 @@ mod tests {
             assert!(look_ups.permit(Ipv4Addr::from(number).into(), start));
         }
         assert!(look_ups.0.lock().len() <= MAX_CLIENTS);
+    }
+
+    #[test]
+    fn the_networks_of_one_customer_share_a_multiple() {
+        let look_ups = LookUps::default();
+        let start = Instant::now();
+        let permitted = |network: u16, number: u16| {
+            let client = IpAddr::from([0x2001, 0xdb8, network, number, 0, 0, 0, 1]);
+            (0..64).filter(|_| look_ups.permit(client, start)).count()
+        };
+        // 256 networks of a /56, then further ones of the /48.
+        assert_eq!(
+            (0..256).map(|number| permitted(1, number)).sum::<usize>(),
+            16 * 64
+        );
+        let further = (0..256).flat_map(|first| (0..4).map(move |second| first << 8 | second));
+        assert_eq!(
+            further.skip(4).map(|number| permitted(1, number)).sum::<usize>(),
+            48 * 64
+        );
+        assert_eq!(permitted(2, 0), 64);
     }
 }

@@ -1,15 +1,17 @@
 //! The clientless gateway: an HTTP proxy for browsers without an agent (docs/decisions/0045 and 0047).
 //!
-//! `listen` owns the ports (`entrance` and `connections`, and `secure`, `certificate` and `shared_port` for TLS), `access` decides who is served,
-//! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`) and `writer` writes the
+//! `listen` owns the ports (`entrance` and `connections`, and `secure`, `certificate` and `shared_port` for TLS), `access` decides who is served (`recent_logins` and
+//! `password_failures` are its memory),
+//! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`, `body_time`) and `writer` writes the
 //! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
-//! ahead of the browser.
+//! ahead of the browser, whose bytes `prefetched` counts.
 //!
 //! Deliberately absent: sessions and their messages. What a client is to the fetcher is in `client`; `network` is what the
 //! limits of clients without a name count by.
 mod access;
 mod answer;
+mod body_time;
 mod certificate;
 mod chunked;
 mod client;
@@ -31,6 +33,8 @@ mod pac;
 mod pace;
 mod password_failures;
 mod prefetch;
+mod prefetched;
+mod recent_logins;
 mod request_body;
 mod secure;
 mod self_check;

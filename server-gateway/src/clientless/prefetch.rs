@@ -14,13 +14,13 @@ use longhaul_page::{
     Certainty, Destination, Discovery, Initiator, MediaType, Reference, ReferrerPolicy, RequestChain,
     Viewport, discover_css, discover_link_header, jar::Jar, predict::Predictor,
 };
-use longhaul_webcache::{CacheRequest, Content, GatewayResponse};
+use longhaul_webcache::{CacheRequest, CacheStatus, Content, GatewayResponse};
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::debug;
 use url::Url;
 
-use super::{Clientless, client::ClientlessClient};
+use super::{Clientless, client::ClientlessClient, prefetched::PrefetchedObject};
 use crate::{
     pageload::context::now,
     predicted_request::{is_personal, predicted_request},
@@ -39,6 +39,15 @@ const MAX_FOUND: usize = 64;
 /// Maximum length of an object. What is longer is hardly needed to display a page.
 const MAX_OBJECT: usize = 2 * 1024 * 1024;
 
+/// Sees a body on its way to the client.
+pub(super) struct BodyTap {
+    /// `Some` for a page.
+    pub(super) page: Option<PageTap>,
+    pub(super) object: PrefetchedObject,
+    /// Bytes of the body so far.
+    pub(super) seen: u64,
+}
+
 /// A browser's request for a page.
 pub(super) struct Page {
     pub(super) shared: Arc<Clientless>,
@@ -52,7 +61,7 @@ pub(super) struct Page {
     pub(super) in_partition: bool,
 }
 
-/// Sees a page's body on its way to the client, and parses it.
+/// Parses a page's body.
 pub(super) struct PageTap {
     /// `Some` until the end.
     discovery: Option<Discovery>,
@@ -125,9 +134,27 @@ impl Drop for PagePlace {
     }
 }
 
+impl BodyTap {
+    /// Called with bytes of the body, before they are sent.
+    pub(super) fn chunk(&mut self, bytes: &Bytes) {
+        self.seen += bytes.len() as u64;
+        if let Some(page) = &mut self.page {
+            page.chunk(bytes);
+        }
+    }
+
+    /// Called at the end of a complete body.
+    pub(super) fn end(self) {
+        if let Some(page) = self.page {
+            page.end();
+        }
+        self.object.give_back(self.seen);
+    }
+}
+
 impl PageTap {
     /// Called with bytes of the page, before they are sent.
-    pub(super) fn chunk(&mut self, bytes: &Bytes) {
+    fn chunk(&mut self, bytes: &Bytes) {
         if let Some(discovery) = &mut self.discovery {
             let found = discovery.write(bytes);
             self.pass(found);
@@ -135,7 +162,7 @@ impl PageTap {
     }
 
     /// Called at the end of a complete page.
-    pub(super) fn end(mut self) {
+    fn end(mut self) {
         if let Some(discovery) = self.discovery.take() {
             let found = discovery.finish();
             self.pass(found);
@@ -203,6 +230,10 @@ impl PageFetch {
         let Some(_slot) = gateway.device_streams(client.limits).acquire().await else {
             return Vec::new();
         };
+        let object = PrefetchedObject::new(&page.shared, client, reference.url.as_str());
+        if !object.is_permitted() {
+            return Vec::new();
+        }
         let response = match gateway.fetch(client, request).await {
             Ok(response) => response,
             Err(failure) => {
@@ -215,7 +246,13 @@ impl PageFetch {
             .lock()
             .store(&reference.url, cookies, Some(&chain), now());
         page.shared.counters.prefetched();
-        self.read(reference, chain, response).await
+        // What the cache stores, and what somebody else fetches, costs nothing more.
+        let is_from_origin = response.response_context.cache_status == CacheStatus::Miss;
+        if is_from_origin {
+            object.begin();
+        }
+        let object = Some(object).filter(|_| is_from_origin);
+        self.read((reference, object), chain, response).await
     }
 
     /// Predicts the browser's request; `None` if it may not be sent, or if its response would not be stored.
@@ -251,7 +288,12 @@ impl PageFetch {
     }
 
     /// Reads a body to its end, which stores it.
-    async fn read(&self, reference: Reference, chain: RequestChain, response: GatewayResponse) -> Vec<Found> {
+    async fn read(
+        &self,
+        (reference, object): (Reference, Option<PrefetchedObject>),
+        chain: RequestChain,
+        response: GatewayResponse,
+    ) -> Vec<Found> {
         let GatewayResponse {
             status,
             headers,
@@ -268,7 +310,8 @@ impl PageFetch {
         while let Some(chunk) = body.next().await {
             let Ok(chunk) = chunk else { return Vec::new() };
             read += chunk.len();
-            if read > MAX_OBJECT {
+            let is_counted = object.as_ref().is_none_or(|object| object.count(chunk.len()));
+            if read > MAX_OBJECT || !is_counted {
                 return Vec::new();
             }
             if is_sheet {

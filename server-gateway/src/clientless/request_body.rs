@@ -2,6 +2,10 @@
 use std::{
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -61,6 +65,17 @@ pub(super) struct RequestBody {
     has_ended: bool,
     /// Bytes that are still to come, if known.
     left: Option<u64>,
+    late: Late,
+}
+
+/// Whether the client did not send a body in time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Late(Arc<AtomicBool>);
+
+impl Late {
+    pub(super) fn is_late(&self) -> bool {
+        self.0.load(Relaxed)
+    }
 }
 
 impl RequestBody {
@@ -76,8 +91,14 @@ impl RequestBody {
             pieces,
             has_ended: false,
             left,
+            late: Late::default(),
         };
         (sender, body)
+    }
+
+    /// Whether the client does not send the body in time.
+    pub(super) fn late(&self) -> Late {
+        self.late.clone()
     }
 }
 
@@ -95,6 +116,12 @@ impl Body for RequestBody {
         });
         if let (Ok(bytes), Some(left)) = (&piece, &mut self.left) {
             *left = left.saturating_sub(bytes.len() as u64);
+        }
+        if piece
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        {
+            self.late.0.store(true, Relaxed);
         }
         let is_end = piece.as_ref().is_ok_and(Bytes::is_empty);
         self.has_ended = is_end || piece.is_err();

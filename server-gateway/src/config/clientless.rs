@@ -168,10 +168,10 @@ const DAY: Form = Form::Size {
 /// `clientless.day-size`
 pub const CLIENTLESS_DAY_SIZE: Setting<ByteCount> =
     Setting::size("clientless.day-size", DAY, |_| ByteCount::mib(20 * 1024))
-        .meaning("bytes of bodies and tunnels that one client may transfer a day, in both directions together; days begin at midnight UTC")
+        .meaning("bytes of bodies and tunnels that one client may transfer a day, in both directions together, and of objects that are fetched ahead for it; days begin at midnight UTC")
         .reason(
             "It bounds what a stolen password costs; the default is about ten hours of video. A client without a name is \
-         an IPv4 address or the /64 of an IPv6 address. A gateway that starts again begins at zero",
+         an IPv4 address or the /64 of an IPv6 address; a /56 has the bytes of 16 clients, a /48 those of 64. A gateway that starts again begins at zero",
         );
 
 /// `clientless.idle-timeout`

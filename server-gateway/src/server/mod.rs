@@ -13,6 +13,7 @@ mod forget;
 mod key_replacement;
 mod live;
 mod open_files;
+mod own_addresses;
 mod portal;
 mod quotas;
 mod refusals;

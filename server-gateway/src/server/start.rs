@@ -1,10 +1,5 @@
 //! Start of the server: the state directory, ports, the cache and the settings of the origin client.
-use std::{
-    net::{IpAddr, SocketAddr},
-    path::Path,
-    sync::Arc,
-    time::SystemTime,
-};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
@@ -29,7 +24,7 @@ use super::{
     Server,
     carriers::{self, Carriers},
     extra_ca::{self, OriginSettingsError},
-    open_files,
+    open_files, own_addresses,
     portal::PortalListener,
 };
 use crate::{
@@ -339,14 +334,13 @@ fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
 
 pub(super) fn origin_config(config: &Config) -> Result<OriginConfig, OriginSettingsError> {
     Ok(OriginConfig {
+        looks_through_nat64: true,
+        own_addresses: Some(own_addresses::reader(config)),
         proxy: None,
         deny_keys: config.fetch.deny_keys.clone(),
         dns: config.fetch.dns.clone(),
         extra_ca: extra_ca::read(&config.fetch.extra_ca)?,
-        guard: Guard::new(
-            config.guard.allow.iter().copied(),
-            own_addresses(config.listen.iter().map(|address| address.ip())),
-        ),
+        guard: Guard::new(config.guard.allow.iter().copied(), own_addresses::first(config)),
         limits: open_files::limits(),
         resolve: config.fetch.resolve.clone(),
         timeouts: Timeouts {
@@ -363,19 +357,6 @@ pub(super) fn max_streams(config: &Config) -> u64 {
     // The control stream, and a margin for streams that end while new ones open.
     const SLACK: u64 = 16;
     config.limits.streams_per_session as u64 + SLACK
-}
-
-/// Addresses of this machine. Other services on this machine may trust requests from its own addresses.
-fn own_addresses(listen: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
-    let mut addresses = match if_addrs::get_if_addrs() {
-        Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
-        Err(error) => {
-            warn!(%error, "this machine's addresses are not known, so fetches of its own public address are not refused");
-            Vec::new()
-        }
-    };
-    addresses.extend(listen.filter(|address| !address.is_unspecified()));
-    addresses
 }
 
 /// The UDP ports of the gateway, each once; none if there is only one, which agents know from their invites.

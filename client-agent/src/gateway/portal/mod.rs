@@ -17,11 +17,11 @@ pub use look::{PortalCheck, PortalSettings};
 
 use super::{
     announced::Announced,
-    session_serial::SessionSerial,
     state::{Enrolment, GatewayState, SessionSnapshot},
 };
 use crate::{
     networks::{Attachment, NetworkWatch, source_towards},
+    session_serial::SessionSerial,
     trouble::{KnownTrouble, Trouble},
 };
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::rig::{DnsAnswer, LOCAL, NameServer, Origin, get, guard, read_head, text};
 use longhaul_origin::{
-    AddressClass, DnsFailure, DnsServers, Fault, FetchError, GuardRefusal, OriginClient, OriginConfig,
-    ResolveMap, Timeouts,
+    AddressClass, AddressReader, DnsFailure, DnsServers, Fault, FetchError, GuardRefusal, OriginClient,
+    OriginConfig, ResolveMap, Timeouts,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -74,6 +74,50 @@ async fn dns_rebinding_does_not_pass_the_guard() {
         assert_eq!(error, refused(address, class));
     }
     assert_eq!(origin.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_this_machine_got_later_is_refused_as_its_own() {
+    // No address of a documentation range is reached, whatever the guard says.
+    let own = "192.0.2.1";
+    let client = OriginClient::new(OriginConfig {
+        own_addresses: Some(AddressReader::new(move || Some(vec![own.parse().unwrap()]))),
+        ..OriginConfig::default()
+    })
+    .unwrap();
+    let error = client.connect_tcp(own, 80, LOCAL).await.unwrap_err();
+    assert_eq!(error, refused(own, AddressClass::Documentation));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let error = client.connect_tcp(own, 80, LOCAL).await.unwrap_err();
+    assert_eq!(error, refused(own, AddressClass::Own));
+}
+
+#[tokio::test]
+async fn a_private_address_behind_a_nat64_prefix_of_the_network_is_refused() {
+    // The name server of a network with NAT64 answers for `ipv4only.arpa`, and for every other name.
+    let server = NameServer::start(DnsAnswer::of(60, &["2a00:1:2::192.0.0.170"])).await;
+    let client = OriginClient::new(OriginConfig {
+        dns: DnsServers::Explicit(vec![server.address]),
+        looks_through_nat64: true,
+        ..OriginConfig::default()
+    })
+    .unwrap();
+    for (address, class) in [
+        ("2a00:1:2::10.0.0.1", AddressClass::Private),
+        ("2a00:1:2::169.254.169.254", AddressClass::Metadata),
+        ("2a00:1:2::127.0.0.1", AddressClass::Loopback),
+    ] {
+        let url = format!("http://[{address}]/");
+        let error = client.fetch(get(&url), LOCAL).await.unwrap_err();
+        assert_eq!(error, refused(address, class));
+        let error = client.connect_tcp(address, 80, LOCAL).await.unwrap_err();
+        assert_eq!(error, refused(address, class));
+    }
+    assert_eq!(server.questions("ipv4only.arpa"), 1);
+    // A name that leads there, such as one that the network made of a private IPv4 address.
+    server.set(DnsAnswer::of(60, &["2a00:1:2::10.0.0.1"]));
+    let error = client.fetch(get("http://inside.test/"), LOCAL).await.unwrap_err();
+    assert_eq!(error, refused("2a00:1:2::10.0.0.1", AddressClass::Private));
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use h2::{Reason, RecvStream, server::SendResponse};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use longhaul_http::framing::BodyLength;
 use longhaul_types::PublicKey;
-use tokio::time::timeout;
 use tracing::debug;
 
 use super::{
@@ -18,6 +17,7 @@ use crate::{
     clientless::{
         access::{Admitted, Denied},
         answer::{Answer, AnswerBody},
+        body_time::BodyTime,
         connect::{TunnelKind, TunnelRequest},
         encoding::BodyEncoder,
         fetch::{ConnectionState, ProxyRequest, answer},
@@ -157,25 +157,31 @@ async fn cancelled(respond: &mut Respond) {
 
 /// Passes the body of a request to the origin.
 async fn read(connection: &Http2Connection, body: &mut RecvStream, (pieces, limits): (Pieces, PublicKey)) {
-    let idle = connection.shared.config.idle_timeout;
+    let mut time = BodyTime::new(connection.shared.config.idle_timeout);
     let mut unread = 0;
     while unread <= MAX_UNREAD {
-        let piece = match timeout(idle, body.data()).await {
-            Ok(Some(Ok(piece))) if piece.is_empty() => continue,
-            Ok(Some(Ok(piece))) => piece,
+        let (next, waited) = connection.uploads.wait(time.left(), body.data()).await;
+        let piece = match next {
+            Ok(Some(Ok(piece))) => {
+                time.read(waited, piece.len());
+                piece
+            }
             Ok(None) => {
                 // The origin may have stopped reading, which is harmless.
                 let _gone = pieces.send(Ok(END)).await;
                 return;
             }
             Ok(Some(Err(error))) => return drop(pieces.send(Err(io::Error::other(error))).await),
-            Err(late) => return drop(pieces.send(Err(late.into())).await),
+            Err(_) => return drop(pieces.send(Err(time.error().into())).await),
         };
+        if piece.is_empty() {
+            continue;
+        }
         let count = piece.len();
         if let Err(error) = connection.shared.count_up(limits, count) {
             return drop(pieces.send(Err(error)).await);
         }
-        if pieces.send(Ok(piece)).await.is_err() {
+        if connection.uploads.pass(pieces.send(Ok(piece))).await.is_err() {
             unread += count;
         }
         // Fails if the client has gone, as the next read will tell.

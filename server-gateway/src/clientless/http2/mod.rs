@@ -1,7 +1,7 @@
 //! One HTTP/2 connection of a client (RFC 9113), inside TLS.
 //!
 //! `request` checks the heads, `exchange` answers one stream, `sender` sends bodies in the order of `turns`, `tunnel`
-//! serves CONNECT, and `resets` bounds the streams that a client cancels.
+//! serves CONNECT, `uploads` judges whose fault a wait for a body is, and `resets` bounds the streams that a client cancels.
 //!
 //! The library answers PING and SETTINGS frames one at a time, bounds CONTINUATION frames by the size of the header list,
 //! and refuses what RFC 9113 calls malformed. This module bounds what it hands out.
@@ -11,6 +11,7 @@ mod resets;
 mod sender;
 mod tunnel;
 mod turns;
+mod uploads;
 mod watched;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -22,7 +23,7 @@ use tokio::{task::JoinSet, time::timeout};
 use tracing::debug;
 
 pub use self::request::check;
-use self::{resets::Resets, sender::Piece, turns::Turns, watched::Watched};
+use self::{resets::Resets, sender::Piece, turns::Turns, uploads::Uploads, watched::Watched};
 use super::{
     Clientless,
     access::{Admitted, Peer},
@@ -59,6 +60,7 @@ struct Http2Connection {
     peer: Peer,
     turns: Turns,
     resets: Arc<Resets>,
+    uploads: Uploads,
     activity: Arc<Activity>,
     /// The clients whose requests came through the connection: a login belongs to one of them.
     clients: Mutex<BTreeMap<PublicKey, Arc<ConnectionState>>>,
@@ -78,6 +80,7 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
         peer,
         turns: Turns::default(),
         resets: Resets::new(),
+        uploads: Uploads::default(),
         activity,
         clients: Mutex::default(),
     });
@@ -153,6 +156,7 @@ impl Http2Connection {
                 shared: Arc::clone(&self.shared),
                 peer: self.peer,
                 logins: Logins::default(),
+                browser: Mutex::default(),
             })
         });
         Arc::clone(state)

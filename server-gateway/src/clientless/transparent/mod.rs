@@ -10,6 +10,7 @@ mod tls;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use tokio::{io::AsyncReadExt as _, time::timeout};
 
 use self::destination::Destination;
@@ -61,6 +62,7 @@ pub(super) async fn serve(shared: Arc<Clientless>, mut stream: PacedStream, peer
             shared,
             peer,
             logins: Logins::default(),
+            browser: Mutex::default(),
         };
         return tls::serve(&connection, interception, stream, buffer).await;
     }

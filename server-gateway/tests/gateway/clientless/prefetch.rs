@@ -1,14 +1,23 @@
 //! Objects of pages that are fetched ahead of the browser.
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
+use bytes::BytesMut;
 use http::{HeaderMap, Request};
 use hyper::body::Incoming;
+use longhaul_gateway::config::settings;
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::watch,
+    time::timeout,
+};
 
-use super::{exchange, get, parts, start};
+use super::{exchange, get, parts, start, start_with, status};
 use crate::{
-    origin::{full, serve},
+    gateway::Gateway,
+    origin::{full, serve, text},
+    sessions::scrape,
     store::reply,
 };
 
@@ -119,4 +128,79 @@ async fn what_the_pages_policy_forbids_is_not_fetched() {
     site.until(2).await;
     assert_eq!(site.count("/style.css"), 1);
     assert_eq!(site.count("/forbidden.png") + site.count("/back.png"), 0);
+}
+
+/// The start of a gateway whose clients have so few bytes a day.
+async fn start_with_day(size: &str) -> (Gateway, SocketAddr) {
+    start_with(|flags| *flags = std::mem::take(flags).with(&settings::CLIENTLESS_DAY_SIZE, size)).await
+}
+
+/// An origin whose page has some images of a million bytes each; returns its address.
+async fn heavy_site(html: &'static str) -> String {
+    let image = text(1_000_000);
+    let port = serve(move |request: Request<Incoming>| {
+        let (kind, body) = match request.uri().path() {
+            "/" => ("text/html", html.into()),
+            path if path.ends_with(".png") => ("image/png", image.clone()),
+            _ => ("text/plain", "small".into()),
+        };
+        async move { reply(200, &[PUBLIC, &[("content-type", kind)]].concat(), full(body)) }
+    })
+    .await;
+    format!("http://a.test:{port}")
+}
+
+#[tokio::test]
+async fn what_is_fetched_ahead_counts_for_the_day_of_the_client() {
+    let (_gateway, proxy) = start_with_day("2MiB").await;
+    let site = heavy_site("<img src=/1.png><img src=/2.png><img src=/3.png>").await;
+    let page = exchange(proxy, get(&format!("{site}/"), NAVIGATION).as_bytes()).await;
+    assert_eq!(status(&page), 200);
+    // The browser never asks for the images; each other request is served until they have arrived.
+    let small = get(&format!("{site}/small"), "");
+    timeout(LIMIT, async {
+        while status(&exchange(proxy, small.as_bytes()).await) != 403 {}
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn what_is_fetched_ahead_counts_once_if_the_browser_gets_it() {
+    let (gateway, proxy) = start_with_day("2500KiB").await;
+    let site = heavy_site("<img src=/1.png>").await;
+    let mut connection = TcpStream::connect(proxy).await.unwrap();
+    let mut get = async |path: &str, fields: &str| {
+        let url = format!("{site}{path}");
+        let host = url.split('/').nth(2).unwrap();
+        let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut read = BytesMut::new();
+        loop {
+            connection.read_buf(&mut read).await.unwrap();
+            let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") else {
+                continue;
+            };
+            let (head, body) = parts(&read);
+            let (_, length) = head.split_once("content-length: ").unwrap();
+            let length: usize = length.lines().next().unwrap().parse().unwrap();
+            if body.len() >= length {
+                assert_eq!(read.len(), end + 4 + length);
+                return status(&read);
+            }
+        }
+    };
+    assert_eq!(get("/", NAVIGATION).await, 200);
+    timeout(LIMIT, async {
+        while !scrape(&gateway, "host: localhost")
+            .await
+            .contains("clientless_prefetched_total 1")
+        {}
+    })
+    .await
+    .unwrap();
+    // The image counts once, whenever it was fetched ahead, and then again with each further request.
+    assert_eq!(get("/1.png", "").await, 200);
+    assert_eq!(get("/1.png", "").await, 200);
+    assert_eq!(get("/small", "").await, 200);
 }

@@ -1,11 +1,16 @@
 //! Time limits, on virtual time: while nothing happens, the clock goes to the next deadline.
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
+use bytes::Bytes;
 use h2::Reason;
+use http::Request;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use longhaul_gateway::config::settings;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
     time::{Instant, interval, pause, resume},
 };
 
@@ -14,7 +19,7 @@ use super::{
     access::with_clients,
     http2::{body, client_with, get, send},
     http2_requests::{RawClient, good, headers},
-    secure, start_in,
+    secure, start_in, status,
 };
 use crate::{
     origin::{full, serve, text},
@@ -167,4 +172,75 @@ async fn a_body_that_a_client_does_not_accept_is_reset() {
     let ended = body(response).await;
     assert_eq!(ended.unwrap_err().reason(), Some(Reason::CANCEL));
     assert_limit(start.elapsed(), IDLE);
+}
+
+/// Time between two reads of a body, and time for a body of a few bytes.
+const BODY_SILENCE: Duration = Duration::from_secs(120);
+const BODY_TIME: Duration = Duration::from_secs(300);
+
+/// An origin that reads a body to its end before it answers; returns its host, and a message for each request.
+async fn reading_origin() -> (String, UnboundedReceiver<()>) {
+    let (begun, begins) = unbounded_channel();
+    let port = serve(move |request: Request<Incoming>| {
+        begun.send(()).unwrap();
+        async move {
+            let _broken_off = request.into_body().collect().await;
+            reply(200, &[], full("read"))
+        }
+    })
+    .await;
+    (format!("a.test:{port}"), begins)
+}
+
+/// Begins an upload on a new connection, once virtual time has begun.
+async fn upload(proxy: SocketAddr) -> (Instant, TcpStream) {
+    let (host, mut begins) = reading_origin().await;
+    let start = Instant::now();
+    let mut connection = TcpStream::connect(proxy).await.unwrap();
+    let head = format!("POST http://{host}/ HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n");
+    connection.write_all(head.as_bytes()).await.unwrap();
+    begins.recv().await.unwrap();
+    pause();
+    (start, connection)
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_answered_with_408() {
+    let (_gateway, proxy) = super::start().await;
+    let (start, mut connection) = upload(proxy).await;
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(status(&answer), 408);
+    assert_limit(start.elapsed(), BODY_SILENCE);
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_is_answered_with_408() {
+    let (_gateway, proxy) = super::start().await;
+    let (start, mut connection) = upload(proxy).await;
+    let mut turns = interval(Duration::from_secs(100));
+    let mut answer = Vec::new();
+    loop {
+        tokio::select! {
+            read = connection.read_buf(&mut answer) => if read.unwrap() == 0 { break },
+            _ = turns.tick() => connection.write_all(b"x").await.unwrap(),
+        }
+    }
+    assert_eq!(status(&answer), 408);
+    assert_limit(start.elapsed(), BODY_TIME);
+}
+
+#[tokio::test]
+async fn a_body_that_stops_with_http2_is_answered_with_408() {
+    let secure = secure::start().await;
+    let (host, mut begins) = reading_origin().await;
+    let client = client_with(&secure, h2::client::Builder::new()).await;
+    let start = Instant::now();
+    let request = Request::post(format!("http://{host}/")).body(()).unwrap();
+    let (response, mut sending) = client.clone().send_request(request, false).unwrap();
+    sending.send_data(Bytes::from_static(b"x"), false).unwrap();
+    begins.recv().await.unwrap();
+    pause();
+    assert_eq!(response.await.unwrap().status(), 408);
+    assert_limit(start.elapsed(), BODY_SILENCE);
 }
