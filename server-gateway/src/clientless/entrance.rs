@@ -45,8 +45,9 @@ impl Entrance {
     /// Admits a connection, and prepares it; `None` beyond the limits: its client tries again later.
     pub(super) fn admit(&self, stream: &mut PacedStream, address: IpAddr) -> Option<Place> {
         let place = self.connections.enter(address, self.standing(address))?;
-        self.options.set(stream.tcp());
-        stream.set_pace(self.paces.of(address, self.shared.config.link));
+        self.options.set(&stream.tcp());
+        let pace = self.paces.of(address, stream.link(), self.shared.config.link);
+        stream.set_pace(pace);
         Some(place)
     }
 }

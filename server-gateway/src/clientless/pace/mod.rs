@@ -1,100 +1,93 @@
-//! One pace for all connections of a client, if its link is known (`clientless.link`).
+//! One pace for all connections of a client.
 //!
 //! A browser opens six connections, and the initial windows of six connections fill the queue of a slow link for seconds, whatever
 //! congestion control each of them uses. So all of them together write no faster than the link: a piece at a time, the most
-//! urgent class (docs/protocol/session.md section 2) first, in it the body with the least left.
+//! urgent class (docs/protocol/session.md section 2) first, in it the body with the least left (`turns`). How fast that is,
+//! `governor` decides, from what `meter` measures (`tcp_info`), or the name of the link (`clientless.link`). `clients` keeps the
+//! paces of clients.
+mod clients;
+mod governor;
+mod limit;
+mod meter;
+mod tcp_info;
+#[cfg(test)]
+mod tests;
+mod turns;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     sync::{
-        Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use longhaul_session::class;
-use longhaul_types::{BitRate, LinkProfile, Priority};
+use longhaul_types::BitRate;
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
 };
+use tracing::debug;
 
-use super::network::ClientNetwork;
+pub(super) use self::{clients::Paces, meter::Link, turns::Urgency};
+use self::{
+    governor::{Governor, Reading},
+    limit::{Limit, PACKET},
+    meter::Meter,
+    tcp_info::{TcpInfo, tcp_info},
+    turns::{Rank, Turns},
+};
 
-/// Part of the link's rate that is used: acknowledgements of uploads and retransmissions need some, too.
+/// Part of a named link's rate that is used: acknowledgements of uploads and retransmissions need some, too.
 const USED: f64 = 0.97;
-/// Content of a full packet, and what its headers take in addition (IPv4, TCP with time stamps).
-const PACKET: usize = 1448;
-const HEADERS: f64 = 52.0;
-/// Time of a piece: shorter ones cost processor time, longer ones cannot be overtaken for longer.
-const PIECE_TIME: f64 = 0.02;
-/// Maximum size of a piece: one read of a body.
-const MAX_PIECE: usize = 16 * 1024;
 /// Delay that is made up for: a busy machine wakes a task late, and the link must not stand still for it. The queue may grow by
 /// as much.
 const LATE: Duration = Duration::from_millis(200);
-/// Links above this rate have no pace: their queues are short, and the pieces would be too many.
+/// Named links above this rate have no pace: their queues are short, and the pieces would be too many.
 const FASTEST: u64 = 50_000_000;
-/// One turn of so many goes to who has waited for longest, so that nobody waits for ever.
-const PATIENCE: u64 = 8;
+/// Round trips without an acknowledgement, and the least time, after which what a connection has outstanding no longer takes up
+/// the room of others.
+const STUCK_ROUND_TRIPS: u32 = 4;
+const LEAST_STUCK: Duration = Duration::from_secs(2);
+/// Time after which it is no longer known when something was acknowledged: the client may have sent other packets since.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The pace of one client.
 #[derive(Debug)]
 pub(super) struct Pace {
-    piece: usize,
-    /// Time in which the link carries a piece.
-    time: Duration,
+    /// Times of the governor are since then.
+    start: Instant,
+    /// True if everything may be written at once.
+    is_free: AtomicBool,
+    /// When the connections are to be looked at next, in microseconds since `start`; never, if nothing is measured.
+    next_look: AtomicU64,
     state: Mutex<State>,
     changed: Notify,
 }
 
 #[derive(Debug)]
 struct State {
+    control: Control,
     /// When the link has carried what was permitted.
     free: Instant,
-    waiting: BTreeSet<Rank>,
-    number: u64,
-    turns: u64,
+    turns: Turns,
+    connections: Vec<(Weak<Link>, Meter)>,
+    /// When the connections were looked at.
+    looked: Duration,
+    /// Bytes that are written and not acknowledged.
+    outstanding: u64,
+    /// Bytes that are permitted and not written yet.
+    permitted: u64,
 }
 
-/// Position among those that wait; the least is next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    class: u8,
-    left: u64,
-    number: u64,
-}
-
-/// How urgent is what a connection writes now.
+/// What decides about the rate.
 #[derive(Debug)]
-pub(super) struct Urgency {
-    class: AtomicU8,
-    left: AtomicU64,
-}
-
-impl Default for Urgency {
-    fn default() -> Self {
-        Self {
-            class: AtomicU8::new(class::OBJECT.number()),
-            left: AtomicU64::new(u64::MAX),
-        }
-    }
-}
-
-impl Urgency {
-    /// Sets the class, and the bytes that are left.
-    pub(super) fn set(&self, class: Priority, left: u64) {
-        self.class.store(class.number(), Relaxed);
-        self.left.store(left, Relaxed);
-    }
-
-    /// Counts bytes that are no longer left.
-    pub(super) fn written(&self, bytes: usize) {
-        let left = self.left.load(Relaxed);
-        self.left.store(left.saturating_sub(bytes as u64), Relaxed);
-    }
+enum Control {
+    /// The name of the link.
+    Fixed(Limit),
+    /// Measurements.
+    Governed(Box<Governor>),
 }
 
 /// A place among those that wait, until dropped.
@@ -105,69 +98,160 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.pace.state.lock().waiting.remove(&self.rank);
+        self.pace.state.lock().turns.leave(self.rank);
         self.pace.changed.notify_waiters();
     }
 }
 
+/// Result of asking for a turn.
+enum Taken {
+    /// So many bytes may be written.
+    Now(usize),
+    /// This one is next, and asks again at this time.
+    At(Instant),
+    /// Another one is next.
+    Behind,
+    /// The client takes nothing of the connection, which asks again at this time, and is in nobody's way until then.
+    Stuck(Instant),
+}
+
 impl Pace {
-    /// The pace of a link; `None` for a fast one.
-    fn of(rate: BitRate) -> Option<Arc<Self>> {
-        if rate.as_bps() > FASTEST || rate.as_bps() == 0 {
-            return None;
-        }
+    /// The pace of a link, which is named or measured; `None` for one that is named as a fast one, or neither.
+    fn of(named: Option<BitRate>, is_measured: bool) -> Option<Arc<Self>> {
+        let named = named.map(BitRate::as_bps).filter(|rate| *rate > 0);
         #[expect(clippy::cast_precision_loss, reason = "below 50 Mbit/s")]
-        let bytes = rate.as_bps() as f64 / f64::from(u8::BITS) * USED;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "positive, and bounded next"
-        )]
-        let piece = ((bytes * PIECE_TIME) as usize).clamp(PACKET, MAX_PIECE);
-        #[expect(clippy::cast_precision_loss, reason = "at most 16 KiB")]
-        let size = piece as f64;
-        let packets = (size / 1448.0).ceil();
+        let control = match named {
+            Some(rate) if rate > FASTEST => return None,
+            Some(rate) => Control::Fixed(Limit::of_rate(rate as f64 / f64::from(u8::BITS) * USED)),
+            None if is_measured => Control::Governed(Box::new(Governor::new())),
+            None => return None,
+        };
+        let is_measured = matches!(control, Control::Governed(_));
+        let now = Instant::now();
         Some(Arc::new(Self {
-            piece,
-            time: Duration::from_secs_f64((size + packets * HEADERS) / bytes),
+            start: now,
+            is_free: AtomicBool::new(false),
+            next_look: AtomicU64::new(if is_measured { 0 } else { u64::MAX }),
             state: Mutex::new(State {
-                free: Instant::now(),
-                waiting: BTreeSet::new(),
-                number: 0,
-                turns: 0,
+                control,
+                free: now,
+                turns: Turns::default(),
+                connections: Vec::new(),
+                looked: Duration::ZERO,
+                outstanding: 0,
+                permitted: 0,
             }),
             changed: Notify::new(),
         }))
     }
 
+    /// Adds a connection, of which the kernel knows this.
+    fn add(&self, link: &Arc<Link>, info: &TcpInfo) {
+        let now = self.start.elapsed();
+        let mut state = self.state.lock();
+        if let Control::Governed(governor) = &mut state.control {
+            if let Some(round_trip) = info.round_trip {
+                governor.handshake(now, round_trip);
+            }
+            let meter = Meter::new(now, link.written(), info);
+            state.connections.push((Arc::downgrade(link), meter));
+            self.decided(&state, now);
+        }
+    }
+
+    /// Returns true if everything may be written at once.
+    pub(super) fn is_free(&self) -> bool {
+        self.is_free.load(Relaxed)
+    }
+
+    /// Looks at the connections if it is time to.
+    pub(super) fn look(&self) {
+        let now = self.start.elapsed();
+        if micros(now) >= self.next_look.load(Relaxed) {
+            let mut state = self.state.lock();
+            state.look(now, Instant::now());
+            self.decided(&state, now);
+        }
+    }
+
+    /// Notes what the governor has decided.
+    fn decided(&self, state: &State, now: Duration) {
+        let Control::Governed(governor) = &state.control else {
+            return;
+        };
+        self.next_look.store(micros(now + governor.interval()), Relaxed);
+        let is_free = governor.limit().is_free();
+        if self.is_free.swap(is_free, Relaxed) != is_free {
+            debug!(limit = ?governor.limit(), "the pace of a client has changed");
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// When the connections are looked at next; never, if nothing is measured.
+    fn next_look(&self) -> Option<Instant> {
+        let next = self.next_look.load(Relaxed);
+        (next != u64::MAX).then(|| self.start + Duration::from_micros(next))
+    }
+
     /// Waits until a piece may be written; returns its size.
     pub(super) async fn turn(self: Arc<Self>, urgency: Arc<Urgency>) -> usize {
-        let rank = {
-            let mut state = self.state.lock();
-            state.number += 1;
-            let rank = Rank {
-                class: urgency.class.load(Relaxed),
-                left: urgency.left.load(Relaxed),
-                number: state.number,
-            };
-            state.waiting.insert(rank);
-            rank
-        };
-        let _waiting = Waiting { pace: &self, rank };
         loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            // From now on a change is noticed.
-            changed.as_mut().enable();
-            match self.take(rank, Instant::now()) {
-                Taken::Now => return self.piece,
-                Taken::At(free) => tokio::select! {
-                    () = sleep_until(free) => {}
-                    () = changed => {}
-                },
-                Taken::Behind => changed.await,
+            let rank = self.state.lock().turns.enter(&urgency);
+            let waiting = Waiting { pace: &self, rank };
+            loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                // From now on a change is noticed.
+                changed.as_mut().enable();
+                self.look();
+                match self.take(rank, &urgency, Instant::now()) {
+                    Taken::Now(piece) => return piece,
+                    Taken::At(at) => tokio::select! {
+                        () = sleep_until(at) => {}
+                        () = changed => {}
+                    },
+                    Taken::Behind => changed.await,
+                    Taken::Stuck(at) => {
+                        drop(waiting);
+                        sleep_until(at).await;
+                        break;
+                    }
+                }
             }
         }
+    }
+
+    fn take(&self, rank: Rank, urgency: &Urgency, now: Instant) -> Taken {
+        let mut state = self.state.lock();
+        let limit = state.control.limit();
+        let next_look = self.next_look();
+        if !limit.is_free() {
+            if let Some(at) = next_look.filter(|_| urgency.is_stuck()) {
+                return Taken::Stuck(at.max(now));
+            }
+            if !state.turns.is_next(rank) {
+                return Taken::Behind;
+            }
+            if now < state.free {
+                return Taken::At(next_look.map_or(state.free, |at| at.min(state.free)));
+            }
+            if let Some(at) = next_look.filter(|_| !state.has_room(limit)) {
+                return Taken::At(at);
+            }
+        }
+        let piece = limit.piece();
+        let earliest = now.checked_sub(LATE).unwrap_or(now);
+        state.free = state.free.max(earliest) + limit.time(piece);
+        state.permitted += piece as u64;
+        state.turns.taken();
+        Taken::Now(piece)
+    }
+
+    /// Counts bytes of a turn that were written.
+    pub(super) fn written(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.permitted = state.permitted.saturating_sub(bytes as u64);
+        state.outstanding += bytes as u64;
     }
 
     /// Gives back what was permitted and not needed.
@@ -175,186 +259,75 @@ impl Pace {
         if unused == 0 {
             return;
         }
-        // Both are at most 16 KiB.
-        let part = u32::try_from(unused).unwrap_or(0);
-        let whole = u32::try_from(self.piece).unwrap_or(u32::MAX);
-        let time = self.time * part / whole;
         let mut state = self.state.lock();
+        state.permitted = state.permitted.saturating_sub(unused as u64);
+        let time = state.control.limit().time(unused);
         state.free = state.free.checked_sub(time).unwrap_or(state.free);
         drop(state);
         self.changed.notify_waiters();
     }
-
-    fn take(&self, rank: Rank, now: Instant) -> Taken {
-        let mut state = self.state.lock();
-        if state.next() != Some(rank) {
-            return Taken::Behind;
-        }
-        if now < state.free {
-            return Taken::At(state.free);
-        }
-        let earliest = now.checked_sub(LATE).unwrap_or(now);
-        state.free = state.free.max(earliest) + self.time;
-        state.turns += 1;
-        Taken::Now
-    }
-}
-
-/// Result of asking for a turn.
-enum Taken {
-    Now,
-    /// This one is next, at this time.
-    At(Instant),
-    /// Another one is next.
-    Behind,
 }
 
 impl State {
-    fn next(&self) -> Option<Rank> {
-        if self.turns % PATIENCE == PATIENCE - 1 {
-            return self.waiting.iter().min_by_key(|rank| rank.number).copied();
-        }
-        self.waiting.first().copied()
-    }
-}
-
-/// The paces of the networks that have connections.
-#[derive(Debug, Default)]
-pub(super) struct Paces(Mutex<BTreeMap<ClientNetwork, Arc<Pace>>>);
-
-impl Paces {
-    /// The pace of a client; `None` if its link is fast or unknown.
-    pub(super) fn of(&self, client: IpAddr, link: Option<LinkProfile>) -> Option<Arc<Pace>> {
-        let rate = link?.down;
-        let mut paces = self.0.lock();
-        // Connections hold the paces of their clients.
-        paces.retain(|_, pace| Arc::strong_count(pace) > 1);
-        let client = ClientNetwork::of(client);
-        if let Some(pace) = paces.get(&client) {
-            return Some(Arc::clone(pace));
-        }
-        let pace = Pace::of(rate)?;
-        paces.insert(client, Arc::clone(&pace));
-        Some(pace)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn paces(link: &str) -> Option<Arc<Pace>> {
-        let paces = Paces::default();
-        paces.of(IpAddr::from([192, 0, 2, 1]), Some(link.parse().unwrap()))
+    /// Returns true if a packet may be outstanding besides those that are. One may always be.
+    fn has_room(&self, limit: Limit) -> bool {
+        let bytes = self.outstanding + self.permitted;
+        bytes == 0 || limit.has_room(bytes + PACKET as u64)
     }
 
-    fn urgency(class: Priority, left: u64) -> Arc<Urgency> {
-        let urgency = Urgency::default();
-        urgency.set(class, left);
-        Arc::new(urgency)
-    }
-
-    #[test]
-    fn connections_of_one_client_share_a_pace_and_fast_links_have_none() {
-        let all = Paces::default();
-        let link = Some("gprs-3+1".parse().unwrap());
-        let of = |text: &str| all.of(text.parse().unwrap(), link);
-        let one = of("192.0.2.1").unwrap();
-        assert!(Arc::ptr_eq(&one, &of("192.0.2.1").unwrap()));
-        assert!(!Arc::ptr_eq(&one, &of("192.0.2.2").unwrap()));
-        let six = of("2001:db8::1").unwrap();
-        assert!(Arc::ptr_eq(&six, &of("2001:db8::2").unwrap()));
-        assert!(all.of("192.0.2.1".parse().unwrap(), None).is_none());
-        drop((one, six));
-        drop(of("192.0.2.9"));
-        assert_eq!(all.0.lock().len(), 1);
-        assert!(paces("lan-fast").is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn all_connections_together_keep_the_rate_of_the_link() {
-        for link in ["gprs-3+1", "umts-384", "lte"] {
-            let Some(pace) = paces(link) else { continue };
-            let start = Instant::now();
-            let mut tasks = tokio::task::JoinSet::new();
-            for _ in 0..6 {
-                let pace = Arc::clone(&pace);
-                tasks.spawn(async move {
-                    let mut bytes = 0;
-                    for _ in 0..50 {
-                        bytes += Arc::clone(&pace).turn(Arc::default()).await;
-                    }
-                    bytes
-                });
-            }
-            let bytes: usize = tasks.join_all().await.into_iter().sum();
-            let profile: LinkProfile = link.parse().unwrap();
-            #[expect(clippy::cast_precision_loss, reason = "a test")]
-            let used = bytes as f64 * 8.0 / start.elapsed().as_secs_f64() / profile.down.as_bps() as f64;
-            assert!((0.90..0.96).contains(&used), "{link}: {used}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_given_back_costs_no_time() {
-        let pace = paces("gprs-3+1").unwrap();
-        let start = Instant::now();
-        for _ in 0..100 {
-            let permitted = Arc::clone(&pace).turn(Arc::default()).await;
-            pace.give_back(permitted - permitted / 10);
-        }
-        let elapsed = start.elapsed();
-        assert!(elapsed > pace.time * 8 && elapsed < pace.time * 12, "{elapsed:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_most_urgent_and_shortest_is_next_and_nobody_waits_for_ever() {
-        let pace = paces("gprs-3+1").unwrap();
-        let _first = Arc::clone(&pace).turn(Arc::default()).await;
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = tokio::task::JoinSet::new();
-        let mut wait = |class: Priority, left: u64| {
-            let (pace, order) = (Arc::clone(&pace), Arc::clone(&order));
-            tasks.spawn(async move {
-                pace.turn(urgency(class, left)).await;
-                order.lock().push((class.number(), left));
-            });
+    /// Asks the kernel about the connections that have something outstanding, and lets the governor decide.
+    fn look(&mut self, now: Duration, instant: Instant) {
+        let is_held_back = self.is_held_back(instant);
+        let Control::Governed(governor) = &mut self.control else {
+            return;
         };
-        for (class, left) in [
-            (class::BULK, 1),
-            (class::OBJECT, 500),
-            (class::PAGE, 900),
-            (class::OBJECT, 20),
-        ] {
-            wait(class, left);
-        }
-        for left in 100..104 {
-            wait(class::PAGE, left);
-        }
-        tasks.join_all().await;
-        let page = class::PAGE.number();
-        let expected = [
-            (page, 100),
-            (page, 101),
-            (page, 102),
-            (page, 103),
-            (page, 900),
-            (class::OBJECT.number(), 20),
-            // The eighth turn.
-            (class::BULK.number(), 1),
-            (class::OBJECT.number(), 500),
-        ];
-        assert_eq!(*order.lock(), expected);
+        let patience = (governor.last_round_trip() * STUCK_ROUND_TRIPS).max(LEAST_STUCK);
+        let is_after_pause = now.saturating_sub(self.looked) > PAUSE;
+        self.looked = now;
+        let mut reading = Reading {
+            is_held_back,
+            is_after_pause,
+            ..Reading::default()
+        };
+        self.connections.retain_mut(|(link, meter)| {
+            let Some(link) = link.upgrade() else {
+                return false;
+            };
+            let written = link.written();
+            if meter.outstanding(written) == 0 {
+                meter.idle(now);
+            } else if let Ok(info) = tcp_info(&link.tcp()) {
+                let arrived = meter.update(now, written, &info);
+                if !is_after_pause {
+                    reading.add(&arrived);
+                }
+            }
+            let is_stuck = now.saturating_sub(meter.progress()) > patience;
+            link.urgency.set_stuck(is_stuck);
+            if !is_stuck {
+                reading.outstanding += meter.outstanding(written);
+            }
+            true
+        });
+        self.outstanding = reading.outstanding;
+        governor.read(now, &reading);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn who_gives_up_its_place_does_not_hold_up_others() {
-        let pace = paces("gprs-3+1").unwrap();
-        let _first = Arc::clone(&pace).turn(Arc::default()).await;
-        let gone = tokio::spawn(Arc::clone(&pace).turn(urgency(class::PAGE, 1)));
-        tokio::task::yield_now().await;
-        gone.abort();
-        let _second = Arc::clone(&pace).turn(urgency(class::BULK, 1)).await;
-        assert!(pace.state.lock().waiting.is_empty());
+    /// Returns true if somebody waits, not only for its turn.
+    fn is_held_back(&self, now: Instant) -> bool {
+        !self.turns.is_empty() && (self.free > now || !self.has_room(self.control.limit()))
     }
+}
+
+impl Control {
+    fn limit(&self) -> Limit {
+        match self {
+            Self::Fixed(limit) => *limit,
+            Self::Governed(governor) => governor.limit(),
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX - 1)
 }
