@@ -168,7 +168,9 @@ async fn what_a_client_acknowledged_during_a_pause_has_no_round_trip() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (client, accepted) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
-    let (_client, link) = (client.unwrap(), Arc::new(Link::new(accepted.unwrap().0)));
+    let (_client, stream) = (client.unwrap(), accepted.unwrap().0);
+    stream.writable().await.unwrap();
+    let link = Arc::new(Link::new(stream));
     let pace = Pace::of(None, true).unwrap();
     pace.add(&link, &handshake(5));
     assert_eq!(link.tcp().try_write(&[0; 1000]).unwrap(), 1000);
