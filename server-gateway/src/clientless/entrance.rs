@@ -47,8 +47,9 @@ impl Entrance {
             .access
             .connections()
             .enter(address, self.standing(address))?;
-        self.options.set(stream.tcp());
-        stream.set_pace(self.paces.of(address, self.shared.config.link));
+        self.options.set(&stream.tcp());
+        let pace = self.paces.of(address, stream.link(), self.shared.config.link);
+        stream.set_pace(pace);
         Some(place)
     }
 }

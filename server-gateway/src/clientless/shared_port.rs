@@ -62,7 +62,7 @@ impl Arrival {
             match upgrades.read(&candidate, &mut stream).await {
                 Ok(FirstRequest::Other(read)) => buffer.extend_from_slice(&read),
                 Ok(FirstRequest::Link(request)) => {
-                    let socket = LinkSocket::of(stream.get_ref().0.tcp());
+                    let socket = LinkSocket::of(&stream.get_ref().0.tcp());
                     let opened = upgrades.open((candidate, request), stream, socket, peer).await;
                     if let Err(error) = opened {
                         debug!(%peer, %error, "no link");

@@ -6,14 +6,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
 use tokio_rustls::server::TlsStream;
 
-use super::pace::{Pace, Urgency};
+use super::pace::{Link, Pace, Urgency};
 
 /// The connection of a client.
 pub(super) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
@@ -26,9 +26,8 @@ pub(super) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
 /// A connection that writes at the pace of its client.
 pub(super) struct PacedStream {
-    stream: TcpStream,
+    link: Arc<Link>,
     pace: Option<Arc<Pace>>,
-    urgency: Arc<Urgency>,
     /// Bytes that may be written now.
     permitted: usize,
     /// Locked by nobody: connections are shared between threads, and a future is not.
@@ -42,9 +41,8 @@ impl PacedStream {
     /// A connection without a pace writes as fast as it can.
     pub(super) fn new(stream: TcpStream) -> Self {
         Self {
-            stream,
+            link: Arc::new(Link::new(stream)),
             pace: None,
-            urgency: Arc::default(),
             permitted: 0,
             turn: Mutex::new(None),
         }
@@ -55,19 +53,28 @@ impl PacedStream {
         self.pace = pace;
     }
 
-    /// The connection itself.
-    pub(super) const fn tcp(&self) -> &TcpStream {
-        &self.stream
+    /// The connection itself. It must not be held for long: others look at it.
+    pub(super) fn tcp(&self) -> MutexGuard<'_, TcpStream> {
+        self.link.tcp()
     }
 
-    /// Waits until bytes may be written, and returns their number.
+    /// What its pace knows of it.
+    pub(super) const fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Waits until bytes may be written, and returns their number: all of them, or those of a turn.
     fn poll_permitted(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         let Some(pace) = &self.pace else {
             return Poll::Ready(usize::MAX);
         };
+        pace.look();
         if self.permitted == 0 {
-            let turn = || Box::pin(Arc::clone(pace).turn(Arc::clone(&self.urgency))) as Turn;
             let waiting = self.turn.get_mut();
+            if waiting.is_none() && pace.is_free() {
+                return Poll::Ready(usize::MAX);
+            }
+            let turn = || Box::pin(Arc::clone(pace).turn(Arc::clone(&self.link.urgency))) as Turn;
             self.permitted = ready!(waiting.get_or_insert_with(turn).as_mut().poll(cx));
             *waiting = None;
         }
@@ -75,23 +82,34 @@ impl PacedStream {
     }
 }
 
+impl Drop for PacedStream {
+    fn drop(&mut self) {
+        if let Some(pace) = &self.pace {
+            pace.give_back(self.permitted);
+        }
+    }
+}
+
 impl AsyncRead for PacedStream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        Pin::new(&mut *self.link.tcp()).poll_read(cx, buffer)
     }
 }
 
 impl AsyncWrite for PacedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let permitted = ready!(self.poll_permitted(cx)).min(bytes.len());
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &bytes[..permitted]))?;
-        if let Some(pace) = self.pace.clone() {
+        let written = ready!(Pin::new(&mut *self.link.tcp()).poll_write(cx, &bytes[..permitted]))?;
+        self.link.count(written);
+        if self.permitted > 0
+            && let Some(pace) = self.pace.clone()
+        {
             self.permitted -= written;
-            self.urgency.written(written);
+            pace.written(written);
             if written == bytes.len() {
                 // Nothing more may come for a long time.
                 pace.give_back(std::mem::take(&mut self.permitted));
@@ -100,23 +118,23 @@ impl AsyncWrite for PacedStream {
         Poll::Ready(Ok(written))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.link.tcp()).poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.link.tcp()).poll_shutdown(cx)
     }
 }
 
 impl ClientStream for PacedStream {
     fn break_off(&self) {
         // Fails if the client has already closed, which is harmless.
-        let _gone = self.stream.set_zero_linger();
+        let _gone = self.link.tcp().set_zero_linger();
     }
 
     fn urgency(&self) -> Arc<Urgency> {
-        Arc::clone(&self.urgency)
+        Arc::clone(&self.link.urgency)
     }
 }
 

@@ -155,7 +155,8 @@ pub const CLIENTLESS_LINK: Setting<Option<LinkProfile>> = Setting::new(
 .meaning("link of the proxy's clients")
 .reason(
     "It decides the effort of compression; an unknown link gets the effort for UMTS. All connections of a client together \
-         write no faster than the named link, so that nothing urgent waits in its queue; name no slower one than they have",
+         write no faster than the named link; name no slower one than they have. Without it, the gateway measures how fast \
+         each client's link is (Linux)",
 );
 
 /// Less than a page would be of no use.

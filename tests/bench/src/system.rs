@@ -42,7 +42,9 @@ pub enum System {
     Ziproxy,
     /// The gateway as the HTTP proxy of a browser without an agent.
     Clientless,
-    /// The same with two connections.
+    /// The same without a link profile: the gateway measures the link (decision 86).
+    ClientlessUnknown,
+    /// The same as `Clientless` with two connections.
     #[serde(rename = "clientless-2")]
     Clientless2,
     /// The same inside TLS with HTTP/2: a secure web proxy.
@@ -77,7 +79,7 @@ pub enum System {
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -94,6 +96,7 @@ impl System {
         Self::SquidPipelined,
         Self::Ziproxy,
         Self::Clientless,
+        Self::ClientlessUnknown,
         Self::Clientless2,
         Self::ClientlessH2,
         Self::ClientlessPipelined,
@@ -129,6 +132,7 @@ impl System {
             Self::SquidPipelined => "squid-pipelined",
             Self::Ziproxy => "ziproxy",
             Self::Clientless => "clientless",
+            Self::ClientlessUnknown => "clientless-unknown",
             Self::Clientless2 => "clientless-2",
             Self::ClientlessH2 => "clientless-h2",
             Self::ClientlessPipelined => "clientless-pipelined",
@@ -199,7 +203,11 @@ impl System {
     pub fn is_clientless(self) -> bool {
         matches!(
             self,
-            Self::Clientless | Self::Clientless2 | Self::ClientlessH2 | Self::ClientlessPipelined
+            Self::Clientless
+                | Self::ClientlessUnknown
+                | Self::Clientless2
+                | Self::ClientlessH2
+                | Self::ClientlessPipelined
         ) || self.redirects()
     }
 

@@ -37,7 +37,7 @@ const MAX_METHOD: usize = 32;
 
 /// Serves a redirected connection to its end.
 pub(super) async fn serve(shared: Arc<Clientless>, mut stream: PacedStream, peer: Peer) {
-    let destination = Destination::of(stream.tcp(), &shared.names);
+    let destination = Destination::of(&stream.tcp(), &shared.names);
     let denied = match shared.access.admit_intercepted(peer.address) {
         Err(denied) => Some(denied),
         Ok(()) if destination == Destination::Gateway && shared.names.is_empty() => Some(Denied::Straight),

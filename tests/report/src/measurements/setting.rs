@@ -42,6 +42,7 @@ const SYSTEMS: &[&str] = &[
     "longhaul-tls",
     "clientless",
     "clientless-2",
+    "clientless-unknown",
     "clientless-h2",
     "clientless-pipelined",
     "clientless-transparent",

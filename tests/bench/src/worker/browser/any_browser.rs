@@ -125,6 +125,7 @@ pub(super) fn rules(system: System, outstanding: Option<u32>) -> Rules {
         | System::SquidCache
         | System::Ziproxy
         | System::Clientless
+        | System::ClientlessUnknown
         | System::ClientlessTransparent
         | System::ClientlessDns
         | System::Longhaul

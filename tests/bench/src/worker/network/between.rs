@@ -128,6 +128,7 @@ pub(super) async fn between(
             return Ok(Between::Ziproxy(started.await?));
         }
         System::Clientless
+        | System::ClientlessUnknown
         | System::Clientless2
         | System::ClientlessH2
         | System::ClientlessPipelined
@@ -145,7 +146,7 @@ pub(super) async fn between(
             let plan = ClientlessPlan {
                 bin_dir: job.bin_dir.clone(),
                 temporary: temporary.to_owned(),
-                link: link.agent_profile.clone(),
+                link: link.agent_profile.clone().filter(|_| is_told(job.system)),
                 image_level: job.image_level,
                 arrival,
             };
@@ -169,11 +170,14 @@ pub(super) async fn between(
     Ok(Between::Proxy(started.await?))
 }
 
-/// Returns true if the agent gets the profile of the link.
+/// Returns true if the agent, or the gateway without one, gets the profile of the link.
 const fn is_told(system: System) -> bool {
     !matches!(
         system,
-        System::LonghaulUnknown | System::LonghaulTlsUnknown | System::LonghaulRemembered
+        System::ClientlessUnknown
+            | System::LonghaulUnknown
+            | System::LonghaulTlsUnknown
+            | System::LonghaulRemembered
     )
 }
 

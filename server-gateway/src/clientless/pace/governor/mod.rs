@@ -1,0 +1,400 @@
+//! The governor: how fast all connections of a client together may write, from what the kernel knows of them.
+//!
+//! It keeps a short queue at the bottleneck, wherever it is, without its rate being named: it measures how fast data arrives
+//! and how long its round trips take, beyond the shortest one. It decides; [`super::Pace`] carries it out. Time is an argument.
+mod base;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::VecDeque, time::Duration};
+
+pub(super) use self::reading::Reading;
+use self::{
+    base::{BASE_TIME, Base},
+    reading::{Measurement, Unfallen},
+};
+use super::limit::{HEADERS, Limit, as_bytes};
+
+/// Bytes of a full packet's content.
+const PACKET: f64 = 1448.0;
+/// Rate (bytes a second) from which the connections are not held back until there is a queue: 3 Mbit/s.
+const FAST: f64 = 375_000.0;
+/// Rate from which they are not held back at all: 50 Mbit/s.
+const FASTEST: f64 = 6_250_000.0;
+/// Round trips below which a client is taken for a fast one until there is a queue.
+const NEAR: Duration = Duration::from_millis(20);
+/// Round trips from which the first flight is short.
+const FAR: Duration = Duration::from_millis(100);
+/// Packets of the first flight of all connections together.
+const FIRST_FLIGHT: f64 = 10.0;
+const SHORT_FIRST_FLIGHT: f64 = 4.0;
+/// Time beyond the shortest round trip that says enough of the rate, whatever the client delays its acknowledgements by.
+const TELLING: f64 = 0.1;
+/// Queue with which a client that was not held back is held back from now on.
+const ENGAGING: f64 = 0.15;
+/// Measurements of the rate of which the highest counts.
+const RATES: usize = 4;
+/// Packets of such a measurement: with fewer, single acknowledgements would decide.
+const MEASURED_PACKETS: f64 = 8.0;
+/// Shortest time of such a measurement.
+const MEASURED_TIME: f64 = 0.2;
+/// Share of the queue's excess that a round trip removes: more would oscillate, because the effect is seen a round trip later.
+const GAIN: f64 = 0.4;
+/// The rates that are permitted, to the one that is measured. Round trips contain the queue of what the client sends, too, which
+/// slower writing does not shorten: so a queue costs little of the rate, unless the link
+/// was just found to be slower.
+const MOST_GAIN: f64 = 1.25;
+const LEAST_GAIN: f64 = 0.9;
+const DRAINING_GAIN: f64 = 0.25;
+/// Measurements after which a link with a long queue has become slower: the client's requests may have delayed a single one.
+const SLOWER: u32 = 2;
+/// A long queue, to the longest one that is intended.
+const LONG: f64 = 6.0;
+/// How much faster than it was sent data is believed to arrive: the clocks of both measurements differ.
+const COMPRESSED: f64 = 1.03;
+/// Measurements without a queue after which the rate grows faster, and twice as fast.
+const QUIET: u32 = 2;
+const VERY_QUIET: u32 = 4;
+/// Busy time without a queue, after which a client is no longer held back.
+const RELEASE: Duration = Duration::from_secs(10);
+
+/// What is known of the link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    /// Nothing: this many packets may be outstanding.
+    Start(f64),
+    /// It has no queue.
+    Free,
+    /// Its queue is kept short.
+    Bound,
+}
+
+/// The governor of one client.
+#[derive(Debug)]
+pub(super) struct Governor {
+    mode: Mode,
+    base: Base,
+    /// Round trips of the last time.
+    recent: VecDeque<(Duration, f64)>,
+    rates: VecDeque<f64>,
+    measured: Measurement,
+    /// Bytes that were acknowledged in mode `Start`.
+    first: u64,
+    quiet: u32,
+    slower: u32,
+    /// Until then the queue is emptied that the link had when its rate was found.
+    empty_at: Duration,
+    unfallen: Option<Unfallen>,
+    drain_until: Duration,
+    quiet_since: Option<Duration>,
+    limit: Limit,
+}
+
+impl Governor {
+    /// A governor of a client whose link is unknown.
+    pub(super) fn new() -> Self {
+        let mut governor = Self {
+            mode: Mode::Start(FIRST_FLIGHT),
+            base: Base::default(),
+            recent: VecDeque::new(),
+            rates: VecDeque::new(),
+            measured: Measurement::default(),
+            first: 0,
+            quiet: 0,
+            slower: 0,
+            empty_at: Duration::ZERO,
+            unfallen: None,
+            drain_until: Duration::ZERO,
+            quiet_since: None,
+            limit: Limit::NONE,
+        };
+        governor.limit = governor.decide(Duration::ZERO);
+        governor
+    }
+
+    /// What may be written now.
+    pub(super) const fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// Returns true as long as nothing is known of the link.
+    fn is_starting(&self) -> bool {
+        matches!(self.mode, Mode::Start(_))
+    }
+
+    /// The last round trip.
+    pub(super) fn last_round_trip(&self) -> Duration {
+        let last = self.recent.back().map_or(0.0, |(_, time)| *time);
+        Duration::from_secs_f64(last.max(self.round_trip()))
+    }
+
+    /// Time between two readings.
+    pub(super) fn interval(&self) -> Duration {
+        if self.is_starting() {
+            return Duration::from_millis(10);
+        }
+        let quarter = self.base.least.unwrap_or(0.0) / 4.0;
+        Duration::from_secs_f64(quarter.clamp(0.05, 0.25))
+    }
+
+    /// The round trip of a new connection's handshake.
+    pub(super) fn handshake(&mut self, now: Duration, round_trip: Duration) {
+        let round_trip = round_trip.as_secs_f64();
+        self.base.sample(now, round_trip, round_trip);
+        if let Mode::Start(_) = self.mode
+            && self.first == 0
+        {
+            let least = self.base.least.unwrap_or(0.0);
+            self.mode = if least < NEAR.as_secs_f64() {
+                Mode::Free
+            } else if least < FAR.as_secs_f64() {
+                Mode::Start(FIRST_FLIGHT)
+            } else {
+                Mode::Start(SHORT_FIRST_FLIGHT)
+            };
+        }
+        self.limit = self.decide(now);
+    }
+
+    /// Takes a reading.
+    pub(super) fn read(&mut self, now: Duration, reading: &Reading) {
+        if reading.is_after_pause {
+            self.measured = Measurement::default();
+            self.recent.clear();
+        }
+        if let Some((round_trip, packet)) = reading.round_trip {
+            let transmission = self.packet_time() * (as_bytes(packet) / PACKET).min(1.0);
+            let round_trip = round_trip.as_secs_f64();
+            let without = (round_trip - transmission).max(0.0);
+            self.base.sample(now, round_trip, without);
+            self.recent.push_back((now, without));
+        }
+        let span = Duration::from_secs_f64(self.round_trip().clamp(0.1, 4.0));
+        while self.recent.len() > 1 && self.recent.front().is_some_and(|(at, _)| *at + span < now) {
+            self.recent.pop_front();
+        }
+        match self.mode {
+            Mode::Start(packets) => self.start(packets, reading),
+            Mode::Free | Mode::Bound => {}
+        }
+        self.measure(now, reading);
+        self.limit = self.decide(now);
+    }
+
+    /// The first flight says whether the link is slow: the time of its last packet beyond a round trip.
+    fn start(&mut self, packets: f64, reading: &Reading) {
+        self.first += reading.delivered;
+        let (Some((round_trip, _)), Some(base)) = (reading.round_trip, self.base.least) else {
+            return;
+        };
+        let bytes = as_bytes(self.first);
+        if bytes < 2.0 * PACKET {
+            self.first *= u64::from(reading.outstanding > 0);
+            return;
+        }
+        let bytes = bytes.min(packets * PACKET);
+        let beyond = round_trip.as_secs_f64() - base;
+        let rate = bytes / beyond.max(0.001);
+        if rate > FAST {
+            self.mode = Mode::Free;
+        } else if beyond > TELLING {
+            self.mode = Mode::Bound;
+            self.rates.push_back(rate);
+            self.recent.clear();
+        } else {
+            self.mode = Mode::Start((packets * 2.0).min(64.0));
+            self.first = 0;
+        }
+    }
+
+    /// Measures the rate from one acknowledgement to another.
+    fn measure(&mut self, now: Duration, reading: &Reading) {
+        let queue = self.queue();
+        let measured = &mut self.measured;
+        measured.readings += 1;
+        measured.held_back += u32::from(reading.is_held_back);
+        if let Some(queue) = queue {
+            measured.least_queue = Some(measured.least_queue.map_or(queue, |least| least.min(queue)));
+        }
+        if reading.delivered > 0 {
+            match measured.start {
+                None => measured.start = Some(reading.delivered_at),
+                Some(start) => {
+                    measured.bytes += reading.delivered;
+                    let time = reading.delivered_at.saturating_sub(start).as_secs_f64();
+                    let long = MEASURED_TIME.max(2.0 * self.round_trip().min(2.0));
+                    if time > long && as_bytes(self.measured.bytes) >= MEASURED_PACKETS * PACKET {
+                        let measured = self.measured;
+                        self.measured = Measurement {
+                            start: Some(reading.delivered_at),
+                            ..Measurement::default()
+                        };
+                        self.measured_rate(now, time, measured);
+                    }
+                }
+            }
+        }
+        if reading.outstanding == 0 {
+            self.measured = Measurement::default();
+        }
+    }
+
+    fn measured_rate(&mut self, now: Duration, time: f64, measured: Measurement) {
+        let Some(queue) = measured.least_queue else { return };
+        let best = self.best_rate();
+        // Acknowledgements that were held up arrive at once: nothing arrives faster than it was sent.
+        let permitted = self.limit.rate.map(|rate| rate / HEADERS);
+        let sent = permitted.map(|permitted| permitted.max(best) * COMPRESSED);
+        let rate = (as_bytes(measured.bytes) / time).min(sent.unwrap_or(f64::INFINITY));
+        let (target, most) = self.queues();
+        let is_held_back = measured.held_back * 5 >= measured.readings * 4;
+        match self.mode {
+            Mode::Start(_) => return,
+            Mode::Free => {
+                self.keep(rate);
+                if queue > ENGAGING.max(2.0 * most) && rate < FASTEST {
+                    self.found(now, rate);
+                }
+                return;
+            }
+            Mode::Bound => {}
+        }
+        let is_slower = queue > LONG * most && rate < 0.6 * permitted.unwrap_or(best).min(best);
+        self.slower = if is_slower { self.slower + 1 } else { 0 };
+        if self.slower >= SLOWER {
+            self.found(now, rate);
+        } else if is_held_back || rate > best {
+            self.keep(rate);
+        }
+        self.note_fall(now, rate);
+        let is_quiet = queue < target / 2.0;
+        self.quiet = match (is_quiet, is_held_back) {
+            (true, true) => self.quiet + 1,
+            (true, false) => self.quiet,
+            (false, _) => 0,
+        };
+        let since = *self.quiet_since.get_or_insert(now);
+        if !is_quiet {
+            self.quiet_since = None;
+        } else if self.best_rate() > FASTEST || self.best_rate() > FAST && now.saturating_sub(since) > RELEASE
+        {
+            self.mode = Mode::Free;
+            self.quiet_since = None;
+        }
+    }
+
+    /// As long as there is a queue at the bottleneck, data arrives at the rate of the link. If it arrives ever slower and the
+    /// queue stays, the queue is another's, or the way has become longer: it belongs to the round trip from now on.
+    fn note_fall(&mut self, now: Duration, rate: f64) {
+        let (_, most) = self.queues();
+        let Some(queue) = self.queue().filter(|queue| *queue > most) else {
+            self.unfallen = None;
+            return;
+        };
+        let fresh = Unfallen {
+            queue,
+            rate,
+            since: now,
+        };
+        let from = self.unfallen.get_or_insert(fresh);
+        // A single measurement may be too low: the way has become longer meanwhile.
+        from.rate = from.rate.max(rate);
+        let from = *from;
+        let seen = now.saturating_sub(from.since).as_secs_f64() > 2.0 * (queue + self.round_trip());
+        if !(0.8 * from.queue..1.25 * from.queue).contains(&queue) {
+            self.unfallen = Some(fresh);
+        } else if seen && rate < 0.8 * from.rate {
+            self.unfallen = None;
+            let least = self.recent.iter().map(|(_, time)| *time).reduce(f64::min);
+            self.base = Base::replaced(now, least);
+        }
+    }
+
+    /// The link has this rate, and a queue that is to be emptied.
+    fn found(&mut self, now: Duration, rate: f64) {
+        self.mode = Mode::Bound;
+        self.rates = VecDeque::from([rate]);
+        self.slower = 0;
+        let queue = self.queue().unwrap_or(0.0);
+        self.empty_at = now + Duration::from_secs_f64(queue / (1.0 - DRAINING_GAIN) + self.round_trip());
+    }
+
+    fn keep(&mut self, rate: f64) {
+        self.rates.push_back(rate);
+        if self.rates.len() > RATES {
+            self.rates.pop_front();
+        }
+    }
+
+    /// The rate at which the link carries content, as far as is known.
+    fn best_rate(&self) -> f64 {
+        self.rates.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Time in which the link carries a full packet: no queue.
+    fn packet_time(&self) -> f64 {
+        let rate = self.best_rate();
+        if rate > 0.0 { (PACKET / rate).min(1.0) } else { 0.0 }
+    }
+
+    /// The shortest round trip of a full packet.
+    fn round_trip(&self) -> f64 {
+        self.base.least.unwrap_or(0.2) + self.packet_time()
+    }
+
+    /// The queue of the last round trip.
+    fn queue(&self) -> Option<f64> {
+        let least = self.recent.iter().map(|(_, rtt)| *rtt).reduce(f64::min)?;
+        Some((least - self.base.least?).max(0.0))
+    }
+
+    /// The queue to keep, and the longest one.
+    fn queues(&self) -> (f64, f64) {
+        let base = self.base.least.unwrap_or(0.2);
+        let most = (0.25 * base).max(0.06).max(self.packet_time()).min(0.6);
+        (most / 2.0, most)
+    }
+
+    fn decide(&mut self, now: Duration) -> Limit {
+        match self.mode {
+            Mode::Free => return Limit::NONE,
+            Mode::Start(packets) => {
+                return Limit {
+                    rate: None,
+                    window: Some(packets * PACKET),
+                };
+            }
+            Mode::Bound => {}
+        }
+        let best = self.best_rate();
+        let (target, most) = self.queues();
+        let queue = self.queue().unwrap_or(target);
+        let round_trip = self.round_trip();
+        let least = if now < self.empty_at && queue > most {
+            DRAINING_GAIN
+        } else {
+            LEAST_GAIN
+        };
+        let mut gain = (1.0 + GAIN * (target - queue) / (round_trip + target)).clamp(least, MOST_GAIN);
+        if queue < target / 2.0 {
+            if self.quiet >= VERY_QUIET {
+                gain = 2.0;
+            } else if self.quiet >= QUIET {
+                gain = MOST_GAIN;
+            }
+        }
+        if self.base.is_old(now) && now >= self.drain_until + BASE_TIME / 4 {
+            self.drain_until = now + Duration::from_secs_f64(round_trip + 2.0 * queue.min(most));
+        }
+        if now < self.drain_until && queue > target / 4.0 {
+            gain = 0.5;
+        }
+        let rate = best * gain;
+        let window = rate.max(best) * (round_trip + LONG * most + 0.05) + 2.0 * PACKET;
+        Limit {
+            rate: Some(rate * HEADERS),
+            window: Some(window),
+        }
+    }
+}
