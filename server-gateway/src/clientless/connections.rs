@@ -285,12 +285,14 @@ mod tests {
         let connections = Connections::limited(8, 4);
         let address = |host: u8| IpAddr::from([198, 51, 100, host]);
         let enter = |host: u8| connections.enter(address(host), Stranger);
+        // Of the four places of strangers, a network has two.
         let mut of_client: Vec<Place> = (0..3).filter_map(|_| enter(1)).collect();
-        let _stranger = enter(2).unwrap();
-        assert!(enter(3).is_none());
+        assert_eq!(of_client.len(), 2);
+        let _strangers = [enter(2).unwrap(), enter(3).unwrap()];
+        assert!(enter(4).is_none());
         connections.promote(address(1));
-        let strangers: Vec<Place> = (3..9).filter_map(enter).collect();
-        assert_eq!(strangers.len(), 3);
+        let strangers: Vec<Place> = (4..9).filter_map(enter).collect();
+        assert_eq!(strangers.len(), 2);
         of_client.clear();
         assert_eq!(connections.counts.lock().of_strangers, 4);
         assert!(enter(9).is_none() && connections.enter(address(9), Client).is_some());

@@ -113,7 +113,8 @@ async fn a_private_address_behind_a_nat64_prefix_of_the_network_is_refused() {
         let error = client.connect_tcp(address, 80, LOCAL).await.unwrap_err();
         assert_eq!(error, refused(address, class));
     }
-    assert_eq!(server.questions("ipv4only.arpa"), 1);
+    // One question for all of them.
+    assert_eq!(server.all_questions(), 1);
     // A name that leads there, such as one that the network made of a private IPv4 address.
     server.set(DnsAnswer::of(60, &["2a00:1:2::10.0.0.1"]));
     let error = client.fetch(get("http://inside.test/"), LOCAL).await.unwrap_err();

@@ -18,6 +18,9 @@ use super::limit::{HEADERS, Limit, as_bytes};
 
 /// Bytes of a full packet's content.
 const PACKET: f64 = 1448.0;
+/// Least rate (bytes a second) to which they are held back: 8 kbit/s, less than GPRS carries. So a wrong measurement ends within
+/// seconds.
+const SLOWEST: f64 = 1_000.0;
 /// Rate (bytes a second) from which the connections are not held back until there is a queue: 3 Mbit/s.
 const FAST: f64 = 375_000.0;
 /// Rate from which they are not held back at all: 50 Mbit/s.
@@ -367,7 +370,7 @@ impl Governor {
             }
             Mode::Bound => {}
         }
-        let best = self.best_rate();
+        let best = self.best_rate().max(SLOWEST);
         let (target, most) = self.queues();
         let queue = self.queue().unwrap_or(target);
         let round_trip = self.round_trip();

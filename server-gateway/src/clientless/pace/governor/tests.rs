@@ -320,3 +320,13 @@ fn nothing_is_concluded_from_a_pause() {
     assert!(figures.used > 0.8, "{figures:?}");
     assert!(simulation.governor.best_rate() > 0.8 * before);
 }
+
+#[test]
+fn no_measurement_holds_a_client_back_for_good() {
+    let mut governor = Governor::new();
+    governor.handshake(Duration::ZERO, Duration::from_millis(600));
+    governor.found(Duration::from_secs(1), 10.0);
+    let limit = governor.decide(Duration::from_secs(60));
+    assert!(limit.rate >= Some(LEAST_GAIN * SLOWEST * HEADERS), "{limit:?}");
+    assert!(limit.window >= Some(2.0 * PACKET), "{limit:?}");
+}
