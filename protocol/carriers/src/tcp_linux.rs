@@ -2,11 +2,11 @@
 use std::{
     os::fd::{AsFd as _, OwnedFd},
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use socket2::SockRef;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::Instant};
 use tracing::info;
 
 use crate::{

@@ -4,7 +4,9 @@
 //! a few lost packets in a hundred leave a tenth of the rate. But every ten seconds BBR lets the link run nearly empty, to
 //! measure its round trip, which CUBIC does not; and the session bounds the bytes in flight by itself, so that CUBIC fills
 //! no queue. A long transfer without loss therefore uses CUBIC, and everything else BBR (docs/decisions/0090).
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Time of a transfer without loss after which it uses CUBIC: shorter than the ten seconds after which BBR measures the
 /// round trip.

@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(given_up(trickle), Some((GRACE, BodyTimeError::Slow)));
         let twenty = std::iter::repeat((Duration::from_secs(1), 20));
         let (time, error) = given_up(twenty).unwrap();
-        // 300 s and 20 bytes/s of 50: 500 s, to a whole second.
-        assert!((499..=500).contains(&time.as_secs()), "{time:?}");
+        // 300 s and 20 bytes/s of 50: 500 s, less what whole seconds of bytes and of reads round off.
+        assert!((498..=500).contains(&time.as_secs()), "{time:?}");
         assert_eq!(error, BodyTimeError::Slow);
         let stops = [(Duration::ZERO, 1_000_000), (IDLE, 1)];
         let silent = BodyTimeError::Silent(MAX_SILENCE);
