@@ -14,6 +14,9 @@ use tokio::{
 /// Requests with larger heads are not answered.
 const MAX_HEAD: usize = 1 << 20;
 
+/// Bytes of a body that are read behind the answer.
+const MAX_UNREAD: u64 = 64 << 20;
+
 /// A request on a connection that is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
@@ -115,6 +118,10 @@ async fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answer: &(impl F
     // A client that goes away is its own business.
     let _gone = stream.write_all(&answer(&path)).await;
     let _gone = stream.shutdown().await;
+    // To close with unread bytes resets the connection, and the client may lose the answer. A server whose answer counts
+    // reads on for a while (RFC 9112 section 9.6).
+    let mut rest = stream.take(MAX_UNREAD);
+    let _gone = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
 }
 
 async fn serve_kept(

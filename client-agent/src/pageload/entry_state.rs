@@ -205,6 +205,25 @@ impl PageLoad {
         wanted
     }
 
+    /// Records that the browser has written to a site.
+    pub(super) fn record_write(&self, site: &SchemefulSite) {
+        self.state().written.add(site);
+    }
+
+    /// True if the browser has written to the site of the entry since the page load began. The gateway may have fetched
+    /// the response before.
+    pub(crate) fn is_written(&self, entry: EntryId) -> bool {
+        let state = self.state();
+        let slot = state.entries.get(entry);
+        slot.and_then(ManifestEntry::url)
+            .is_some_and(|url| state.written.contains(url))
+    }
+
+    /// The CHK of the entry's body, if the cache is known to hold it.
+    pub(crate) fn stored_body(&self, entry: EntryId) -> Option<ContentHash> {
+        self.state().entries.get(entry)?.chk
+    }
+
     /// Claims an entry for a request; returns false if the entry may answer only one request and is already
     /// claimed.
     pub(crate) fn claim(&self, entry: EntryId, scope: Scope) -> bool {

@@ -50,6 +50,21 @@ impl KeptManifest {
         })
     }
 
+    /// Forgets the bodies that differ in `stored`, a kept manifest of an earlier load, if the manifests are equal: their id
+    /// does not say which of both loads the gateway has kept.
+    pub(super) fn replace(&mut self, stored: &Self) {
+        if self.bytes != stored.bytes {
+            return;
+        }
+        for (chk, before) in self.chks.iter_mut().zip(&stored.chks) {
+            if before.is_some() && before != chk {
+                *chk = None;
+            }
+        }
+        self.bodies
+            .retain(|url, chk| stored.bodies.get(url).is_none_or(|before| before == chk));
+    }
+
     /// The manifest's id.
     pub(crate) const fn id(&self) -> ManifestId {
         self.id
@@ -143,6 +158,26 @@ mod tests {
             assert_eq!(again.body_of("http://site.test", other), None, "{other}");
         }
         assert_eq!(again.hashes().count(), 2);
+    }
+
+    #[test]
+    fn a_body_that_differs_between_equal_manifests_is_forgotten() {
+        let stored = manifest();
+        let mut kept = KeptManifest {
+            chks: vec![
+                Some(ContentHash::of(b"a")),
+                Some(ContentHash::of(b"changed")),
+                Some(ContentHash::of(b"c")),
+            ],
+            ..manifest()
+        };
+        kept = KeptManifest::from_record(kept.to_record()).unwrap();
+        kept.replace(&stored);
+        let body = |url| kept.body_of("http://site.test", url);
+        assert_eq!(body("http://site.test/a.css"), Some(ContentHash::of(b"a")));
+        assert_eq!(body("http://cdn.test/b.js"), None);
+        assert_eq!(body("http://site.test/c.png"), Some(ContentHash::of(b"c")));
+        assert_eq!(kept.hashes().count(), 2);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod pushed_body;
 mod request_match;
 mod storing_task;
 mod unreachable_hosts;
+mod written_sites;
 
 pub(crate) use entry_state::{EntryBodyState, HeadState, HeldBody};
 pub(crate) use kept_manifest::KeptManifest;

@@ -22,6 +22,7 @@ use super::{
     page_state::{DocumentProgress, Life, ManifestProgress, PageResponse, Shown, Visit},
     pushed_body::{PushMemory, PushedBody},
     unreachable_hosts::UnreachableHosts,
+    written_sites::WrittenSites,
 };
 use crate::{counters::Counters, gateway::GatewaySession, store::StorageContext};
 
@@ -77,6 +78,7 @@ pub(super) struct State {
     /// Entries that the browser waits for and that no `Ask` has listed yet.
     pub(super) unsent_asks: Vec<EntryId>,
     unreachable_hosts: UnreachableHosts,
+    pub(super) written: WrittenSites,
 }
 
 impl PageLoad {
@@ -103,6 +105,7 @@ impl PageLoad {
             progress: Instant::now(),
             unsent_asks: Vec::new(),
             unreachable_hosts: UnreachableHosts::default(),
+            written: WrittenSites::default(),
         };
         Arc::new(Self {
             session,

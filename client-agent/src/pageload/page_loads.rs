@@ -99,6 +99,15 @@ impl PageLoads {
         }
     }
 
+    /// Records that a client has written to a URL, in its page loads.
+    pub(crate) fn record_write(&self, client: ClientId, url: &str) {
+        if let Some(site) = SchemefulSite::of_url(url) {
+            for load in self.of_client(client) {
+                load.record_write(&site);
+            }
+        }
+    }
+
     /// Ends the page loads of a client (or of all clients) whose pages are of a site, given by its domain (or
     /// of any site).
     pub(crate) fn end_of_site(&self, client: Option<ClientId>, domain: Option<&str>) {

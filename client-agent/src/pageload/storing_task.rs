@@ -10,6 +10,7 @@ use tracing::debug;
 
 use super::{
     entry_state::{EntryBodyState, HeldBody},
+    kept_manifest::KeptManifest,
     lifecycle::EndReason,
     page_load::{PageLoad, StorableResponse},
     page_loads::PageLoads,
@@ -29,9 +30,13 @@ pub(super) async fn run(load: Arc<PageLoad>, store: Store, loads: PageLoads, lin
         }
         let complete = load.is_complete();
         if (complete && !manifest_stored || load.is_over())
-            && let Some(kept) = load.manifest_to_store()
+            && let Some(mut kept) = load.manifest_to_store()
         {
             if store.is_on() {
+                let stored = store.manifest(&load.context, &load.url).await;
+                if let Some(stored) = stored.and_then(KeptManifest::from_record) {
+                    kept.replace(&stored);
+                }
                 store
                     .store_manifest(&load.context, &load.url, kept.to_record())
                     .await;

@@ -6,7 +6,7 @@ use longhaul_http::{
     conditional::{is_not_modified, not_modified_fields},
     field_list,
 };
-use longhaul_session::{Delivery, EntryHead};
+use longhaul_session::{Delivery, EntryHead, Scope};
 use longhaul_types::Pii;
 use tokio::time::sleep;
 use tracing::debug;
@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{
     announced_body::{AnnouncedBody, request_entry},
     outcome::RequestOutcome,
-    phase::{Phase, Promise},
+    phase::{Phase, Promise, PromiseVisit},
     response::{self, ResponseBody},
     stall_timeout::StallTimeout,
     task::RequestTask,
@@ -34,6 +34,8 @@ pub(super) enum Unsuitable {
     Malformed,
     /// The user's rule changed after the gateway had chosen the image.
     ImageLevel,
+    /// The response is for one visit to the page, and the browser has written or left the page since.
+    Outdated,
     /// The requests differ.
     Mismatch(#[expect(dead_code, reason = "is logged")] MismatchReason),
 }
@@ -85,6 +87,10 @@ impl RequestTask {
             Ok(checked) => checked,
             Err(Unsuitable::Malformed) => return self.send_as_ordinary_fetch(PhaseExit::ArrivingBroken),
             Err(reason) => {
+                if matches!(reason, Unsuitable::Outdated) {
+                    // The response may be unchanged.
+                    self.held_version = promise.load.stored_body(promise.entry);
+                }
                 debug!(
                     ?reason,
                     status = head.status,
@@ -124,6 +130,10 @@ impl RequestTask {
         };
         if !suits(self.images, &fields) {
             return Err(Unsuitable::ImageLevel);
+        }
+        let is_past = promise.visit == PromiseVisit::Earlier || promise.load.is_written(promise.entry);
+        if head.scope == Scope::ThisPage && is_past {
+            return Err(Unsuitable::Outdated);
         }
         let browser_request = BrowserRequest {
             headers: &self.request.request_headers,

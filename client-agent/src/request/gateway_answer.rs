@@ -11,7 +11,7 @@ use longhaul_types::ContentHash;
 use super::{
     outcome::RequestOutcome,
     page_membership::{PageUse, Role},
-    phase::{Phase, Promise},
+    phase::{Phase, Promise, PromiseVisit},
     response::{self, OpenedBody, ResponseBody},
     task::{MAX_REPEATS, RequestTask},
 };
@@ -120,9 +120,7 @@ impl RequestTask {
         if let Some(page) = &self.page {
             page.load.record_host_answer(&self.request.fetch.origin);
         }
-        if invalidates(&self.request.method, status) {
-            self.forget_stored().await;
-        }
+        self.record_write(status).await;
         self.clear_site_data(&fields).await;
         let store = self.storage.store.clone();
         let bound = self.request.is_bound();
@@ -179,10 +177,14 @@ impl RequestTask {
         Some(self.change_phase(exit, Phase::Over(RequestOutcome::Forwarded(response))))
     }
 
-    /// Invalidates the stored responses of an unsafe request's URL (RFC 9111 section 4.4).
-    async fn forget_stored(&self) {
-        let (client, url) = (self.request.context.client(), &self.request.fetch.url);
-        self.storage.store.invalidate(client, url).await;
+    /// Handles a response to an unsafe request, before the browser gets it: invalidates the stored responses of its URL
+    /// (RFC 9111 section 4.4) and the unused responses of its site in page loads.
+    pub(super) async fn record_write(&self, status: StatusCode) {
+        if invalidates(&self.request.method, status) {
+            let (client, url) = (self.request.context.client(), &self.request.fetch.url);
+            self.acceleration.page_loads.record_write(client, url);
+            self.storage.store.invalidate(client, url).await;
+        }
     }
 
     /// Applies `Clear-Site-Data`: deletes the stored responses of the origin before the browser gets the
@@ -236,6 +238,7 @@ impl RequestTask {
                     load,
                     entry,
                     by_style_sheet,
+                    visit: PromiseVisit::This,
                 };
                 self.change_phase(PhaseExit::SentPromised, Phase::Promised(promise))
             }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     outcome::RequestOutcome,
-    phase::{Phase, Promise},
+    phase::{Phase, Promise, PromiseVisit},
     response::{self, ResponseBody},
     task::RequestTask,
 };
@@ -29,6 +29,22 @@ struct OwningLoad {
     load: Arc<PageLoad>,
     /// True if the requester is a style sheet of the page and not its document.
     by_style_sheet: bool,
+}
+
+impl OwningLoad {
+    /// Tells whether the request can be of this visit to the page. `better` are the loads before this one in the order
+    /// of [`RequestTask::owners`].
+    fn visit(&self, better: &[Self], referrer: Option<&str>) -> PromiseVisit {
+        let is_earlier = better.iter().any(|other| {
+            other.load.url == self.load.url
+                || referrer == Some(other.load.url.as_str()) && referrer != Some(self.load.url.as_str())
+        });
+        if is_earlier || self.load.is_over() {
+            PromiseVisit::Earlier
+        } else {
+            PromiseVisit::This
+        }
+    }
 }
 
 impl RequestTask {
@@ -136,11 +152,14 @@ impl RequestTask {
     /// Finds the request's entry in a page load of the requester.
     fn promise_of(&self, owners: &[OwningLoad]) -> Option<Promise> {
         let url = &self.request.fetch.url;
-        owners.iter().find_map(|owner| {
+        let referrer = self.request.headers.get(header::REFERER);
+        let referrer = referrer.and_then(|referrer| referrer.to_str().ok());
+        owners.iter().enumerate().find_map(|(at, owner)| {
             Some(Promise {
                 entry: owner.load.find(url)?,
                 load: Arc::clone(&owner.load),
                 by_style_sheet: owner.by_style_sheet,
+                visit: owner.visit(&owners[..at], referrer),
             })
         })
     }
@@ -153,6 +172,7 @@ impl RequestTask {
             entry: load.find(url)?,
             load: Arc::clone(load),
             by_style_sheet: false,
+            visit: PromiseVisit::This,
         })
     }
 
@@ -242,6 +262,7 @@ impl RequestTask {
                     load,
                     entry,
                     by_style_sheet,
+                    visit: PromiseVisit::This,
                 };
                 return self.change_phase(PhaseExit::ManifestAnnounced, Phase::Promised(promise));
             }

@@ -5,7 +5,11 @@ use longhaul_session::{Delivery, EntryHead, FetchKind};
 use longhaul_types::BitRate;
 use tokio::sync::watch;
 
-use super::{phase::Promise, send::uplink_rate, task::RequestTask};
+use super::{
+    phase::{Promise, PromiseVisit},
+    send::uplink_rate,
+    task::RequestTask,
+};
 use crate::{
     gateway::GatewaySession,
     pageload::{HeadState, ManifestProgress, PageLoad},
@@ -36,6 +40,7 @@ impl OpenManifest {
                             load: Arc::clone(load),
                             entry,
                             by_style_sheet: self.by_style_sheet,
+                            visit: PromiseVisit::This,
                         };
                         return (promise, head);
                     }

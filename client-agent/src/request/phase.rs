@@ -37,4 +37,16 @@ pub(super) struct Promise {
     pub(super) entry: EntryId,
     /// True if the requester is a style sheet of the page and not its document.
     pub(super) by_style_sheet: bool,
+    pub(super) visit: PromiseVisit,
+}
+
+/// The visit to a page that a page load belongs to, as the request's requester sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromiseVisit {
+    /// The visit that the request belongs to.
+    This,
+    /// An earlier visit to the same page, or a visit to another page of the origin: its responses of
+    /// [`Scope::ThisPage`](longhaul_session::Scope::ThisPage) were fetched before the requester's document, and what
+    /// the browser wrote in between would be missing.
+    Earlier,
 }

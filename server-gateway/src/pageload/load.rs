@@ -40,6 +40,7 @@ pub(super) use self::{
 use super::{
     context::PageLoadContext,
     learned::{LearnedPlan, LearnedPlanStart},
+    memory::LoadNumber,
     plan::{DeliveredBody, PushProgress},
     publicity::{Disclosure, Publicity},
     shared_lesson::Teacher,
@@ -62,6 +63,7 @@ pub(crate) struct Promise {
 pub(crate) struct PageLoad {
     context: Arc<PageLoadContext>,
     id: PageId,
+    number: LoadNumber,
     /// Requester of the page.
     identity: RequesterIdentity,
     events: mpsc::Sender<Event>,
@@ -78,6 +80,7 @@ impl PageLoad {
         let load = Self {
             context,
             id,
+            number: LoadNumber::random(),
             identity,
             events,
         };

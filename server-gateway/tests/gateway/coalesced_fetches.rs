@@ -138,3 +138,28 @@ async fn a_large_body_without_a_reader_is_aborted() {
     agent.control.write(cancel.into()).await.unwrap();
     feed.closed().await;
 }
+
+/// A response that was requested before a write may lack what was written.
+#[tokio::test]
+async fn a_request_behind_a_write_does_not_join_an_earlier_fetch() {
+    let (_gateway, mut agent) = setup().await;
+    let (url, mut feeds) = fed_origin(&[("cache-control", "no-cache")]).await;
+    ask(&mut agent, &url, &[]).await;
+    let before = feeds.recv().await.unwrap();
+    before.send("before".into()).await.unwrap();
+    let first = agent.answer().await;
+
+    let write = fetch_of(agent.id(), Method::Delete, &format!("{url}orders/1"), &[]);
+    agent.send(Message::Fetch(write)).await;
+    drop(feeds.recv().await.unwrap());
+    let written = agent.answer().await;
+    assert_eq!(written.response(&agent.session).await.status, 200);
+
+    ask(&mut agent, &url, &[]).await;
+    let after = feeds.recv().await.unwrap();
+    after.send("after".into()).await.unwrap();
+    drop((before, after));
+    let second = agent.answer().await;
+    assert_eq!(first.response(&agent.session).await.body, b"before");
+    assert_eq!(second.response(&agent.session).await.body, b"after");
+}

@@ -8,10 +8,29 @@ use longhaul_types::PublicKey;
 use super::{
     coalesced_fetch::{CoalescedFetch, CoalescedReader},
     spool::SpoolBudget,
+    write_order::OrderNumber,
 };
 
-/// Coalesced fetches by the key of their requests, each with the device that started it.
-type ByKey = BTreeMap<[u8; 32], (PublicKey, Arc<CoalescedFetch>)>;
+/// A coalesced fetch that requests may join.
+#[derive(Debug)]
+struct Joinable {
+    /// The device that started it.
+    device: PublicKey,
+    begun: OrderNumber,
+    coalesced: Arc<CoalescedFetch>,
+}
+
+/// Coalesced fetches by the key of their requests.
+type ByKey = BTreeMap<[u8; 32], Joinable>;
+
+/// The times of a request in the order of fetches and unsafe requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestOrder {
+    /// The number of the fetch, if the request starts one.
+    pub(super) fetch: OrderNumber,
+    /// The requester's newest unsafe request to the site: fetches that began before it are not joined.
+    pub(super) newest_unsafe: OrderNumber,
+}
 
 /// Current coalesced fetches by request key. Their number is bounded by the number of fetches, which sessions
 /// bound.
@@ -38,20 +57,26 @@ impl CoalescedFetches {
     }
 
     /// Joins the coalesced fetch with this key, or creates one for a device.
-    pub(super) fn join_or_start(&self, key: [u8; 32], device: PublicKey) -> JoinResult {
+    pub(super) fn join_or_start(&self, key: [u8; 32], device: PublicKey, order: RequestOrder) -> JoinResult {
         let mut by_key = self.lock();
-        if let Some((owner, coalesced)) = by_key.get(&key)
-            && let Some(reader) = CoalescedFetch::join(coalesced)
+        if let Some(found) = by_key.get(&key)
+            && found.begun > order.newest_unsafe
+            && let Some(reader) = CoalescedFetch::join(&found.coalesced)
         {
-            return if *owner == device {
+            return if found.device == device {
                 JoinResult::Coalesced(reader)
             } else {
                 JoinResult::CoalescedWithOther(reader)
             };
         }
         let (coalesced, reader) = self.make(device);
-        // Replaces a coalesced fetch that can no longer be joined; it continues without a key.
-        by_key.insert(key, (device, coalesced));
+        let joinable = Joinable {
+            device,
+            begun: order.fetch,
+            coalesced,
+        };
+        // Replaces a coalesced fetch that this request cannot join; it continues without a key.
+        by_key.insert(key, joinable);
         JoinResult::First(reader)
     }
 
@@ -60,7 +85,7 @@ impl CoalescedFetches {
         let mut by_key = self.lock();
         if by_key
             .get(key)
-            .is_some_and(|(_, found)| Arc::ptr_eq(found, coalesced))
+            .is_some_and(|found| Arc::ptr_eq(&found.coalesced, coalesced))
         {
             by_key.remove(key);
         }

@@ -302,10 +302,12 @@ impl OriginFetch {
         }
     }
 
-    /// RFC 9111 section 4.4: invalidates the request's URL, and the same-origin URLs that the response names.
+    /// RFC 9111 section 4.4: invalidates the request's URL, and the same-origin URLs that the response names. The
+    /// requester joins no fetch of the site that began before.
     async fn invalidate(&self, response: &HeaderMap) {
-        let Some(cache) = &self.inner.cache else { return };
         let own = self.parts.uri.to_string();
+        self.inner.writes.record_unsafe(&self.identity.owner(), &own);
+        let Some(cache) = &self.inner.cache else { return };
         let mut urls = vec![own];
         for name in [header::LOCATION, header::CONTENT_LOCATION] {
             let value = response.get(name).and_then(|value| value.to_str().ok());

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{
     coalesced_fetch::{FetchedBody, FetchedResponse},
-    coalesced_fetches::{CoalescedFetches, JoinResult},
+    coalesced_fetches::{CoalescedFetches, JoinResult, RequestOrder},
     coalescing_key::coalescing_key,
     counters::CacheCounters,
     cpu_pool::CpuPool,
@@ -237,7 +237,16 @@ impl WebCache {
                 .await;
         }
         let key = coalescing_key(&request.identity, &request.parts);
-        let (reader, joined) = match self.0.coalesced.join_or_start(key, *request.identity.device()) {
+        let owner = request.identity.owner();
+        let order = RequestOrder {
+            newest_unsafe: self
+                .0
+                .writes
+                .newest_unsafe(&owner, &request.parts.uri.to_string()),
+            fetch: self.0.writes.number_fetch(),
+        };
+        let device = *request.identity.device();
+        let (reader, joined) = match self.0.coalesced.join_or_start(key, device, order) {
             JoinResult::First(reader) => {
                 let origin_fetch = self.origin_fetch(&request, reload_mode, stale, Some(key));
                 tokio::spawn(origin_fetch.run(Arc::clone(&reader.coalesced), None));

@@ -1,22 +1,28 @@
 //! Order of cache writes: lookups wait for a response that is being stored, and a response that was requested
 //! before an invalidation of its URL is not stored.
+//!
+//! And the order of fetches and unsafe requests: who wrote to a site gets no response that was requested before.
 use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
 
-use longhaul_http::request_context::origin_of;
+use longhaul_cache::Owner;
+use longhaul_http::{request_context::origin_of, site::SchemefulSite};
 use tokio::{sync::Notify, time::timeout};
 
 /// Maximum wait for a response that is being stored: the origin usually responds sooner.
 const MAX_WAIT: Duration = Duration::from_millis(250);
-/// Number of counters that URLs share: a collision costs one response that is not stored.
+/// Number of counters that URLs share: a collision costs one response that is not stored, or one more fetch.
 const BUCKETS: usize = 1024;
 
 /// Pending writes and invalidation counters.
@@ -26,7 +32,15 @@ pub(super) struct Writes {
     storing: Mutex<BTreeMap<String, usize>>,
     stored: Notify,
     invalidations: Vec<AtomicU64>,
+    /// The number of the newest fetch or unsafe request.
+    newest: AtomicU64,
+    /// Numbers of the newest unsafe requests, by owner and site.
+    unsafe_requests: Vec<AtomicU64>,
 }
+
+/// Position in the order of fetches and unsafe requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OrderNumber(u64);
 
 /// Guard of a response that is being stored.
 #[derive(Debug)]
@@ -45,6 +59,8 @@ impl Default for Writes {
             storing: Mutex::default(),
             stored: Notify::new(),
             invalidations: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            newest: AtomicU64::new(0),
+            unsafe_requests: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 }
@@ -113,16 +129,45 @@ impl Writes {
         }
     }
 
+    /// The number of a fetch that begins now.
+    pub(super) fn number_fetch(&self) -> OrderNumber {
+        OrderNumber(self.newest.fetch_add(1, SeqCst) + 1)
+    }
+
+    /// Records that an unsafe request of this owner to the site of a URL was answered.
+    pub(super) fn record_unsafe(&self, owner: &Owner, url: &str) {
+        let number = self.newest.fetch_add(1, SeqCst) + 1;
+        if let Some(newest) = self.unsafe_bucket(owner, url) {
+            newest.fetch_max(number, SeqCst);
+        }
+    }
+
+    /// The newest unsafe request of this owner to the site of a URL. A response that was requested before may lack what
+    /// the owner wrote.
+    pub(super) fn newest_unsafe(&self, owner: &Owner, url: &str) -> OrderNumber {
+        let bucket = self.unsafe_bucket(owner, url);
+        OrderNumber(bucket.map_or(0, |newest| newest.load(SeqCst)))
+    }
+
+    fn unsafe_bucket(&self, owner: &Owner, url: &str) -> Option<&AtomicU64> {
+        let site = SchemefulSite::of_url(url).map(|site| site.to_string());
+        let name = format!("{owner:?} {}", site.unwrap_or_default());
+        self.unsafe_requests.get(bucket_of(&name))
+    }
+
     fn bucket(&self, name: &str) -> Option<&AtomicU64> {
-        let hash = blake3::hash(name.as_bytes());
-        let [first, second, ..] = *hash.as_bytes();
-        self.invalidations
-            .get(usize::from(u16::from_be_bytes([first, second])) % BUCKETS)
+        self.invalidations.get(bucket_of(name))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
         self.storing.lock()
     }
+}
+
+fn bucket_of(name: &str) -> usize {
+    let hash = blake3::hash(name.as_bytes());
+    let [first, second, ..] = *hash.as_bytes();
+    usize::from(u16::from_be_bytes([first, second])) % BUCKETS
 }
 
 impl Drop for Storing {
@@ -155,6 +200,23 @@ mod tests {
         let all = writes.epoch("http://c.test/");
         writes.invalidate_all();
         assert_ne!(writes.epoch("http://c.test/"), all);
+    }
+
+    #[test]
+    fn fetches_before_an_unsafe_request_are_known_to_its_owner_and_site_only() {
+        let writes = Writes::default();
+        let [ann, bob] = [1, 2].map(|device| Owner {
+            device: [device; 32],
+            client: longhaul_types::ClientId::OWNER,
+        });
+        let before = writes.number_fetch();
+        writes.record_unsafe(&ann, "https://api.a.test/list");
+        let after = writes.number_fetch();
+        let newest = writes.newest_unsafe(&ann, "https://www.a.test/count.js");
+        assert!(before < newest && newest < after);
+        for (owner, url) in [(ann, "https://b.test/list"), (bob, "https://api.a.test/list")] {
+            assert!(before > writes.newest_unsafe(&owner, url), "{url}");
+        }
     }
 
     #[tokio::test]

@@ -288,7 +288,11 @@ impl LoadTask {
         let plan = &self.state.plan;
         let hashes = plan.hashes();
         Some(FinishedManifest {
-            memory: ManifestMemory { bytes, hashes },
+            memory: ManifestMemory {
+                load: self.state.load.number,
+                bytes,
+                hashes,
+            },
             partition,
             page: plan.page().clone(),
         })
