@@ -1,6 +1,5 @@
 //! Users of the gateway: devices with a session, and clients without an agent.
 use longhaul_session::Preferences;
-use longhaul_types::BitRate;
 
 use crate::images::ImageRecipient;
 
@@ -8,8 +7,6 @@ use crate::images::ImageRecipient;
 ///
 /// [`ImageRecipient::device`] is the unit of fair shares.
 pub(crate) trait Client: ImageRecipient {
-    /// Rate towards the client, if it is known.
-    fn link_rate(&self) -> Option<BitRate>;
     /// The user's settings.
     fn preferences(&self) -> Preferences;
 }

@@ -164,6 +164,10 @@ impl ImageRecipient for ClientlessClient {
         self.limits
     }
 
+    fn link_rate(&self) -> Option<BitRate> {
+        self.link
+    }
+
     fn queued(&self) -> Duration {
         // Unknown: the kernel has the queue.
         Duration::ZERO
@@ -179,10 +183,6 @@ impl ImageRecipient for ClientlessClient {
 }
 
 impl Client for ClientlessClient {
-    fn link_rate(&self) -> Option<BitRate> {
-        self.link
-    }
-
     fn preferences(&self) -> Preferences {
         Preferences {
             images: self.level,

@@ -1,13 +1,16 @@
 //! Image transcoding: replaces images that a page displays by smaller ones at the level of the device's user.
 //!
 //! `conversion` is what the user requests, `transcodable` selects the responses, `transcode_policy` decides if a smaller image arrives earlier,
+//! `break_even` ends the wait for one that does not, `transcode_speed` measures how long it takes,
 //! `variant_records` stores the results, `image_memory` bounds the memory of waiting images, and
 //! `picture_workers` transcode in separate processes.
+mod break_even;
 mod conversion;
 mod image_memory;
 pub mod picture_workers;
 mod transcodable;
 mod transcode_policy;
+mod transcode_speed;
 mod variant_records;
 
 use std::{
@@ -31,6 +34,7 @@ use self::{
     image_memory::ImageMemory,
     picture_workers::{Made, PictureWorkers, Settings},
     transcode_policy::Pending,
+    transcode_speed::TranscodeSpeed,
     variant_records::Transcoding,
 };
 
@@ -48,6 +52,8 @@ const SMALLEST: u64 = 200;
 pub(crate) trait ImageRecipient {
     /// The device: images of different devices take turns.
     fn device(&self) -> PublicKey;
+    /// Rate towards the client, if it is known.
+    fn link_rate(&self) -> Option<BitRate>;
     /// Time that the transport needs for the data already queued.
     fn queued(&self) -> Duration;
     /// Reservations of the hop for images already decided.
@@ -65,6 +71,7 @@ pub(crate) struct Images {
     limits: Limits,
     image_memory: ImageMemory,
     pending: Arc<Pending>,
+    speed: Arc<TranscodeSpeed>,
 }
 
 impl Images {
@@ -81,6 +88,7 @@ impl Images {
             workers: PictureWorkers::new(workers),
             image_memory: ImageMemory::default(),
             pending: Arc::default(),
+            speed: Arc::default(),
             cpu_pool,
         }
     }
@@ -196,21 +204,35 @@ impl Images {
             self.record(&original, &request, Transcoding::Original).await;
             return kept(picture);
         };
-        let work = transcode_policy::work(&header);
+        let now = Instant::now();
+        let work = self.speed.scaled(transcode_policy::work(&header), now);
         let ready = self.pending.wait(&device, self.cpu_pool.cores()) + work;
+        let reserved = recipient.promised().ahead(now);
         if let (TranscodeEffort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
             && !transcode_policy::arrives_earlier(
                 recipient.promised(),
                 (ByteCount::new(length), rate),
                 recipient.queued(),
                 ready,
-                Instant::now(),
+                now,
             )
         {
             return kept(picture);
         }
-        let _share = self.pending.add(device, work);
-        self.work(device, &request, original, (picture, header)).await
+        let share = Pending::add(&self.pending, device, work);
+        let images = self.clone();
+        let job = picture.clone();
+        let making = async move {
+            let _share = share;
+            images.work(device, &request, original, (job, header)).await
+        };
+        if request.effort != TranscodeEffort::Quick {
+            return making.await;
+        }
+        let limit = break_even::reached(recipient, ByteCount::new(length), reserved);
+        // Behind the limit the original is sent; the smaller image is finished for the next request.
+        let made = break_even::within(limit, making).await;
+        made.unwrap_or_else(|| kept(picture))
     }
 
     async fn work(
@@ -243,7 +265,12 @@ impl Images {
         let made = self
             .workers
             .transcode(device, picture.clone(), &header, affordable);
-        let smaller = match made.await {
+        let (made, took) = made.await;
+        if !took.is_zero() {
+            self.speed
+                .observe(transcode_policy::work(&header), took, Instant::now());
+        }
+        let smaller = match made {
             Made::Smaller(smaller) => smaller,
             Made::Kept => {
                 self.record(&original, request, Transcoding::Original).await;

@@ -1,6 +1,7 @@
 //! Decision whether transcoding makes an image arrive earlier than the original would.
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -42,13 +43,13 @@ pub(super) struct Pending(Mutex<BTreeMap<PublicKey, Duration>>);
 
 /// Work of one image, subtracted on drop.
 #[derive(Debug)]
-pub(super) struct Share<'a> {
-    pending: &'a Pending,
+pub(super) struct Share {
+    pending: Arc<Pending>,
     device: PublicKey,
     work: Duration,
 }
 
-impl Drop for Share<'_> {
+impl Drop for Share {
     fn drop(&mut self) {
         let mut devices = self.pending.lock();
         if let Some(work) = devices.get_mut(&self.device) {
@@ -65,13 +66,13 @@ impl Pending {
         self.0.lock()
     }
 
-    pub(super) fn add(&self, device: PublicKey, work: Duration) -> Share<'_> {
-        let mut devices = self.lock();
+    pub(super) fn add(pending: &Arc<Self>, device: PublicKey, work: Duration) -> Share {
+        let mut devices = pending.lock();
         let sum = devices.entry(device).or_default();
         *sum = sum.saturating_add(work);
         drop(devices);
         Share {
-            pending: self,
+            pending: Arc::clone(pending),
             device,
             work,
         }
@@ -111,11 +112,16 @@ pub(super) fn arrives_earlier(
     ready: Duration,
     now: Instant,
 ) -> bool {
-    let smaller = ByteCount::new(length.bytes() * LEFT / 100);
-    let saved = (length / rate).saturating_sub(smaller / rate);
+    let (smaller, saved) = saving(length, rate);
     let is_earlier = ready < reservations.ahead(now).max(queued) + saved;
     reservations.add(if is_earlier { smaller } else { length }, rate, now);
     is_earlier
+}
+
+/// Expected length of the smaller form of an image of `length` bytes, and the time that it saves on the hop.
+pub(super) fn saving(length: ByteCount, rate: BitRate) -> (ByteCount, Duration) {
+    let smaller = ByteCount::new(length.bytes() * LEFT / 100);
+    (smaller, (length / rate).saturating_sub(smaller / rate))
 }
 
 #[cfg(test)]
@@ -171,9 +177,9 @@ mod tests {
     #[test]
     fn transcoding_waits_for_cores() {
         let device = SecretKey::from_bytes([1; 32]).public();
-        let pending = Pending::default();
-        let first = pending.add(device, milliseconds(10));
-        let second = pending.add(device, milliseconds(30));
+        let pending = Arc::<Pending>::default();
+        let first = Pending::add(&pending, device, milliseconds(10));
+        let second = Pending::add(&pending, device, milliseconds(30));
         assert_eq!(pending.wait(&device, 2), milliseconds(20));
         drop(first);
         assert_eq!(pending.wait(&device, 2), milliseconds(15));
@@ -185,10 +191,10 @@ mod tests {
     #[test]
     fn a_device_does_not_wait_for_all_jobs_of_another() {
         let [greedy, other] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]).public());
-        let pending = Pending::default();
-        let _much = pending.add(greedy, milliseconds(60_000));
+        let pending = Arc::<Pending>::default();
+        let _much = Pending::add(&pending, greedy, milliseconds(60_000));
         assert_eq!(pending.wait(&other, 2), Duration::ZERO);
-        let _little = pending.add(other, milliseconds(10));
+        let _little = Pending::add(&pending, other, milliseconds(10));
         assert_eq!(pending.wait(&other, 2), milliseconds(10));
         assert_eq!(pending.wait(&greedy, 2), milliseconds(30_005));
     }

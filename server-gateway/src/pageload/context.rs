@@ -270,6 +270,10 @@ impl ImageRecipient for Displaying<'_> {
         self.context.device
     }
 
+    fn link_rate(&self) -> Option<BitRate> {
+        self.context.link_rate()
+    }
+
     fn queued(&self) -> Duration {
         let stats = self.context.session.stats();
         let queued = stats.send_buffered.saturating_sub(stats.outstanding);
@@ -287,10 +291,6 @@ impl ImageRecipient for Displaying<'_> {
 }
 
 impl Client for Displaying<'_> {
-    fn link_rate(&self) -> Option<BitRate> {
-        self.context.link_rate()
-    }
-
     fn preferences(&self) -> Preferences {
         self.preferences
     }

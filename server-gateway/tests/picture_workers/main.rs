@@ -57,7 +57,7 @@ fn quick() -> Request {
 async fn made(workers: &PictureWorkers, number: u8, picture: &Bytes, request: &Request) -> Made {
     let header = inspect(picture).unwrap();
     let made = workers.transcode(device(number), picture.clone(), &header, request);
-    timeout(LIMIT, made).await.unwrap()
+    timeout(LIMIT, made).await.unwrap().0
 }
 
 /// Processes that run `program`. Tests run concurrently, so each uses a program path of its own.
@@ -137,7 +137,7 @@ async fn a_worker_gives_the_same_result_as_the_transcoder() {
     let header = inspect(&flat(5_000, 4_000)).unwrap();
     let (large, request) = (flat(5_000, 4_000), quick());
     let large = workers.transcode(device(1), large, &header, &request);
-    assert_eq!(large.await, Made::NotNow, "above the limit");
+    assert_eq!(large.await.0, Made::NotNow, "above the limit");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -159,20 +159,20 @@ impl PictureWorkers {
         demand::of(picture, header, request).is_some_and(|demand| self.0.worker_slots.can(demand))
     }
 
-    /// Transcodes an image within a bounded time. `header` is the image's header. Cancel safe: dropping the
-    /// future releases the image's slot.
+    /// Transcodes an image within a bounded time; also returns the time that a worker took, from its start if it had to
+    /// be started. `header` is the image's header. Cancel safe: dropping the future releases the image's slot.
     pub async fn transcode(
         &self,
         device: PublicKey,
         picture: Bytes,
         header: &Header,
         request: &Request,
-    ) -> Made {
+    ) -> (Made, Duration) {
         let shared = &self.0;
         let timeouts = shared.settings.timeouts;
         let refused = |fate| {
             shared.counters.picture(fate);
-            Made::NotNow
+            (Made::NotNow, Duration::ZERO)
         };
         let Some(demand) = demand::of(&picture, header, request) else {
             return refused(Fate::TooLarge);
@@ -202,7 +202,7 @@ impl PictureWorkers {
         };
         let (answer, answered) = oneshot::channel();
         tokio::spawn(Arc::clone(shared).run(task, answer));
-        answered.await.unwrap_or(Made::NotNow)
+        answered.await.unwrap_or((Made::NotNow, Duration::ZERO))
     }
 }
 
@@ -219,11 +219,12 @@ impl Shared {
     }
 
     /// Runs one image on a worker; releases its resources at the end.
-    async fn run(self: Arc<Self>, task: Task, mut answer: oneshot::Sender<Made>) {
+    async fn run(self: Arc<Self>, task: Task, mut answer: oneshot::Sender<(Made, Duration)>) {
+        let begun = Instant::now();
         let Some(mut worker) = self.worker().await else {
             self.counters.picture(Fate::Suspended);
             // Fails if the request was cancelled, which is harmless.
-            let _gone = answer.send(Made::NotNow);
+            let _gone = answer.send((Made::NotNow, Duration::ZERO));
             return;
         };
         let reply = tokio::select! {
@@ -238,7 +239,7 @@ impl Shared {
             Ok(reply) => {
                 let made = self.judge(reply);
                 self.lock().suspects.succeeded(task.device);
-                let _gone = answer.send(made);
+                let _gone = answer.send((made, begun.elapsed()));
                 self.retire(worker, task).await;
             }
             Err(error) => self.mourn(worker, error, task, answer).await,
@@ -313,7 +314,13 @@ impl Shared {
     }
 
     /// Handles the failure or timeout of a worker; only the image's device is affected.
-    async fn mourn(&self, worker: Worker, error: AskError, task: Task, answer: oneshot::Sender<Made>) {
+    async fn mourn(
+        &self,
+        worker: Worker,
+        error: AskError,
+        task: Task,
+        answer: oneshot::Sender<(Made, Duration)>,
+    ) {
         let is_late = matches!(error, AskError::Late);
         self.counters.died();
         self.counters
@@ -326,7 +333,8 @@ impl Shared {
         if !is_innocent {
             self.lock().suspects.failed(task.device, Instant::now());
         }
-        let _gone = answer.send(if is_innocent { Made::NotNow } else { Made::Kept });
+        let made = if is_innocent { Made::NotNow } else { Made::Kept };
+        let _gone = answer.send((made, Duration::ZERO));
         drop(task.slot);
     }
 }
