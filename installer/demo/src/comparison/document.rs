@@ -117,8 +117,8 @@ fn explanation() -> Markup {
                      each TCP connection; TLS handshakes cost theirs."
                 }
                 li {
-                    "The emulation favours the direct way: it has no TCP slow start, no headers of TCP and IP, and no response \
-                     to loss. Longhaul's datagrams count with all headers."
+                    "Direct connections have TCP's slow start and its headers, and their windows shrink after a loss. Their \
+                     acknowledgements cost nothing, and a full queue only delays them; Longhaul's packets are dropped there."
                 }
                 li {
                     "Longhaul sends pictures at the level " em { "medium" } ", which is the default, and compresses text. This \

@@ -10,6 +10,8 @@ use super::clock::Clock;
 
 /// Largest segment: what TCP puts into an Ethernet packet.
 pub(super) const MAX_SEGMENT: usize = 1448;
+/// Headers of a packet: IPv4, and TCP with its time stamps.
+const HEADERS: usize = 20 + 32;
 /// Segments between streams and model, in turns: few, so that concurrent streams share the link.
 const ENTRY: usize = 4;
 
@@ -20,7 +22,9 @@ pub(super) struct Segment {
     pub(super) number: u64,
     /// Contents; empty at the end of the stream.
     pub(super) data: Bytes,
-    /// Share of the stream's window, free when the receiver has used the segment.
+    /// True if the segment was lost before.
+    pub(super) is_repeated: bool,
+    /// Share of the stream's window, free when the sender knows that the receiver has used the segment.
     pub(super) window: Option<Arc<OwnedSemaphorePermit>>,
     /// The stream's receiver.
     pub(super) receiver: mpsc::UnboundedSender<Self>,
@@ -51,7 +55,7 @@ struct Sent {
 
 impl Packet for Sent {
     fn len_on_link(&self) -> ByteCount {
-        ByteCount::new(self.segment.data.len() as u64)
+        ByteCount::new((self.segment.data.len() + HEADERS) as u64)
     }
 
     // Checksums of TCP would find the error; no profile has any.
@@ -125,7 +129,8 @@ impl Lane {
     }
 
     /// Repeats a segment when its sender can know of the loss: after the way back.
-    fn lose(&mut self, noticed: Timestamp, segment: Segment) {
+    fn lose(&mut self, noticed: Timestamp, mut segment: Segment) {
+        segment.is_repeated = true;
         self.lost.push_back((noticed + self.link.config().delay, segment));
     }
 
@@ -140,11 +145,12 @@ impl Lane {
     }
 
     fn has_room(&self) -> bool {
-        self.link.stats().queued.bytes + ByteCount::new(MAX_SEGMENT as u64) <= self.link.config().queue
+        self.link.stats().queued.bytes + ByteCount::new((MAX_SEGMENT + HEADERS) as u64)
+            <= self.link.config().queue
     }
 
     fn segment_time(&self) -> Duration {
-        let segment = ByteCount::new(MAX_SEGMENT as u64);
+        let segment = ByteCount::new((MAX_SEGMENT + HEADERS) as u64);
         match &self.link.config().capacity {
             Capacity::Rate(rate) => segment / *rate,
             Capacity::Trace(_) => Duration::from_millis(1),

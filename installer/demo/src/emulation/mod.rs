@@ -4,19 +4,21 @@
 //! agent and gateway, and [`DirectProxy`] carries the bytes between a browser and origins, without Longhaul.
 //!
 //! # Fairness
-//! The emulation of direct connections leaves out what a real network would add, and counts it only for Longhaul:
-//! * datagrams count with their IP and UDP headers; bytes of direct connections count without headers;
-//! * direct connections have no slow start, do not react to loss, and repeat a lost segment after one round trip;
-//! * a full queue delays direct connections; datagrams that do not fit are dropped.
+//! Direct connections pay what they pay in a real network: a round trip for the name of each host, one for each TCP
+//! connection, and those of TLS handshakes, whose bytes cross the link; headers of IP and TCP; and a congestion window
+//! (RFC 6928, RFC 5681) that begins with ten segments, doubles each round trip and shrinks after a loss.
 //!
-//! What they do pay: a round trip for the name of each host, one for each TCP connection, and those of TLS handshakes,
-//! whose bytes cross the link.
+//! What the emulation leaves out, or counts only for Longhaul:
+//! * acknowledgements of direct connections have no bytes;
+//! * a lost segment is repeated after one round trip, never after a timeout;
+//! * a full queue delays direct connections; datagrams that do not fit are dropped.
 mod clock;
 mod datagrams;
 mod direct_proxy;
 mod lane;
 mod names;
 mod streams;
+mod window;
 
 use longhaul_netem::{HopConfig, Profile};
 use longhaul_types::ByteCount;
