@@ -34,7 +34,8 @@ use crate::{
     failure::Failure,
     images::{ImageConversion, Images},
     pageload::counters::PageLoadCounters,
-    quota::{Quotas, limits::QuotaDefaults, reached::Reached},
+    quota::{Quotas, reached::Reached},
+    quota_limits::QuotaDefaults,
 };
 
 /// Settings that may change while the gateway runs.

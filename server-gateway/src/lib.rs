@@ -7,7 +7,7 @@
 //! * `images` transcodes images in separate processes. [`longhaul_delivery`] encodes bodies for the agent.
 //! * `pageload` announces and pushes the objects of a page load.
 //! * `origin_reports` tells agents what origins sent for them.
-//! * `quota` paces devices and counts their bytes of the month, `drain` ends the gateway when nothing is in progress.
+//! * `quota` paces devices and counts their bytes of the month within `quota_limits`, `drain` ends the gateway when nothing is in progress.
 //! * `failure` maps failures to the reasons that the agent receives.
 //! * `backup` writes keys, devices, quotas and the configuration into one file, and reads it.
 //! * `config` and `commands` are the operator's settings and commands, `operator` the admin socket by which
@@ -38,7 +38,8 @@ mod origin_request;
 mod pageload;
 mod port_error;
 mod predicted_request;
-pub mod quota;
+mod quota;
+pub mod quota_limits;
 mod server;
 mod session;
 mod tunnel;

@@ -6,7 +6,7 @@ use super::{
     FetchConfig, Gateway, GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig,
     TunnelConfig, parse, settings,
 };
-use crate::{picture_workers::Program, quota::limits::QuotaDefaults};
+use crate::{picture_workers::Program, quota_limits::QuotaDefaults};
 
 /// Resolves the settings from the default files or the named file, the environment and the flags.
 ///

@@ -17,7 +17,7 @@ use crate::admission::{
     invites::{self, DEFAULT_VALIDITY, InviteError, InviteOrder},
     state::StateDir,
 };
-use crate::quota::limits::{Limit, LimitError};
+use crate::quota_limits::{Limit, LimitError};
 
 /// Errors of a change.
 #[derive(Debug, thiserror::Error)]

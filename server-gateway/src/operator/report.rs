@@ -11,7 +11,7 @@ use crate::{
         session_ledger::DeviceActivity,
     },
     admission::devices::{Device, DeviceState, Devices},
-    quota::limits::QuotaDefaults,
+    quota_limits::QuotaDefaults,
 };
 
 /// Version of the object; a new version may remove fields or change their meaning.
