@@ -40,6 +40,7 @@ mod port_error;
 mod predicted_request;
 mod quota;
 pub mod quota_limits;
+mod rfc3339;
 mod server;
 mod session;
 mod tunnel;

@@ -16,12 +16,9 @@ use crate::{
     },
     cli::ClientCommand,
     config::{Config, clientless::LEVELS},
-    operator::{
-        client::RunningGateway,
-        orders::KeepRequest,
-        report::{normalised, rfc3339},
-    },
+    operator::{client::RunningGateway, orders::KeepRequest},
     quota_limits::{DeviceQuota, QuotaDefaults, month_text},
+    rfc3339::{normalised, rfc3339},
 };
 
 /// Version of the object; a new version may remove fields or change their meaning.
