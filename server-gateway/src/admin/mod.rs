@@ -6,6 +6,8 @@ pub(crate) mod handshakes;
 pub(crate) mod metrics;
 pub(crate) mod metrics_server;
 pub(crate) mod observations;
+pub(crate) mod page_load_counters;
+pub(crate) mod page_load_refusal;
 mod process;
 pub(crate) mod session_ledger;
 pub(crate) mod transport_totals;

@@ -28,7 +28,9 @@ use super::{
     portal::PortalListener,
 };
 use crate::{
-    admin::{device_usage, metrics::Metrics, session_ledger::SessionLedger},
+    admin::{
+        device_usage, metrics::Metrics, page_load_counters::PageLoadCounters, session_ledger::SessionLedger,
+    },
     admission::{
         clients::Clients,
         devices::DevicesError,
@@ -50,7 +52,6 @@ use crate::{
         port::AdminPort,
         socket::{AdminSocket, AdminSocketError},
     },
-    pageload::counters::PageLoadCounters,
     port_error::PortError,
 };
 
