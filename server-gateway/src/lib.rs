@@ -1,7 +1,7 @@
 //! The Longhaul gateway: admits the sessions of agents and fetches for them from the fast network.
 //!
 //! * `server` listens, accepts sessions of the devices that `admission` lists, and starts a task for each of
-//!   their streams. `session` is the state of one session, `gateway` that of all sessions.
+//!   their streams. `device_register` applies changes of the list of devices. `session` is the state of one session, `gateway` that of all sessions.
 //! * `fetch` serves requests from the HTTP cache ([`longhaul_webcache`]) and responds on a response stream;
 //!   `tunnel` relays CONNECT tunnels, `association` UDP datagrams.
 //! * `images` transcodes images in separate processes. [`longhaul_delivery`] encodes bodies for the agent.
@@ -25,6 +25,7 @@ mod client;
 mod clientless;
 pub mod commands;
 pub mod config;
+mod device_register;
 mod device_streams;
 mod drain;
 mod failure;

@@ -25,10 +25,7 @@ use prometheus_client::{
 use tokio::time::timeout;
 
 use super::{handshakes, process};
-use crate::{
-    admission::{devices::DeviceState, register::DeviceRegister},
-    gateway::Gateway,
-};
+use crate::{admission::devices::DeviceState, device_register::DeviceRegister, gateway::Gateway};
 
 /// Media type of the text that `prometheus_client` writes.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

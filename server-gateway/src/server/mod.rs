@@ -34,11 +34,9 @@ use tracing::{info, warn};
 use self::carriers::Carriers;
 use crate::{
     admin::metrics_server,
-    admission::{
-        gateway_lock::GatewayLock,
-        register::{DeviceRegister, SessionPurpose},
-    },
+    admission::gateway_lock::GatewayLock,
     clientless::ClientlessListener,
+    device_register::{DeviceRegister, SessionPurpose},
     gateway::Gateway,
     operator::{
         access::AdminAccess,
