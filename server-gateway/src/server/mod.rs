@@ -12,6 +12,7 @@ mod extra_ca;
 mod forget;
 mod key_replacement;
 mod live;
+mod metrics_server;
 mod open_files;
 mod own_addresses;
 mod portal;
@@ -33,7 +34,6 @@ use tracing::{info, warn};
 
 use self::carriers::Carriers;
 use crate::{
-    admin::metrics_server,
     admission::gateway_lock::GatewayLock,
     clientless::ClientlessListener,
     device_register::{DeviceRegister, SessionPurpose},

@@ -24,8 +24,12 @@ use prometheus_client::{
 };
 use tokio::time::timeout;
 
-use super::{handshakes, process};
-use crate::{admission::devices::DeviceState, device_register::DeviceRegister, gateway::Gateway};
+use crate::{
+    admin::{handshakes, process},
+    admission::devices::DeviceState,
+    device_register::DeviceRegister,
+    gateway::Gateway,
+};
 
 /// Media type of the text that `prometheus_client` writes.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
