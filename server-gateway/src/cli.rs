@@ -6,7 +6,7 @@ use longhaul_origin::Cidr;
 use longhaul_settings::Flags;
 use longhaul_types::{BitRate, ByteCount, PublicKey};
 
-use crate::{config::Gateway, quota::limits::Limit};
+use crate::{config::Gateway, quota_limits::Limit};
 
 /// The Longhaul gateway: fetches for agents from the fast network.
 #[derive(Debug, Parser)]

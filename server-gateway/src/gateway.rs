@@ -23,6 +23,7 @@ use crate::{
     admin::{
         clientless_counters::ClientlessCounters,
         metrics::{LinkBytes, Metrics},
+        page_load_counters::PageLoadCounters,
         session_ledger::SessionLedger,
     },
     admission::shared_keys::SharedKeys,
@@ -33,8 +34,8 @@ use crate::{
     drain::Drain,
     failure::Failure,
     images::{ImageConversion, Images},
-    pageload::counters::PageLoadCounters,
-    quota::{Quotas, limits::QuotaDefaults, reached::Reached},
+    quota::{Quotas, reached::Reached},
+    quota_limits::QuotaDefaults,
 };
 
 /// Settings that may change while the gateway runs.

@@ -1,13 +1,13 @@
 //! The Longhaul gateway: admits the sessions of agents and fetches for them from the fast network.
 //!
 //! * `server` listens, accepts sessions of the devices that `admission` lists, and starts a task for each of
-//!   their streams. `session` is the state of one session, `gateway` that of all sessions.
+//!   their streams. `device_register` applies changes of the list of devices. `session` is the state of one session, `gateway` that of all sessions.
 //! * `fetch` serves requests from the HTTP cache ([`longhaul_webcache`]) and responds on a response stream;
 //!   `tunnel` relays CONNECT tunnels, `association` UDP datagrams.
 //! * `images` transcodes images in separate processes. [`longhaul_delivery`] encodes bodies for the agent.
 //! * `pageload` announces and pushes the objects of a page load.
 //! * `origin_reports` tells agents what origins sent for them.
-//! * `quota` paces devices and counts their bytes of the month, `drain` ends the gateway when nothing is in progress.
+//! * `quota` paces devices and counts their bytes of the month within `quota_limits`, `drain` ends the gateway when nothing is in progress.
 //! * `failure` maps failures to the reasons that the agent receives.
 //! * `backup` writes keys, devices, quotas and the configuration into one file, and reads it.
 //! * `config` and `commands` are the operator's settings and commands, `operator` the admin socket by which
@@ -25,6 +25,7 @@ mod client;
 mod clientless;
 pub mod commands;
 pub mod config;
+mod device_register;
 mod device_streams;
 mod drain;
 mod failure;
@@ -38,7 +39,9 @@ mod origin_request;
 mod pageload;
 mod port_error;
 mod predicted_request;
-pub mod quota;
+mod quota;
+pub mod quota_limits;
+mod rfc3339;
 mod server;
 mod session;
 mod tunnel;

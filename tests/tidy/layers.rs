@@ -7,7 +7,10 @@ use crate::{
 };
 
 /// Sections with a table of layers, and the sources that it describes.
-const PROGRAMS: [(&str, &str); 1] = [("Inside the agent", "client-agent/src/")];
+const PROGRAMS: [(&str, &str); 2] = [
+    ("Inside the agent", "client-agent/src/"),
+    ("Inside the gateway", "server-gateway/src/"),
+];
 
 /// The row of each file or folder of a table, from the top.
 fn rows(section: &str) -> BTreeMap<String, usize> {
@@ -26,16 +29,19 @@ fn rows(section: &str) -> BTreeMap<String, usize> {
     names.collect()
 }
 
+/// Returns true if a file belongs to an entry of a table.
+fn is_of(name: &str, inside: &str) -> bool {
+    // A module with children is a folder, a file beside the folder, or both.
+    let module = |name: &str| name.trim_end_matches('/').trim_end_matches(".rs").to_owned();
+    match name.split_once('*') {
+        Some((start, end)) => inside.starts_with(start) && inside.ends_with(end),
+        None => module(inside.split('/').next().unwrap_or_default()) == module(name),
+    }
+}
+
 /// The entry of a table that a file belongs to, and its row.
 fn entry<'a>(rows: &'a BTreeMap<String, usize>, inside: &str) -> Option<(&'a str, usize)> {
-    // A module with children is a folder, a file beside the folder, or both.
-    let module = |name: &'a str| name.trim_end_matches('/').trim_end_matches(".rs");
-    let first = inside.split('/').next().unwrap_or_default();
-    let is_of = |name: &'a str| match name.split_once('*') {
-        Some((start, end)) => inside.starts_with(start) && inside.ends_with(end),
-        None => first.trim_end_matches(".rs") == module(name),
-    };
-    let found = rows.iter().find(|(name, _)| is_of(name));
+    let found = rows.iter().find(|(name, _)| is_of(name, inside));
     found.map(|(name, row)| (name.as_str(), *row))
 }
 
@@ -63,4 +69,18 @@ fn files_import_only_from_rows_below_their_own() {
         }
     }
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+}
+
+#[test]
+fn tables_name_only_files_that_exist() {
+    let sources = files(".rs");
+    for (section, src) in PROGRAMS {
+        for name in rows(section).into_keys() {
+            let mut inside = sources.iter().filter_map(|(file, _)| file.strip_prefix(src));
+            assert!(
+                inside.any(|inside| is_of(&name, inside)),
+                "`{section}` has a row for `{name}`, which does not exist"
+            );
+        }
+    }
 }

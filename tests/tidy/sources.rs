@@ -173,6 +173,17 @@ fn snow_and_bincode_are_used_only_in_their_modules() {
 }
 
 #[test]
+fn the_layout_of_tcp_info_is_in_one_crate() {
+    for (path, text) in files(".rs") {
+        let may = path.starts_with("protocol/tcp-info/") || path.starts_with("tests/tidy");
+        assert!(
+            may || !text.contains("libc::TCP_INFO"),
+            "{path} reads TCP_INFO: use longhaul_tcp_info"
+        );
+    }
+}
+
+#[test]
 fn tests_wait_for_events_not_for_time() {
     for (path, text) in files(".rs") {
         let test_file = path.contains("/tests/") || path.ends_with("tests.rs") || path.starts_with("tests/");

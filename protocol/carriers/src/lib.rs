@@ -22,8 +22,6 @@ mod quic;
 mod race;
 mod shared_port;
 #[cfg(target_os = "linux")]
-mod tcp_info;
-#[cfg(target_os = "linux")]
 mod tcp_linux;
 #[cfg(not(target_os = "linux"))]
 mod tcp_portable;

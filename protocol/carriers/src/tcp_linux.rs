@@ -5,13 +5,13 @@ use std::{
     time::Duration,
 };
 
+use longhaul_tcp_info::{TcpInfo, tcp_info};
 use socket2::SockRef;
 use tokio::{net::TcpStream, time::Instant};
 use tracing::info;
 
 use crate::{
     pump::Room,
-    tcp_info::{TcpInfo, tcp_info},
     tcp_sender::{CongestionControl, SenderChoice},
 };
 
@@ -81,7 +81,7 @@ impl TcpOptions {
         let Some(info) = self.socket.as_ref().and_then(|socket| tcp_info(socket).ok()) else {
             return Room::Unknown;
         };
-        let of_kernel = (info.resent, info.timeout);
+        let of_kernel = (info.retransmitted_segments, info.retransmission_timeout);
         let sender = self.sender.as_mut();
         let wanted = sender.and_then(|sender| sender.after_write(Instant::now(), bytes, of_kernel));
         self.change_sender(wanted);
@@ -117,14 +117,57 @@ impl TcpOptions {
 /// What the kernel can take while what it has must leave soon. TCP_NOTSENT_LOWAT is not exact enough: the kernel fills its
 /// last segment buffer, of up to 64 KiB, without regard to it.
 fn room(info: &TcpInfo) -> Room {
-    let useful = info.sends_within(SOON).max(LEAST);
-    if info.unsent <= useful {
-        return Room::Bytes(usize::try_from(useful - info.unsent).unwrap_or(usize::MAX));
+    let useful = sent_within(info, SOON).max(LEAST);
+    if info.unsent_bytes <= useful {
+        return Room::Bytes(usize::try_from(useful - info.unsent_bytes).unwrap_or(usize::MAX));
     }
-    let micros = (info.unsent - useful).saturating_mul(1_000_000) / info.pace.max(1);
+    let micros = (info.unsent_bytes - useful).saturating_mul(1_000_000) / info.pacing_rate.max(1);
     Room::After(Duration::from_micros(micros).clamp(SHORTEST_WAIT, LONGEST_WAIT))
+}
+
+/// Bytes that the kernel can send within `time`: what its window has room for, and what acknowledgements make room for, as far as
+/// it may send as fast.
+fn sent_within(info: &TcpInfo, time: Duration) -> u64 {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let (time, round) = (micros(time), micros(info.smoothed_round_trip));
+    let room = info.window_bytes.saturating_sub(info.flight_bytes);
+    let acknowledged = info.window_bytes.saturating_mul(time).checked_div(round);
+    let by_window = room.saturating_add(acknowledged.unwrap_or(u64::MAX));
+    by_window.min(info.pacing_rate.saturating_mul(time) / 1_000_000)
 }
 
 fn set_congestion(socket: &SockRef<'_>, control: CongestionControl) -> std::io::Result<()> {
     socket.set_tcp_congestion(control.name().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_and_its_acknowledgements_are_sent_soon() {
+        let info = TcpInfo {
+            smoothed_round_trip: Duration::from_millis(600),
+            window_bytes: 14_480,
+            flight_bytes: 4_480,
+            pacing_rate: u64::MAX,
+            ..TcpInfo::default()
+        };
+        assert_eq!(sent_within(&info, SOON), 10_000 + 14_480 / 12);
+        let paced = TcpInfo {
+            pacing_rate: 70_000,
+            ..info
+        };
+        assert_eq!(sent_within(&paced, SOON), 3_500);
+        let full = TcpInfo {
+            flight_bytes: 20_000,
+            ..info
+        };
+        assert_eq!(sent_within(&full, SOON), 14_480 / 12);
+        let unknown = TcpInfo {
+            smoothed_round_trip: Duration::ZERO,
+            ..info
+        };
+        assert_eq!(sent_within(&unknown, SOON), u64::MAX / 1_000_000);
+    }
 }

@@ -8,7 +8,7 @@ use prometheus_client::{
 };
 
 /// Adds the metrics to a registry without prefix.
-pub(super) fn register(registry: &mut Registry, started: SystemTime) {
+pub(crate) fn register(registry: &mut Registry, started: SystemTime) {
     let since = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     registry.register_with_unit(
         "process_start_time",
@@ -31,7 +31,7 @@ mod linux {
 
     use super::{ConstCounter, ConstGauge, Registry, Unit};
 
-    pub(super) fn register(registry: &mut Registry) {
+    pub(crate) fn register(registry: &mut Registry) {
         registry.register_with_unit(
             "process_cpu",
             "Processor time of the process, without those of picture workers",

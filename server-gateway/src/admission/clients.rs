@@ -10,7 +10,7 @@ use super::{
     file_watch::FileWatch,
     state::{StateDir, StateError},
 };
-use crate::{config::clientless::LEVELS, quota::limits::Limit};
+use crate::{config::clientless::LEVELS, quota_limits::Limit};
 
 const FILE: &str = "clients.toml";
 const LOCK: &str = "clients.lock";

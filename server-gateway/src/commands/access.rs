@@ -12,7 +12,7 @@ use crate::{
         messages::DeviceList,
         report::{Known, device_list},
     },
-    quota::limits::QuotaDefaults,
+    quota_limits::QuotaDefaults,
 };
 
 /// The device list of a gateway.

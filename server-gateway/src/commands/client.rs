@@ -16,12 +16,9 @@ use crate::{
     },
     cli::ClientCommand,
     config::{Config, clientless::LEVELS},
-    operator::{
-        client::RunningGateway,
-        orders::KeepRequest,
-        report::{normalised, rfc3339},
-    },
-    quota::limits::{DeviceQuota, QuotaDefaults, month_text},
+    operator::{client::RunningGateway, orders::KeepRequest},
+    quota_limits::{DeviceQuota, QuotaDefaults, month_text},
+    rfc3339::{normalised, rfc3339},
 };
 
 /// Version of the object; a new version may remove fields or change their meaning.
@@ -178,7 +175,7 @@ mod tests {
     use longhaul_types::SecretKey;
 
     use super::*;
-    use crate::{admin::metrics::LinkBytes, quota::limits::Limit};
+    use crate::{admin::metrics::LinkBytes, quota_limits::Limit};
 
     #[test]
     fn the_list_shows_what_a_client_has_used_of_its_month() {

@@ -14,7 +14,7 @@ use crate::{
     operator::messages::{
         AddRequest, DeviceEntry, DeviceList, QuotaRequest, RemoveRequest, RenameRequest, RestoreRequest,
     },
-    quota::limits::{month_text, rate_text},
+    quota_limits::{month_text, rate_text},
 };
 
 pub(super) async fn execute(

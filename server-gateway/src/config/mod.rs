@@ -24,7 +24,7 @@ use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_service::{LogFilter, LogFormat};
 use longhaul_types::{ByteCount, Techniques};
 
-use crate::{picture_workers::Program, quota::limits::QuotaDefaults};
+use crate::{picture_workers::Program, quota_limits::QuotaDefaults};
 
 pub use self::{
     clientless::{ClientlessConfig, Passwords},

@@ -2,7 +2,7 @@
 use longhaul_settings::{Form, Setting, Value, Wrong, quoted};
 use longhaul_types::{BitRate, ByteCount};
 
-use crate::quota::limits::{LimitError, month_text, parse_month, parse_rate, rate_text};
+use crate::quota_limits::{LimitError, month_text, parse_month, parse_rate, rate_text};
 
 /// `quota.rate`
 pub const QUOTA_RATE: Setting<Option<BitRate>> = Setting::new(

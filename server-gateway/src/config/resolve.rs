@@ -1,18 +1,18 @@
 //! Resolution of the layers to the effective settings.
-use longhaul_settings::{DefaultFiles, Environment, Layers, Mistakes, Report, WITHOUT};
+use longhaul_settings::{DefaultFiles, Environment, Flags, Layers, Mistakes, Report, WITHOUT};
 
 use super::{
     AdminConfig, AwayConfig, CacheConfig, CarriersConfig, ClientlessConfig, CodingConfig, Config, DnsConfig,
-    FetchConfig, GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig, TunnelConfig, parse,
-    settings,
+    FetchConfig, Gateway, GuardConfig, LimitsConfig, MetricsConfig, PicturesConfig, PortalConfig,
+    TunnelConfig, parse, settings,
 };
-use crate::{cli::SettingArgs, picture_workers::Program, quota::limits::QuotaDefaults};
+use crate::{picture_workers::Program, quota_limits::QuotaDefaults};
 
 /// Resolves the settings from the default files or the named file, the environment and the flags.
 ///
 /// # Errors
 /// Returns all mistakes of all layers.
-pub fn load(args: &SettingArgs, environment: &Environment) -> Result<(Config, Report), Mistakes> {
+pub fn load(args: &Flags<Gateway>, environment: &Environment) -> Result<(Config, Report), Mistakes> {
     resolve_layers(Layers::read(args, environment, DefaultFiles::Read))
 }
 
@@ -20,7 +20,7 @@ pub fn load(args: &SettingArgs, environment: &Environment) -> Result<(Config, Re
 ///
 /// # Errors
 /// Returns all mistakes of all layers.
-pub fn resolve(args: &SettingArgs, environment: &Environment) -> Result<(Config, Report), Mistakes> {
+pub fn resolve(args: &Flags<Gateway>, environment: &Environment) -> Result<(Config, Report), Mistakes> {
     resolve_layers(Layers::read(args, environment, DefaultFiles::Ignored))
 }
 

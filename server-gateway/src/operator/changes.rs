@@ -5,19 +5,19 @@ use std::time::{Duration, SystemTime};
 use longhaul_types::{BitRate, ByteCount, DeviceId, ParseKeyError, PublicKey};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{
-    messages::{
-        AddRequest, DeviceReply, InviteReply, InviteRequest, QuotaReply, QuotaRequest, RemoveRequest,
-        RenameRequest, RestoreRequest,
+use super::messages::{
+    AddRequest, DeviceReply, InviteReply, InviteRequest, QuotaReply, QuotaRequest, RemoveRequest,
+    RenameRequest, RestoreRequest,
+};
+use crate::{
+    admission::{
+        devices::{Device, Devices, DevicesError},
+        invites::{self, DEFAULT_VALIDITY, InviteError, InviteOrder},
+        state::StateDir,
     },
-    report::rfc3339,
+    quota_limits::{Limit, LimitError},
+    rfc3339::rfc3339,
 };
-use crate::admission::{
-    devices::{Device, Devices, DevicesError},
-    invites::{self, DEFAULT_VALIDITY, InviteError, InviteOrder},
-    state::StateDir,
-};
-use crate::quota::limits::{Limit, LimitError};
 
 /// Errors of a change.
 #[derive(Debug, thiserror::Error)]

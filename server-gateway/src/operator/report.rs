@@ -2,7 +2,6 @@
 use std::{collections::BTreeMap, time::SystemTime};
 
 use longhaul_types::{BitRate, ByteCount, PublicKey};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::messages::{DeviceEntry, DeviceList};
 use crate::{
@@ -11,7 +10,8 @@ use crate::{
         session_ledger::DeviceActivity,
     },
     admission::devices::{Device, DeviceState, Devices},
-    quota::limits::QuotaDefaults,
+    quota_limits::QuotaDefaults,
+    rfc3339::{normalised, rfc3339},
 };
 
 /// Version of the object; a new version may remove fields or change their meaning.
@@ -96,20 +96,6 @@ fn state(device: &Device, known: &DeviceActivity, now: SystemTime) -> &'static s
         DeviceState::Admitted => "away",
         other @ (DeviceState::Invited | DeviceState::Expired | DeviceState::Revoked) => other.word(),
     }
-}
-
-/// A time in RFC 3339, in whole seconds.
-pub(crate) fn rfc3339(time: SystemTime) -> String {
-    OffsetDateTime::from(time)
-        .replace_nanosecond(0)
-        .ok()
-        .and_then(|time| time.format(&Rfc3339).ok())
-        .unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// An HTTP date of the file as RFC 3339. A text that is no date stays as somebody wrote it.
-pub(crate) fn normalised(date: &str) -> String {
-    httpdate::parse_http_date(date).map_or_else(|_| date.to_owned(), rfc3339)
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ use super::{
     status::status,
 };
 use crate::{
-    admission::{devices::Devices, register::DeviceRegister, state::StateDir},
+    admission::{devices::Devices, state::StateDir},
+    device_register::DeviceRegister,
     gateway::Gateway,
 };
 

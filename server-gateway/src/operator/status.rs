@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::{orders::GatewayStatus, report::rfc3339};
-use crate::{admin::handshakes, gateway::Gateway};
+use super::orders::GatewayStatus;
+use crate::{admin::handshakes, gateway::Gateway, rfc3339::rfc3339};
 
 /// Version of the object; a new version may remove fields or change their meaning.
 const VERSION: u32 = 1;

@@ -19,8 +19,8 @@ use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, Technique, Un
 use longhaul_webcache::{CacheRequest, GatewayResponse};
 use url::Url;
 
-use super::counters::PageLoadCounters;
 use crate::{
+    admin::page_load_counters::PageLoadCounters,
     client::Client,
     failure::Failure,
     gateway::Gateway,

@@ -22,9 +22,9 @@ use super::{
     plan::{Plan, PlanEntry},
     public_words::BodyAudience,
     publicity::{Disclosure, Publicity},
-    refusal::{Refusal, RefusalCounters},
     shared_lesson::{Candidate, HostNaming, SharedLesson, Teacher},
 };
+use crate::admin::page_load_refusal::{Refusal, RefusalCounters};
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
 /// the requests that an open page makes all day.

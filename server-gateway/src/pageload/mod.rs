@@ -5,9 +5,8 @@
 //!   tasks of their own; they, the page's parser (`tap`) and the agent's messages send events to the task.
 //! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
 //! * `learned` loads and updates the learned plans. `shared_lesson` is the part that other devices may use, by the rules
-//!   of `publicity` and `public_words`; `refusal` counts what a visit does not teach.
+//!   of `publicity` and `public_words`.
 pub(crate) mod context;
-pub(crate) mod counters;
 mod learned;
 mod learned_records;
 mod load;
@@ -18,7 +17,6 @@ mod public_words;
 mod publicity;
 mod push;
 mod push_body;
-mod refusal;
 pub(crate) mod registry;
 mod request_destination;
 mod shared_lesson;

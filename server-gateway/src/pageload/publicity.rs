@@ -13,7 +13,7 @@ use longhaul_types::UnixTime;
 use longhaul_webcache::RequesterIdentity;
 use url::Url;
 
-use super::refusal::Refusal;
+use crate::admin::page_load_refusal::Refusal;
 
 /// Audience of a page's visit, or of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use super::{
     learned_records,
     public_words::{BodyAudience, PublicWords},
     publicity::Disclosure,
-    refusal::{Refusal, RefusalCounters},
 };
+use crate::admin::page_load_refusal::{Refusal, RefusalCounters};
 
 /// Maximum number of bytes of bodies that are searched for the words of a visit's URLs.
 const MAX_SEARCHED: u64 = 4 * 1024 * 1024;

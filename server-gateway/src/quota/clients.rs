@@ -6,10 +6,13 @@ use longhaul_types::{ByteCount, PublicKey};
 
 use super::{
     Quotas,
-    limits::{DeviceQuota, Limit, QuotaDefaults},
     reached::{Holder, QuotaState, Reached},
 };
-use crate::{admin::device_usage::Month, admission::clients::Clients};
+use crate::{
+    admin::device_usage::Month,
+    admission::clients::Clients,
+    quota_limits::{DeviceQuota, Limit, QuotaDefaults},
+};
 
 /// A client in the list.
 #[derive(Clone, Debug)]

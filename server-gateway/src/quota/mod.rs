@@ -1,10 +1,9 @@
 //! Quotas of devices: a rate, to which the sessions of a device are paced, and bytes in a month of the calendar (UTC).
 //! Clients without an agent have the latter.
 //!
-//! `limits` are the limits that an operator sets, `reached` says that a month's bytes are used up. The server compares
+//! The limits that an operator sets are in [`crate::quota_limits`]. `reached` says that a month's bytes are used up. The server compares
 //! twice a second. `clients` counts and compares for clients without an agent.
 mod clients;
-pub(crate) mod limits;
 pub(crate) mod reached;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -13,12 +12,11 @@ use arc_swap::ArcSwap;
 use longhaul_types::{DeviceId, PublicKey};
 use parking_lot::Mutex;
 
-use self::{
-    clients::ListedClient,
-    limits::{DeviceQuota, QuotaDefaults},
-    reached::QuotaState,
+use self::{clients::ListedClient, reached::QuotaState};
+use crate::{
+    admission::devices::Devices,
+    quota_limits::{DeviceQuota, QuotaDefaults},
 };
-use crate::admission::devices::Devices;
 
 /// What the list of devices says of a device's quota.
 #[derive(Clone, Debug)]

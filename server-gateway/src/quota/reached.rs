@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::limits::month_text;
-use crate::{failure::Failure, operator::report::rfc3339};
+use crate::{failure::Failure, quota_limits::month_text, rfc3339::rfc3339};
 
 /// Whose quota it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use tracing::info;
 
 use super::{control::welcome, streams::AGENT_CONTROL};
 use crate::{
-    admission::{devices::DevicesError, register::DeviceRegister},
+    admission::devices::DevicesError,
+    device_register::DeviceRegister,
     session::incoming::{Incoming, IncomingError},
 };
 

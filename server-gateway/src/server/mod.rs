@@ -2,7 +2,7 @@
 //! commands, serves metrics, shuts down.
 //!
 //! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `carrier_files` reads their certificate, `extra_ca` further authorities, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
-//! data, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices,
+//! data, `metrics_server` serves counters to Prometheus and answers whether the gateway is alive, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices,
 //! `quotas` enforces quotas, `draining` ends a gateway that drains.
 mod carrier_files;
 mod carriers;
@@ -12,6 +12,7 @@ mod extra_ca;
 mod forget;
 mod key_replacement;
 mod live;
+mod metrics_server;
 mod open_files;
 mod own_addresses;
 mod portal;
@@ -33,12 +34,9 @@ use tracing::{info, warn};
 
 use self::carriers::Carriers;
 use crate::{
-    admin::metrics_server,
-    admission::{
-        gateway_lock::GatewayLock,
-        register::{DeviceRegister, SessionPurpose},
-    },
+    admission::gateway_lock::GatewayLock,
     clientless::ClientlessListener,
+    device_register::{DeviceRegister, SessionPurpose},
     gateway::Gateway,
     operator::{
         access::AdminAccess,

@@ -4,10 +4,8 @@ use std::time::SystemTime;
 use crate::{
     admin::{device_usage::Month, metrics::LinkBytes},
     gateway::Gateway,
-    quota::{
-        limits::QuotaDefaults,
-        reached::{Holder, Reached},
-    },
+    quota::reached::{Holder, Reached},
+    quota_limits::QuotaDefaults,
 };
 
 /// Paces each session to the rate of its device, and notes whose bytes of the month are used up.

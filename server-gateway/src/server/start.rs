@@ -28,18 +28,20 @@ use super::{
     portal::PortalListener,
 };
 use crate::{
-    admin::{device_usage, metrics::Metrics, session_ledger::SessionLedger},
+    admin::{
+        device_usage, metrics::Metrics, page_load_counters::PageLoadCounters, session_ledger::SessionLedger,
+    },
     admission::{
         clients::Clients,
         devices::DevicesError,
         gateway_lock::{GatewayLock, LockError},
-        register::{DeviceRecords, DeviceRegister},
         shared_keys::SharedKeys,
         state::{StateDir, StateError},
     },
     association_slots::AssociationSlots,
     clientless::{ClientlessError, ClientlessListener},
     config::{Config, OverlappingPorts},
+    device_register::{DeviceRecords, DeviceRegister},
     drain::Drain,
     gateway::{Gateway, Rules},
     images::{
@@ -50,7 +52,6 @@ use crate::{
         port::AdminPort,
         socket::{AdminSocket, AdminSocketError},
     },
-    pageload::counters::PageLoadCounters,
     port_error::PortError,
 };
 

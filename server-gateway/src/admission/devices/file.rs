@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Device, Devices, DevicesError, MAX_DEVICES, PendingInvite};
 use crate::{
     admission::state::StateDir,
-    quota::limits::{DeviceQuota, Limit, LimitError},
+    quota_limits::{DeviceQuota, Limit, LimitError},
 };
 
 /// Name of the file in the state directory.

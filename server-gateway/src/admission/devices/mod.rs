@@ -18,7 +18,7 @@ use longhaul_protocol::endpoint::DeviceStatus;
 use longhaul_types::{DeviceId, PublicKey};
 
 use super::state::{StateError, readable};
-use crate::quota::limits::DeviceQuota;
+use crate::quota_limits::DeviceQuota;
 
 pub use watch::DevicesWatch;
 

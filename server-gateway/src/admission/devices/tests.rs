@@ -7,7 +7,7 @@ use longhaul_protocol::endpoint::DeviceStatus;
 use longhaul_types::{ByteCount, DeviceId, PublicKey, SecretKey};
 
 use super::{file::FILE, *};
-use crate::{admission::state::StateDir, quota::limits::Limit};
+use crate::{admission::state::StateDir, quota_limits::Limit};
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 

@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
+use longhaul_tcp_info::tcp_info;
 use longhaul_types::LinkProfile;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{Link, Pace, tcp_info};
+use super::{Link, Pace};
 use crate::clientless::network::ClientNetwork;
 
 /// Time for which a client without connections is remembered, and the number of clients that are remembered.
@@ -44,7 +45,7 @@ impl Paces {
         connection: &Arc<Link>,
         link: Option<LinkProfile>,
     ) -> Option<Arc<Pace>> {
-        let info = match tcp_info(&connection.tcp()) {
+        let info = match tcp_info(&*connection.tcp()) {
             Ok(info) => Some(info),
             Err(error) => {
                 if !self.is_refusal_known.swap(true, Relaxed) {

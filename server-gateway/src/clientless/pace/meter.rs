@@ -8,10 +8,11 @@ use std::{
     time::Duration,
 };
 
+use longhaul_tcp_info::TcpInfo;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::net::TcpStream;
 
-use super::{Urgency, tcp_info::TcpInfo};
+use super::Urgency;
 
 /// Points of a connection whose arrival is awaited at the same time.
 const MAX_MARKS: usize = 64;
@@ -87,7 +88,7 @@ impl Meter {
     /// Measures from now on. Times are since any moment, the same for all calls.
     pub(super) const fn new(now: Duration, written: u64, info: &TcpInfo) -> Self {
         Self {
-            counted: info.acked,
+            counted: info.acknowledged_bytes,
             began_at: written,
             acked: written,
             marks: VecDeque::new(),
@@ -113,9 +114,9 @@ impl Meter {
     /// Takes what the kernel knows now.
     pub(super) fn update(&mut self, now: Duration, written: u64, info: &TcpInfo) -> Arrived {
         let before = self.marks.back().map_or(self.acked, |mark| mark.sent);
-        let sent = written.saturating_sub(info.unsent);
+        let sent = written.saturating_sub(info.unsent_bytes);
         if sent > before && self.marks.len() < MAX_MARKS {
-            let full = info.packet.max(1);
+            let full = info.segment_bytes.max(1);
             let packet = match (sent - before) % full {
                 0 => full,
                 rest => rest,
@@ -124,10 +125,11 @@ impl Meter {
             self.marks.push_back(Mark { sent, at, packet });
         }
         // The end of the stream counts as a byte.
-        let acked = (self.began_at + info.acked.saturating_sub(self.counted)).clamp(self.acked, written);
+        let acked =
+            (self.began_at + info.acknowledged_bytes.saturating_sub(self.counted)).clamp(self.acked, written);
         let mut arrived = Arrived {
             bytes: acked - self.acked,
-            at: now.saturating_sub(info.since_acked),
+            at: now.saturating_sub(info.since_acknowledged),
             round_trip: None,
         };
         self.acked = acked;
@@ -152,12 +154,12 @@ mod tests {
 
     fn info(acked: u64, unsent: u64, since_sent: u64, since_acked: u64) -> TcpInfo {
         TcpInfo {
-            acked,
-            unsent,
-            packet: 1000,
-            round_trip: None,
+            acknowledged_bytes: acked,
+            unsent_bytes: unsent,
+            segment_bytes: 1000,
             since_sent: ms(since_sent),
-            since_acked: ms(since_acked),
+            since_acknowledged: ms(since_acked),
+            ..TcpInfo::default()
         }
     }
 

@@ -3,13 +3,12 @@
 //! A browser opens six connections, and the initial windows of six connections fill the queue of a slow link for seconds, whatever
 //! congestion control each of them uses. So all of them together write no faster than the link: a piece at a time, the most
 //! urgent class (docs/protocol/session.md section 2) first, in it the body with the least left (`turns`). How fast that is,
-//! `governor` decides, from what `meter` measures (`tcp_info`), or the name of the link (`clientless.link`). `clients` keeps the
+//! `governor` decides, from what `meter` measures ([`longhaul_tcp_info`]), or the name of the link (`clientless.link`). `clients` keeps the
 //! paces of clients.
 mod clients;
 mod governor;
 mod limit;
 mod meter;
-mod tcp_info;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -22,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use longhaul_tcp_info::{TcpInfo, tcp_info};
 use longhaul_types::BitRate;
 use parking_lot::Mutex;
 use tokio::{
@@ -35,7 +35,6 @@ use self::{
     governor::{Governor, Reading},
     limit::{Limit, PACKET},
     meter::Meter,
-    tcp_info::{TcpInfo, tcp_info},
     turns::{Rank, Turns},
 };
 
@@ -150,7 +149,7 @@ impl Pace {
         let now = self.start.elapsed();
         let mut state = self.state.lock();
         if let Control::Governed(governor) = &mut state.control {
-            if let Some(round_trip) = info.round_trip {
+            if let Some(round_trip) = info.shortest_round_trip {
                 governor.handshake(now, round_trip);
             }
             let meter = Meter::new(now, link.written(), info);
@@ -296,7 +295,7 @@ impl State {
             let written = link.written();
             if meter.outstanding(written) == 0 {
                 meter.idle(now);
-            } else if let Ok(info) = tcp_info(&link.tcp()) {
+            } else if let Ok(info) = tcp_info(&*link.tcp()) {
                 let arrived = meter.update(now, written, &info);
                 if !is_after_pause {
                     reading.add(&arrived);

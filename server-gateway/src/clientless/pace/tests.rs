@@ -115,7 +115,7 @@ async fn who_gives_up_its_place_does_not_hold_up_others() {
 /// What the kernel says of a new connection with this round trip.
 fn handshake(millis: u64) -> TcpInfo {
     TcpInfo {
-        round_trip: Some(Duration::from_millis(millis)),
+        shortest_round_trip: Some(Duration::from_millis(millis)),
         ..TcpInfo::default()
     }
 }

@@ -7,7 +7,7 @@ use crate::{
         messages::{DeviceEntry, DeviceList},
         orders::GatewayStatus,
     },
-    quota::limits::{month_text, rate_text},
+    quota_limits::{month_text, rate_text},
 };
 
 /// Characters of a key that tell two keys apart for a person.

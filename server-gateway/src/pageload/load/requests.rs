@@ -9,8 +9,9 @@ use longhaul_session::EntryId;
 use url::Url;
 
 use super::{event::BrowserRequest, state::LoadState};
-use crate::pageload::{
-    context::now, plan::Match, publicity::Disclosure, refusal::Refusal, request_destination::destination_of,
+use crate::{
+    admin::page_load_refusal::Refusal,
+    pageload::{context::now, plan::Match, publicity::Disclosure, request_destination::destination_of},
 };
 
 /// Maximum number of URLs in [`LoadState::requested_first`]; objects of further URLs may be pushed although they were

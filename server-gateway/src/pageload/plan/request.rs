@@ -5,7 +5,7 @@ use longhaul_session::{EntryId, Used};
 use url::Url;
 
 use super::{BodyState, Plan, PlanEntry, PredictedCookies, Stage, Usability};
-use crate::pageload::counters::Taken;
+use crate::admin::page_load_counters::Taken;
 
 /// Result of matching a request with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use longhaul_types::{ClientId, PublicKey};
 use longhaul_webcache::{Audience, OriginSize};
 
 use super::*;
-use crate::pageload::{counters::Taken, push_body::PushBody};
+use crate::{admin::page_load_counters::Taken, pageload::push_body::PushBody};
 
 fn url(text: &str) -> Url {
     Url::parse(text).unwrap()

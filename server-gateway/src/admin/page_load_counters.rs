@@ -1,7 +1,7 @@
 //! Metrics of page loads: manifests and pushes.
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
-use super::refusal::RefusalCounters;
+use super::page_load_refusal::RefusalCounters;
 
 /// Pushed bytes of a page load on the hop, used and unused by the browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl PageLoadCounters {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::refusal::Refusal, *};
+    use super::{super::page_load_refusal::Refusal, *};
 
     #[test]
     fn counters_are_rendered() {

@@ -1,4 +1,4 @@
-//! The limits that an operator sets for a device, and the gateway's defaults.
+//! The limits that an operator sets for a device or a named client, and the gateway's defaults.
 use std::{fmt, str::FromStr};
 
 use longhaul_types::{BitRate, ByteCount};

@@ -7,12 +7,12 @@ use longhaul_driver::Admission;
 use longhaul_types::{DeviceId, PublicKey};
 use tracing::{info, warn};
 
-use super::{
-    devices::{Device, Devices, DevicesError, DevicesWatch, PendingInvite},
-    state::{StateDir, StateError},
-};
 use crate::{
     admin::{device_usage, session_ledger::SessionLedger},
+    admission::{
+        devices::{Device, Devices, DevicesError, DevicesWatch, PendingInvite},
+        state::{StateDir, StateError},
+    },
     quota::Quotas,
 };
 

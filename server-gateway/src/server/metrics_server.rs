@@ -24,9 +24,10 @@ use prometheus_client::{
 };
 use tokio::time::timeout;
 
-use super::{handshakes, process};
 use crate::{
-    admission::{devices::DeviceState, register::DeviceRegister},
+    admin::{handshakes, process},
+    admission::devices::DeviceState,
+    device_register::DeviceRegister,
     gateway::Gateway,
 };
 
