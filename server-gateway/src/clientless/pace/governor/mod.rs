@@ -56,9 +56,12 @@ const SLOWER: u32 = 2;
 const LONG: f64 = 6.0;
 /// How much faster than it was sent data is believed to arrive: the clocks of both measurements differ.
 const COMPRESSED: f64 = 1.03;
-/// Measurements without a queue after which the rate grows faster, and twice as fast.
+/// Measurements without a queue after which the rate grows faster, and twice as fast. The latter only as long as more arrives
+/// each time: the queue of a permission that the link does not carry is seen a round trip later, behind the client's requests.
 const QUIET: u32 = 2;
 const VERY_QUIET: u32 = 4;
+/// A measured rate, to the highest one before it, from which more arrives.
+const GROWING: f64 = 1.1;
 /// Busy time without a queue, after which a client is no longer held back.
 const RELEASE: Duration = Duration::from_secs(10);
 
@@ -272,8 +275,10 @@ impl Governor {
         }
         self.note_fall(now, rate);
         let is_quiet = queue < target / 2.0;
+        let grows = rate > GROWING * best;
         self.quiet = match (is_quiet, is_held_back) {
-            (true, true) => self.quiet + 1,
+            (true, true) if grows => self.quiet + 1,
+            (true, true) => (self.quiet + 1).min(QUIET),
             (true, false) => self.quiet,
             (false, _) => 0,
         };
