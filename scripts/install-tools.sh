@@ -14,11 +14,12 @@ build)
     need cargo rustup
     ;;
 test)
-    # A browser for page loads, network namespaces, and a proxy for comparison.
+    # A browser for page loads, network namespaces, and proxies for comparison.
     need chromium chromium
     need ip iproute2
     need unshare util-linux
     PATH="$PATH:/usr/sbin:/sbin" need squid squid
+    need ziproxy ziproxy
     # Networks that drop, limit or reset what passes through them.
     PATH="$PATH:/usr/sbin:/sbin" need nft nftables
     # Tests with clock jumps.

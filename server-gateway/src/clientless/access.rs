@@ -116,7 +116,7 @@ pub(super) enum Denied {
     Outside,
     /// The name or password is missing or wrong.
     Password,
-    /// The address has tried too many passwords.
+    /// The address, or the networks around it, have tried too many passwords.
     Silent,
     /// The client has connected to a port for redirected connections.
     Straight,
@@ -233,17 +233,22 @@ impl Access {
                 Passwords::Optional | Passwords::Required => Err(Denied::Password),
             };
         }
+        // A network in which a client with a name was lately served has tries of its own only.
+        let now = Instant::now();
+        if self.failures.is_exhausted(peer, now) && !self.logins.is_known(peer, now) {
+            return Err(Denied::Silent);
+        }
         let clients = Arc::clone(&self.clients.borrow());
         let presented = credentials(headers);
         match presented.and_then(|(name, password)| clients.admit(&self.key, &name, &password)) {
             Some((client, level)) => {
-                if self.logins.note(peer, client, Instant::now()) {
+                if self.logins.note(peer, client, now) {
                     self.connections.promote(peer);
                 }
                 Ok(Admitted::Named(client, level))
             }
             None => {
-                self.failures.note(peer, Instant::now());
+                self.failures.note(peer, now);
                 Err(Denied::Password)
             }
         }

@@ -1,12 +1,11 @@
 //! The response to one request, before it is written.
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use longhaul_codec::ContentCoding;
 use longhaul_session::{FailureReason, Fault, class};
 use longhaul_types::Priority;
 use longhaul_webcache::BodyReader;
 
-use super::{access::Denied, head::HeadError, prefetch::BodyTap};
+use super::{access::Denied, encoding::AppliedCoding, head::HeadError, prefetch::BodyTap};
 use crate::{device_streams::StreamSlot, failure::Failure};
 
 /// The response to one request.
@@ -17,7 +16,7 @@ pub(super) struct Answer {
     /// Class of the body among those of a connection (docs/protocol/session.md section 2).
     pub(super) class: Priority,
     /// The content coding to apply, which the fields describe.
-    pub(super) coding: Option<ContentCoding>,
+    pub(super) coding: Option<AppliedCoding>,
     /// True if the connection ends after it.
     pub(super) closes: bool,
     /// Sees the body.

@@ -1,5 +1,10 @@
 //! The clients of the proxy, as the fetcher sees them.
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use http::{HeaderMap, HeaderName, Method, header};
 use longhaul_http::request_context::CredentialsSecret;
@@ -9,7 +14,9 @@ use longhaul_types::{BitRate, ClientId, ContentHash, PublicKey};
 use longhaul_webcache::RequesterIdentity;
 use parking_lot::Mutex;
 
-use super::{access::Admitted, network::ClientNetwork, prefetched::PrefetchedBytes};
+use super::{
+    access::Admitted, network::ClientNetwork, network_shares::NetworkShares, prefetched::PrefetchedBytes,
+};
 use crate::{
     client::Client,
     config::clientless::LEVELS,
@@ -25,14 +32,16 @@ pub(super) const LEVEL: HeaderName = HeaderName::from_static("x-longhaul-level")
 pub(super) struct ClientlessClient {
     /// Owner of what belongs to the client.
     pub(super) owner: PublicKey,
-    /// Whose limits apply to the client: those of all clients without a name in one network are the same.
+    /// Whose bytes of a day or month the client uses: those of all clients without a name in one network are the same.
     pub(super) limits: PublicKey,
+    /// Whose share of streams, turns and slots it takes.
+    pub(super) share: PublicKey,
     /// True if nothing private is stored for the client, because its address may have other users.
     pub(super) is_unnamed: bool,
     pub(super) level: ImageLevel,
     pub(super) link: Option<BitRate>,
     pub(super) browser: Arc<BrowserState>,
-    /// Page loads that fetch ahead of all browsers with the same limits.
+    /// Page loads that fetch ahead of all browsers with the same share.
     pub(super) pages: Arc<Mutex<usize>>,
 }
 
@@ -52,7 +61,7 @@ pub(super) struct BrowserState {
 #[derive(Default)]
 pub(super) struct Browsers {
     states: Mutex<BTreeMap<[u8; 32], Arc<BrowserState>>>,
-    /// Page loads by those whose limits apply: a client can call itself a new browser with each request.
+    /// Page loads by share: a client can call itself a new browser with each request.
     pages: Mutex<BTreeMap<PublicKey, Arc<Mutex<usize>>>>,
 }
 
@@ -70,7 +79,7 @@ pub(super) fn owner(admitted: &Admitted, peer: IpAddr) -> PublicKey {
     }
 }
 
-/// Whose limits apply to a client: its own if it has a name, else those of its network, because it can change its address.
+/// Whose bytes a client uses: its own if it has a name, else those of its network, because it can change its address.
 pub(super) fn limits(admitted: &Admitted, peer: IpAddr) -> PublicKey {
     match admitted {
         Admitted::Named(client, _) => client.owner(),
@@ -78,11 +87,19 @@ pub(super) fn limits(admitted: &Admitted, peer: IpAddr) -> PublicKey {
     }
 }
 
+/// Whose share of streams, turns and slots a client takes: its own if it has a name, else that of its network.
+pub(super) fn share(admitted: &Admitted, peer: IpAddr, shares: &NetworkShares) -> PublicKey {
+    match admitted {
+        Admitted::Named(client, _) => client.owner(),
+        Admitted::Unnamed => shares.of(peer, Instant::now()),
+    }
+}
+
 /// Owner of the connections and look-ups for a client without a name.
-pub(super) fn unnamed_connections(peer: IpAddr) -> ConnectionOwner {
+pub(super) fn unnamed_connections(peer: IpAddr, shares: &NetworkShares) -> ConnectionOwner {
     ConnectionOwner::OfNetwork {
         client: owner(&Admitted::Unnamed, peer),
-        network: limits(&Admitted::Unnamed, peer),
+        network: share(&Admitted::Unnamed, peer, shares),
     }
 }
 
@@ -112,11 +129,11 @@ impl Browsers {
         Arc::clone(browsers.entry(*hash.finalize().as_bytes()).or_default())
     }
 
-    /// The page loads of all browsers with these limits.
-    pub(super) fn pages(&self, limits: PublicKey) -> Arc<Mutex<usize>> {
+    /// The page loads of all browsers with this share.
+    pub(super) fn pages(&self, share: PublicKey) -> Arc<Mutex<usize>> {
         let mut pages = self.pages.lock();
         pages.retain(|_, count| Arc::strong_count(count) > 1);
-        Arc::clone(pages.entry(limits).or_default())
+        Arc::clone(pages.entry(share).or_default())
     }
 }
 
@@ -142,17 +159,17 @@ impl ClientlessClient {
         if self.is_unnamed {
             ConnectionOwner::OfNetwork {
                 client: self.owner,
-                network: self.limits,
+                network: self.share,
             }
         } else {
             ConnectionOwner::Device(self.owner)
         }
     }
 
-    /// Removes the private partition of a client without name, and applies the limits of its network.
+    /// Removes the private partition of a client without name, and applies the share of its network.
     pub(super) fn restrict(&self, identity: RequesterIdentity) -> RequesterIdentity {
         if self.is_unnamed {
-            identity.without_partition().in_network(self.limits)
+            identity.without_partition().in_network(self.share)
         } else {
             identity
         }
@@ -161,7 +178,7 @@ impl ClientlessClient {
 
 impl ImageRecipient for ClientlessClient {
     fn device(&self) -> PublicKey {
-        self.limits
+        self.share
     }
 
     fn link_rate(&self) -> Option<BitRate> {
@@ -219,7 +236,8 @@ mod tests {
     fn the_clients_of_a_network_share_limits_and_nothing_else() {
         let [one, other] = ["2001:db8::1", "2001:db8::2"].map(address);
         assert_ne!(owner(&Admitted::Unnamed, one), owner(&Admitted::Unnamed, other));
-        let [one, other] = [one, other].map(unnamed_connections);
+        let shares = NetworkShares::default();
+        let [one, other] = [one, other].map(|peer| unnamed_connections(peer, &shares));
         assert_ne!(one, other);
         assert_eq!(one.share(), other.share());
     }

@@ -13,6 +13,7 @@ use super::{
     answer::{Answer, AnswerBody},
     client::ClientlessClient,
     fetch::ConnectionState,
+    idle_read::read_arrived,
     stream::ClientStream,
 };
 use crate::{
@@ -178,14 +179,13 @@ async fn relay(
     let mut buffer = BytesMut::from(first);
     loop {
         if !buffer.is_empty() {
-            let bytes = buffer.split();
+            let bytes = std::mem::take(&mut buffer);
             to.write_all(&bytes).await?;
             to.flush().await?;
             count(bytes.len())?;
             activity.note();
         }
-        buffer.reserve(READ);
-        if from.read_buf(&mut buffer).await? == 0 {
+        if read_arrived(from, &mut buffer).await? == 0 {
             return to.shutdown().await;
         }
     }

@@ -3,7 +3,7 @@
 //! Safe requests without a body are read ahead and fetched at the same time; responses are written in the order of
 //! the requests. Each other request waits until all earlier responses are written, and nothing is read past it before
 //! its own response is written (RFC 9112 section 9.3.2).
-use std::{io, sync::Arc, time::Duration};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
@@ -30,6 +30,7 @@ use super::{
     fetch::{ConnectionState, ProxyRequest, answer},
     head::{HeadError, HeadReader, RequestHead, RequestTarget},
     held::{MAX_HELD, ReadAhead},
+    idle_read::read_arrived,
     pac,
     request_body::{BodyFraming, END, Pieces, RequestBody},
     stream::ClientStream,
@@ -98,17 +99,21 @@ pub(super) async fn serve<S: ClientStream>(
         ahead,
         idle,
     };
-    let reading = async {
-        let end = tokio::select! {
-            end = reader.run(&queue) => end,
-            () = queue.closed() => Ok(ReadEnd::Closed),
-        };
-        // The writer ends after the responses in progress.
-        drop(queue);
-        end
+    let served = {
+        // Pinned here, because a future that is passed on is in the task's memory once more with each step.
+        let reading = pin!(async {
+            let end = tokio::select! {
+                end = reader.run(&queue) => end,
+                () = queue.closed() => Ok(ReadEnd::Closed),
+            };
+            // The writer ends after the responses in progress.
+            drop(queue);
+            end
+        });
+        let writing = pin!(writer.run(exchanges));
+        admission.serve(async { tokio::join!(reading, writing) }).await
     };
-    let serving = async { tokio::join!(reading, writer.run(exchanges)) };
-    let Some((end, (write, written))) = admission.serve(serving).await else {
+    let Some((end, (write, written))) = served else {
         return;
     };
     let Reader {
@@ -121,10 +126,10 @@ pub(super) async fn serve<S: ClientStream>(
     match (end, written) {
         (_, Written::Cut) => stream.break_off(),
         (Ok(ReadEnd::Tunnel(request)), Written::All) => {
-            connect::serve(&connection, *request, stream, buffer.freeze()).await;
+            Box::pin(connect::serve(&connection, *request, stream, buffer.freeze())).await;
         }
         (Ok(ReadEnd::Closed) | Err(_), Written::All | Written::Closed)
-        | (Ok(ReadEnd::Tunnel(_)), Written::Closed) => connect::close(stream).await,
+        | (Ok(ReadEnd::Tunnel(_)), Written::Closed) => Box::pin(connect::close(stream)).await,
     }
 }
 
@@ -170,7 +175,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
                     let admitted = shared.admit(self.connection.peer, &head);
                     (head, admitted)
                 }
-                Some(interception) => match interception.judge(shared, head).await {
+                Some(interception) => match Box::pin(interception.judge(shared, head)).await {
                     Judged::Fetch(head) => (head, Ok(Admitted::Unnamed)),
                     Judged::Refuse(head) => (head, Err(Denied::Straight)),
                     Judged::Relay(head, to) => return Ok(self.relay(head.headers, bytes, to)),
@@ -218,8 +223,11 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
                     Err(error) => return Ok(Some(Err(error))),
                 }
             }
-            self.buffer.reserve(READ);
-            match timeout_at(until, self.stream.read_buf(&mut self.buffer)).await {
+            if was_empty {
+                // The memory of the last request: the next one may be far off.
+                self.buffer = BytesMut::new();
+            }
+            match timeout_at(until, read_arrived(&mut self.stream, &mut self.buffer)).await {
                 Ok(Ok(0)) => return Ok(None),
                 Ok(Ok(_)) if was_empty => until = Instant::now() + HEAD_TIME,
                 Ok(read) => drop(read?),
@@ -346,7 +354,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
         };
         send(queue, exchange).await;
         let is_read = match (framing, pieces) {
-            (Some(framing), Some(pieces)) => self.body(framing, (pieces, limits)).await?,
+            (Some(framing), Some(pieces)) => Box::pin(self.body(framing, (pieces, limits))).await?,
             (None, _) | (_, None) => true,
         };
         Ok(head.keeps_alive && is_read)
@@ -406,4 +414,25 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
 async fn send(queue: &Queue, exchange: Exchange) {
     // Without a writer, the connection ends.
     let _gone = queue.send(exchange).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clientless::stream::{PacedStream, SecuredStream};
+
+    /// Size of the futures of a function with three arguments.
+    const fn size_of_future<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// An idle connection has nothing of its requests, responses and tunnels: all of these have memory of their own.
+    #[test]
+    fn an_idle_connection_is_small() {
+        let sizes = [
+            size_of_future(serve::<PacedStream>),
+            size_of_future(serve::<SecuredStream>),
+        ];
+        assert!(sizes.iter().all(|size| *size <= 4096), "{sizes:?}");
+    }
 }

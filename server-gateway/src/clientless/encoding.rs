@@ -101,25 +101,31 @@ fn describe(response: &mut HeaderMap, coding: ContentCoding) {
     }
 }
 
+/// The coding of a response, and whose share of the processor it takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AppliedCoding {
+    pub(super) coding: ContentCoding,
+    pub(super) share: PublicKey,
+}
+
 /// Encodes one body; long steps run in the thread pool.
 pub(super) struct BodyEncoder {
     /// `None` without a coding, and after the end.
     encoder: Option<ContentEncoder>,
-    owner: PublicKey,
+    share: Option<PublicKey>,
     cpu_pool: Arc<CpuPool>,
 }
 
 impl BodyEncoder {
     pub(super) fn new(
-        coding: Option<ContentCoding>,
+        coding: Option<AppliedCoding>,
         length: Option<u64>,
-        owner: PublicKey,
         cpu_pool: Arc<CpuPool>,
     ) -> Result<Self, EncodeError> {
-        let new = |coding| ContentEncoder::new(coding, length.map(ByteCount::new));
+        let new = |applied: AppliedCoding| ContentEncoder::new(applied.coding, length.map(ByteCount::new));
         Ok(Self {
             encoder: coding.map(new).transpose()?,
-            owner,
+            share: coding.map(|applied| applied.share),
             cpu_pool,
         })
     }
@@ -138,7 +144,7 @@ impl BodyEncoder {
         let (encoder, out) = if is_brief {
             step()?
         } else {
-            self.cpu_pool.run(Some(self.owner), |_| step()).await.ok()??
+            self.cpu_pool.run(self.share, |_| step()).await.ok()??
         };
         self.encoder = Some(encoder);
         Some(out.into())

@@ -18,8 +18,8 @@ use super::{
     Clientless,
     access::{Admitted, Peer},
     answer::{Answer, AnswerBody},
-    client::{BrowserState, ClientlessClient, limits, owner, take_level},
-    encoding::Encoding,
+    client::{BrowserState, ClientlessClient, limits, owner, share, take_level},
+    encoding::{AppliedCoding, Encoding},
     prefetch::{BodyTap, Page, PageTap},
     prefetched::PrefetchedObject,
     request_body::RequestBody,
@@ -75,6 +75,7 @@ impl ConnectionState {
     pub(super) fn client(&self, admitted: &Admitted, headers: &mut HeaderMap) -> ClientlessClient {
         let owner = owner(admitted, self.peer.address);
         let limits = limits(admitted, self.peer.address);
+        let share = share(admitted, self.peer.address, &self.shared.shares);
         let of_client = match admitted {
             Admitted::Named(_, level) => *level,
             Admitted::Unnamed => None,
@@ -95,11 +96,12 @@ impl ConnectionState {
         ClientlessClient {
             owner,
             limits,
+            share,
             is_unnamed: *admitted == Admitted::Unnamed,
             level,
             link: self.shared.config.link.map(|link| link.down),
             browser,
-            pages: self.shared.browsers.pages(limits),
+            pages: self.shared.browsers.pages(share),
         }
     }
 
@@ -109,7 +111,7 @@ impl ConnectionState {
             return Err(failure);
         }
         let gateway = &self.shared.gateway;
-        let slots = gateway.device_streams(client.limits);
+        let slots = gateway.device_streams(client.share);
         let limit = gateway.rules.load().queue_timeout;
         let slot = timeout(limit, slots.acquire_behind(MAX_WAITING))
             .await
@@ -214,6 +216,10 @@ async fn respond(
                 effort: gateway.rules.load().effort,
             };
             let coding = encoding.apply(&accepts, status, &mut headers, reader.length());
+            let coding = coding.map(|coding| AppliedCoding {
+                coding,
+                share: client.share,
+            });
             (AnswerBody::Stream(reader), coding)
         }
     };

@@ -3,12 +3,12 @@
 //! `listen` owns the ports (`entrance` and `connections`, and `secure`, `certificate` and `shared_port` for TLS), `access` decides who is served (`recent_logins` and
 //! `password_failures` are its memory),
 //! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`, `body_time`) and `writer` writes the
-//! responses in their order; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the
+//! responses in their order; `idle_read` waits for bytes without memory for them; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the
 //! fetcher, cache and images of agents' requests, `connect` serves tunnels, and `prefetch` fetches the objects of a page
 //! ahead of the browser, whose bytes `prefetched` counts.
 //!
 //! Deliberately absent: sessions and their messages. What a client is to the fetcher is in `client`; `network` is what the
-//! limits of clients without a name count by.
+//! limits of clients without a name count by, and `network_shares` is who of them shares them.
 mod access;
 mod answer;
 mod body_time;
@@ -26,9 +26,11 @@ mod fetch;
 mod head;
 mod held;
 mod http2;
+mod idle_read;
 mod listen;
 mod look_ups;
 mod network;
+mod network_shares;
 mod pac;
 mod pace;
 mod password_failures;
@@ -66,6 +68,7 @@ use self::{
     day_bytes::DayBytes,
     dns::BoostedNames,
     look_ups::LookUps,
+    network_shares::NetworkShares,
     self_check::SelfCheck,
 };
 pub(crate) use self::{
@@ -88,6 +91,7 @@ struct Clientless {
     access: Arc<Access>,
     browsers: Browsers,
     look_ups: LookUps,
+    shares: NetworkShares,
     names: Arc<BoostedNames>,
     day_bytes: DayBytes,
     self_check: SelfCheck,
@@ -110,6 +114,7 @@ impl Clientless {
             access,
             browsers: Browsers::default(),
             look_ups: LookUps::default(),
+            shares: NetworkShares::default(),
             names,
         }
     }

@@ -50,6 +50,12 @@ impl ClientNetwork {
             address.as_bytes(),
         ))
     }
+
+    /// One of the shares that the network has of the limits, among those who have some.
+    pub(super) fn share_key(self, number: u32) -> PublicKey {
+        let share = format!("{}/{} {number}", self.address, self.bits);
+        PublicKey::from_bytes(blake3::derive_key("longhaul clientless share", share.as_bytes()))
+    }
 }
 
 #[cfg(test)]

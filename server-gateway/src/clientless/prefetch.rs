@@ -227,7 +227,7 @@ impl PageFetch {
         };
         let (page, client) = (&self.page, &self.page.client);
         let gateway = &page.shared.gateway;
-        let Some(_slot) = gateway.device_streams(client.limits).acquire().await else {
+        let Some(_slot) = gateway.device_streams(client.share).acquire().await else {
             return Vec::new();
         };
         let object = PrefetchedObject::new(&page.shared, client, reference.url.as_str());
@@ -348,16 +348,17 @@ mod tests {
     fn who_calls_itself_a_new_browser_gets_no_more_pages() {
         let browsers = Browsers::default();
         let client = |network: u8, agent: u32| {
-            let limits = PublicKey::from_bytes([network; 32]);
+            let share = PublicKey::from_bytes([network; 32]);
             let agent = (header::USER_AGENT, HeaderValue::from(agent));
             ClientlessClient {
-                owner: limits,
-                limits,
+                owner: share,
+                limits: share,
+                share,
                 is_unnamed: true,
                 level: ImageLevel::Medium,
                 link: None,
-                browser: browsers.of(&limits, &HeaderMap::from_iter([agent])),
-                pages: browsers.pages(limits),
+                browser: browsers.of(&share, &HeaderMap::from_iter([agent])),
+                pages: browsers.pages(share),
             }
         };
         let take = |network, agent| PagePlace::take(&client(network, agent));

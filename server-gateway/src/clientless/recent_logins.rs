@@ -2,7 +2,7 @@
 //!
 //! Before its first request, a connection of such a client looks like that of a stranger. Its network keeps the better
 //! standing ([`super::connections::Standing`]) for a day, so that strangers who take all of their places do not keep it
-//! out. This decides about the place of a connection alone: nobody in the network is served without a password.
+//! out. Wrong passwords from around the network do not keep it out either. Nobody in the network is served without a password.
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -7,7 +7,7 @@ use std::{
 
 use rustls::ServerConfig;
 use tokio::{net::TcpStream, sync::watch, time::timeout};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     http2,
     listen::{ClientlessError, Port},
     shared_port::{Arrival, LinkUpgrades, SharedPort},
-    stream::PacedStream,
+    stream::{PacedStream, SecuredStream},
 };
 use crate::config::ClientlessConfig;
 
@@ -133,7 +133,7 @@ impl Handshake {
     pub(super) async fn serve(self, shared: Arc<Clientless>, peer: Peer) {
         let accepting = TlsAcceptor::from(self.config).accept(self.stream);
         let stream = match timeout(HANDSHAKE_TIME, accepting).await {
-            Ok(Ok(stream)) => stream,
+            Ok(Ok(stream)) => Box::new(stream),
             Ok(Err(error)) => return debug!(%error, "a TLS handshake failed"),
             Err(_) => return debug!("a TLS handshake takes too long"),
         };
@@ -145,14 +145,14 @@ impl Handshake {
 /// Serves a connection after its handshake. With HTTP/2 nothing was read of it.
 pub(super) async fn serve(
     shared: Arc<Clientless>,
-    (mut stream, arriving): (TlsStream<PacedStream>, Arriving),
+    (mut stream, arriving): (SecuredStream, Arriving),
     peer: Peer,
 ) {
     let tls = stream.get_mut().1;
     tls.set_buffer_limit(Some(TLS_BUFFER));
     if tls.alpn_protocol() == Some(HTTP2) {
-        http2::serve(shared, stream, peer).await;
+        Box::pin(http2::serve(shared, stream, peer)).await;
     } else {
-        connection::serve(shared, (stream, arriving), peer).await;
+        Box::pin(connection::serve(shared, (stream, arriving), peer)).await;
     }
 }

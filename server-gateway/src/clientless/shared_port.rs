@@ -16,7 +16,7 @@ use tokio::{
     net::TcpStream,
     time::{timeout, timeout_at},
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use super::{
@@ -26,7 +26,7 @@ use super::{
     connections::{Connections, Standing},
     entrance::Entrance,
     secure::{self, HANDSHAKE_TIME},
-    stream::{ClientStream as _, PacedStream},
+    stream::{ClientStream as _, PacedStream, SecuredStream},
 };
 
 /// The addresses and the limits of a port that is shared.
@@ -45,8 +45,6 @@ pub(super) struct Arrival {
     /// Handshakes of connections that can only be clients of the proxy.
     pub(super) handshakes: Arc<Connections>,
 }
-
-type Secured = TlsStream<PacedStream>;
 
 impl Arrival {
     /// Serves the connection to its end, or until it is a link.
@@ -80,7 +78,7 @@ impl Arrival {
         self,
         candidate: Candidate,
         (address, standing): (IpAddr, Standing),
-    ) -> Option<(Secured, Option<Candidate>)> {
+    ) -> Option<(SecuredStream, Option<Candidate>)> {
         let accepting = TlsAcceptor::from(self.config).accept(PacedStream::new(self.stream));
         tokio::pin!(accepting);
         let (accepted, candidate) = match timeout_at(candidate.until(), &mut accepting).await {
@@ -97,7 +95,7 @@ impl Arrival {
             }
         };
         match accepted {
-            Ok(stream) => Some((stream, candidate)),
+            Ok(stream) => Some((Box::new(stream), candidate)),
             Err(error) => {
                 debug!(%error, "a TLS handshake failed");
                 None
@@ -107,7 +105,7 @@ impl Arrival {
 }
 
 /// Serves a client of the proxy, of which these bytes were read.
-async fn serve_client(entrance: &Entrance, mut stream: Secured, buffer: BytesMut, address: IpAddr) {
+async fn serve_client(entrance: &Entrance, mut stream: SecuredStream, buffer: BytesMut, address: IpAddr) {
     if entrance.is_silent(address) {
         return stream.break_off();
     }

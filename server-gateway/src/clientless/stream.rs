@@ -24,6 +24,9 @@ pub(super) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn urgency(&self) -> Arc<Urgency>;
 }
 
+/// A connection after its TLS handshake. Its state is large, and is handed on several times.
+pub(super) type SecuredStream = Box<TlsStream<PacedStream>>;
+
 /// A connection that writes at the pace of its client.
 pub(super) struct PacedStream {
     link: Arc<Link>,
@@ -145,5 +148,15 @@ impl ClientStream for TlsStream<PacedStream> {
 
     fn urgency(&self) -> Arc<Urgency> {
         self.get_ref().0.urgency()
+    }
+}
+
+impl<S: ClientStream> ClientStream for Box<S> {
+    fn break_off(&self) {
+        (**self).break_off();
+    }
+
+    fn urgency(&self) -> Arc<Urgency> {
+        (**self).urgency()
     }
 }

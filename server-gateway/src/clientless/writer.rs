@@ -109,7 +109,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     /// Writes the responses of these requests; returns the stream.
     pub(super) async fn run(mut self, mut exchanges: mpsc::Receiver<Exchange>) -> (W, Written) {
         while let Some(exchange) = exchanges.recv().await {
-            match self.exchange(exchange).await {
+            // In memory of its own, which an idle connection does not have.
+            match Box::pin(self.exchange(exchange)).await {
                 Ok(true) => {}
                 Ok(false) => return (self.stream, Written::Closed),
                 Err(_) => return (self.stream, Written::Cut),
@@ -177,7 +178,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         let mut tap = answer.tap;
         let limits = limits.unwrap_or_else(|| PublicKey::from_bytes([0; 32]));
         let cpu_pool = Arc::clone(&self.shared.gateway.cpu_pool);
-        let encoder = BodyEncoder::new(answer.coding, reader.length(), limits, cpu_pool);
+        let encoder = BodyEncoder::new(answer.coding, reader.length(), cpu_pool);
         let mut encoder = encoder.map_err(broken)?;
         loop {
             let next = match reader.next().now_or_never() {

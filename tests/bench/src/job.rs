@@ -120,6 +120,13 @@ impl LoadJob {
             expected: None,
         }
     }
+
+    /// Returns true if the browser requests the same objects in each load: the page is a generated one of the same edition, and
+    /// the browser has no cache. Scripts of recorded pages make other requests each time.
+    pub fn requests_are_known(&self) -> bool {
+        let is_generated = matches!(self.page, PageChoice::Reference(_));
+        is_generated && !matches!(self.state, State::NextEdition | State::Warm)
+    }
 }
 
 /// Visits that an agent makes directly, to compare them with those through the gateway (decision 74).

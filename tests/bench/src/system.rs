@@ -50,7 +50,12 @@ pub enum System {
     /// The same inside TLS with HTTP/2: a secure web proxy.
     #[serde(rename = "clientless-h2")]
     ClientlessH2,
-    /// The same, two connections, requests pipelined.
+    /// The same as `Clientless`, found by its proxy auto-configuration script.
+    ClientlessPac,
+    /// The same as `ClientlessH2`, found by its proxy auto-configuration script.
+    #[serde(rename = "clientless-h2-pac")]
+    ClientlessH2Pac,
+    /// The same as `Clientless`, two connections, requests pipelined.
     ClientlessPipelined,
     /// The gateway as the router of a browser without a proxy: nftables redirects its connections (decision 49).
     ClientlessTransparent,
@@ -79,7 +84,7 @@ pub enum System {
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -99,6 +104,8 @@ impl System {
         Self::ClientlessUnknown,
         Self::Clientless2,
         Self::ClientlessH2,
+        Self::ClientlessPac,
+        Self::ClientlessH2Pac,
         Self::ClientlessPipelined,
         Self::ClientlessTransparent,
         Self::ClientlessDns,
@@ -135,6 +142,8 @@ impl System {
             Self::ClientlessUnknown => "clientless-unknown",
             Self::Clientless2 => "clientless-2",
             Self::ClientlessH2 => "clientless-h2",
+            Self::ClientlessPac => "clientless-pac",
+            Self::ClientlessH2Pac => "clientless-h2-pac",
             Self::ClientlessPipelined => "clientless-pipelined",
             Self::ClientlessTransparent => "clientless-transparent",
             Self::ClientlessDns => "clientless-dns",
@@ -155,6 +164,9 @@ impl System {
         match (self, loader) {
             (Self::DirectH2 | Self::ClientlessH2, Loader::Model) => {
                 Some("the scripted browser has no HTTP/2")
+            }
+            (Self::ClientlessPac | Self::ClientlessH2Pac, Loader::Model) => {
+                Some("the scripted browser runs no scripts; use `clientless`")
             }
             (Self::Direct6 | Self::DirectPipelined | Self::DirectHttp10, Loader::Chromium) => {
                 Some("Chromium has its own rules for connections; use `direct`")
@@ -183,7 +195,17 @@ impl System {
     /// Returns true if Chromium may use HTTP/2. Between browser and origin it is a separate system; with
     /// Longhaul it stays inside a tunnel or on the device, as for users.
     pub fn allows_http2(self) -> bool {
-        matches!(self, Self::DirectH2 | Self::ClientlessH2) || self.is_longhaul()
+        self == Self::DirectH2 || self.is_secure_proxy() || self.is_longhaul()
+    }
+
+    /// Returns true if the browser's proxy is inside TLS.
+    pub fn is_secure_proxy(self) -> bool {
+        matches!(self, Self::ClientlessH2 | Self::ClientlessH2Pac)
+    }
+
+    /// Returns true if the browser finds its proxy by a script.
+    pub fn has_proxy_script(self) -> bool {
+        matches!(self, Self::ClientlessPac | Self::ClientlessH2Pac)
     }
 
     /// Returns true if the browser is configured with a proxy.
@@ -207,6 +229,8 @@ impl System {
                 | Self::ClientlessUnknown
                 | Self::Clientless2
                 | Self::ClientlessH2
+                | Self::ClientlessPac
+                | Self::ClientlessH2Pac
                 | Self::ClientlessPipelined
         ) || self.redirects()
     }

@@ -76,6 +76,8 @@ pub struct BrowserOptions {
     pub proxy: Option<SocketAddr>,
     /// How the proxy is reached.
     pub proxy_scheme: ProxyScheme,
+    /// How the browser learns of the proxy.
+    pub proxy_setting: ProxySetting,
     /// Names that resolve without a proxy.
     pub names: Names,
     /// Hosts of the page among those that Chromium contacts itself (`accounts.google.com`, …): only listed
@@ -125,6 +127,17 @@ pub enum ProxyScheme {
     Http,
     /// Inside TLS, with HTTP/2 if the proxy has it: a secure web proxy.
     Https,
+}
+
+/// How a browser learns of its proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxySetting {
+    /// Its address is configured.
+    #[default]
+    Address,
+    /// The address of its proxy auto-configuration script, `/proxy.pac`, is configured. The script is fetched from the proxy
+    /// itself, without a proxy. It decides about Chromium's own requests, too.
+    Script,
 }
 
 /// Negotiation of HTTP/2.
@@ -211,8 +224,13 @@ impl BrowserOptions {
                 ProxyScheme::Http => "http",
                 ProxyScheme::Https => "https",
             };
-            line.push(format!("--proxy-server={scheme}://{proxy}"));
-            line.push(format!("--proxy-bypass-list={}", self.bypassed().join(";")));
+            match self.proxy_setting {
+                ProxySetting::Address => {
+                    line.push(format!("--proxy-server={scheme}://{proxy}"));
+                    line.push(format!("--proxy-bypass-list={}", self.bypassed().join(";")));
+                }
+                ProxySetting::Script => line.push(format!("--proxy-pac-url={scheme}://{proxy}/proxy.pac")),
+            }
         }
         if self.motion == Motion::Still {
             line.push(motion::FLAG.into());
@@ -276,6 +294,16 @@ mod tests {
         );
         let proxied = BrowserOptions::behind(SocketAddr::from(([10, 78, 0, 1], 3128)));
         assert_eq!(proxied.resolver_rules(), "MAP * ~NOTFOUND , EXCLUDE 10.78.0.1");
+    }
+
+    #[test]
+    fn a_script_is_fetched_from_the_proxy_itself() {
+        let mut options = BrowserOptions::behind(SocketAddr::from(([10, 78, 0, 1], 3128)));
+        options.proxy_scheme = ProxyScheme::Https;
+        options.proxy_setting = ProxySetting::Script;
+        let line = options.arguments();
+        assert!(line.contains(&"--proxy-pac-url=https://10.78.0.1:3128/proxy.pac".to_owned()));
+        assert!(!line.iter().any(|flag| flag.starts_with("--proxy-server")));
     }
 
     #[test]

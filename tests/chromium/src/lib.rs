@@ -23,7 +23,7 @@ mod usage;
 
 pub use browser::{Browser, ChromiumError};
 pub use devtools::DevToolsError;
-pub use flags::{BrowserOptions, Http2, Names, ProxyScheme, Viewport};
+pub use flags::{BrowserOptions, Http2, Names, ProxyScheme, ProxySetting, Viewport};
 pub use load::{Cache, EvaluateError, LoadError, LoadOptions, Loaded};
 pub use motion::Motion;
 pub use usage::Usage;

@@ -3,5 +3,6 @@
 //! Network namespaces need root; without it these tests print that they are skipped. `quotas` needs none.
 mod dns;
 mod network;
+mod prefixes;
 mod quotas;
 mod transparent;

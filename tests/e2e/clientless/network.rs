@@ -108,7 +108,11 @@ pub(super) struct RouterGateway {
 impl RouterGateway {
     /// Starts it with these lines of configuration.
     pub(super) async fn start(net: &Net, lines: &str) -> Result<Self> {
-        let folder = folder()?;
+        Self::start_in(net, folder()?, lines).await
+    }
+
+    /// The same with a folder in which the operator has prepared its state.
+    pub(super) async fn start_in(net: &Net, folder: TempDir, lines: &str) -> Result<Self> {
         let path = folder.path().to_owned();
         std::fs::write(path.join("gateway.toml"), lines)?;
         let running = net

@@ -125,7 +125,7 @@ impl NameServer {
         {
             return reply;
         }
-        let owner = unnamed_connections(client);
+        let owner = unnamed_connections(client, &self.shared.shares);
         match self.shared.gateway.origin.records(name, kind, owner).await {
             Ok(answers) => Reply {
                 answers,

@@ -258,7 +258,7 @@ async fn send_body(
     let mut tap = answer.tap;
     let limits = limits.unwrap_or_else(|| PublicKey::from_bytes([0; 32]));
     let cpu_pool = Arc::clone(&connection.shared.gateway.cpu_pool);
-    let mut encoder = BodyEncoder::new(answer.coding, reader.length(), limits, cpu_pool).map_err(broken)?;
+    let mut encoder = BodyEncoder::new(answer.coding, reader.length(), cpu_pool).map_err(broken)?;
     loop {
         let next = tokio::select! {
             next = reader.next() => next,

@@ -54,7 +54,7 @@ pub(super) async fn serve(shared: Arc<Clientless>, mut stream: PacedStream, peer
     if !matches!(first, Ok(Ok(1..))) {
         return;
     }
-    let of_client = unnamed_connections(peer.address);
+    let of_client = unnamed_connections(peer.address, &shared.shares);
     let interception = Interception::new(destination, (peer.address, of_client));
     if buffer.first() == Some(&HANDSHAKE) || !may_be_http(&buffer) {
         shared.counters.intercepted(Intercepted::Tls);

@@ -160,6 +160,9 @@ impl Measured<'_> {
             job.state == State::NextEdition && answer.is_some_and(|answer| answer.status.is_success())
         };
         tally(&mut row, objects, job.expected.as_ref(), is_new);
+        if error.is_none() && job.requests_are_known() {
+            tally_unrequested(&mut row, objects, job.expected.iter().flatten());
+        }
         if let Some(error) = &error {
             row.failed = row.failed.max(1);
             row.errors.insert(0, error.clone());
@@ -260,13 +263,24 @@ fn tally(
                 continue;
             }
         };
-        row.failed += 1;
-        if row.errors.len() < MAX_ERRORS {
-            row.errors.push(format!(
-                "{}: {reason}",
-                load_detail::shortened(object.url.as_str())
-            ));
-        }
+        fail(row, object.url.as_str(), &reason);
+    }
+}
+
+/// Counts objects that were not even requested: what refers to them was lost or damaged on the way.
+fn tally_unrequested<'a>(row: &mut Row, objects: &[ObjectLoad], expected: impl Iterator<Item = &'a String>) {
+    let requested: BTreeSet<String> = objects.iter().map(|object| plain(&object.url)).collect();
+    for url in expected.filter(|url| !requested.contains(*url)) {
+        fail(row, url, "not requested");
+    }
+}
+
+/// Counts an object that this system lost.
+fn fail(row: &mut Row, url: &str, reason: &str) {
+    row.failed += 1;
+    if row.errors.len() < MAX_ERRORS {
+        row.errors
+            .push(format!("{}: {reason}", load_detail::shortened(url)));
     }
 }
 

@@ -43,7 +43,8 @@ pub(super) async fn start(address: SocketAddr, temporary: &Path) -> Result<Servi
     Ok(service)
 }
 
-/// Returns Debian's defaults, with every option for smaller text. The image quality is Debian's, too.
+/// Returns Debian's defaults, with the options for smaller text, except `ProcessHTML`: together with `Gzip` it makes empty
+/// bodies of some pages (3.3.2). The image quality is Debian's, too.
 fn configuration(address: SocketAddr, folder: &Path) -> String {
     format!(
         "Port = {}\n\
@@ -51,7 +52,7 @@ fn configuration(address: SocketAddr, folder: &Path) -> String {
          PIDFile = \"{}\"\n\
          UseContentLength = false\n\
          Gzip = true\n\
-         ProcessHTML = true\n\
+         ProcessHTML = false\n\
          ProcessCSS = true\n\
          ProcessJS = true\n\
          ImageQuality = {{30,25,25,20}}\n",

@@ -44,6 +44,8 @@ const SYSTEMS: &[&str] = &[
     "clientless-2",
     "clientless-unknown",
     "clientless-h2",
+    "clientless-pac",
+    "clientless-h2-pac",
     "clientless-pipelined",
     "clientless-transparent",
     "clientless-dns",

@@ -32,6 +32,10 @@ const FAR: Duration = Duration::from_millis(100);
 /// Packets of the first flight of all connections together.
 const FIRST_FLIGHT: f64 = 10.0;
 const SHORT_FIRST_FLIGHT: f64 = 4.0;
+/// Packets that may be outstanding before the rate is known.
+const MOST_PACKETS: f64 = 64.0;
+/// Arrivals of the first flight that are remembered: more than it has packets.
+const MAX_ARRIVALS: usize = 128;
 /// Time beyond the shortest round trip that says enough of the rate, whatever the client delays its acknowledgements by.
 const TELLING: f64 = 0.1;
 /// Queue with which a client that was not held back is held back from now on.
@@ -56,9 +60,12 @@ const SLOWER: u32 = 2;
 const LONG: f64 = 6.0;
 /// How much faster than it was sent data is believed to arrive: the clocks of both measurements differ.
 const COMPRESSED: f64 = 1.03;
-/// Measurements without a queue after which the rate grows faster, and twice as fast.
+/// Measurements without a queue after which the rate grows faster, and twice as fast. The latter only as long as more arrives
+/// each time: the queue of a permission that the link does not carry is seen a round trip later, behind the client's requests.
 const QUIET: u32 = 2;
 const VERY_QUIET: u32 = 4;
+/// A measured rate, to the highest one before it, from which more arrives.
+const GROWING: f64 = 1.1;
 /// Busy time without a queue, after which a client is no longer held back.
 const RELEASE: Duration = Duration::from_secs(10);
 
@@ -82,8 +89,8 @@ pub(super) struct Governor {
     recent: VecDeque<(Duration, f64)>,
     rates: VecDeque<f64>,
     measured: Measurement,
-    /// Bytes that were acknowledged in mode `Start`.
-    first: u64,
+    /// What arrived in mode `Start` while its last packet waited.
+    arrivals: VecDeque<(Duration, u64)>,
     quiet: u32,
     slower: u32,
     /// Until then the queue is emptied that the link had when its rate was found.
@@ -103,7 +110,7 @@ impl Governor {
             recent: VecDeque::new(),
             rates: VecDeque::new(),
             measured: Measurement::default(),
-            first: 0,
+            arrivals: VecDeque::new(),
             quiet: 0,
             slower: 0,
             empty_at: Duration::ZERO,
@@ -146,7 +153,7 @@ impl Governor {
         let round_trip = round_trip.as_secs_f64();
         self.base.sample(now, round_trip, round_trip);
         if let Mode::Start(_) = self.mode
-            && self.first == 0
+            && self.arrivals.is_empty()
         {
             let least = self.base.least.unwrap_or(0.0);
             self.mode = if least < NEAR.as_secs_f64() {
@@ -185,29 +192,37 @@ impl Governor {
         self.limit = self.decide(now);
     }
 
-    /// The first flight says whether the link is slow: the time of its last packet beyond a round trip.
+    /// The first flight says whether the link is slow: the time of its last packet beyond a round trip. In that time the packet
+    /// waited for others, so that the link carried without a pause what has arrived meanwhile.
     fn start(&mut self, packets: f64, reading: &Reading) {
-        self.first += reading.delivered;
+        if reading.delivered == 0 {
+            return;
+        }
+        if self.arrivals.len() == MAX_ARRIVALS {
+            self.arrivals.pop_front();
+        }
+        self.arrivals.push_back((reading.delivered_at, reading.delivered));
         let (Some((round_trip, _)), Some(base)) = (reading.round_trip, self.base.least) else {
             return;
         };
-        let bytes = as_bytes(self.first);
-        if bytes < 2.0 * PACKET {
-            self.first *= u64::from(reading.outstanding > 0);
-            return;
-        }
-        let bytes = bytes.min(packets * PACKET);
-        let beyond = round_trip.as_secs_f64() - base;
-        let rate = bytes / beyond.max(0.001);
-        if rate > FAST {
+        let beyond = (round_trip.as_secs_f64() - base).max(0.001);
+        let since = reading.delivered_at.saturating_sub(Duration::from_secs_f64(beyond));
+        self.arrivals.retain(|(at, _)| *at > since);
+        let bytes = as_bytes(self.arrivals.iter().map(|(_, bytes)| bytes).sum());
+        let rate = bytes / beyond;
+        let is_known = bytes >= 2.0 * PACKET;
+        if is_known && rate > FAST {
             self.mode = Mode::Free;
-        } else if beyond > TELLING {
+        } else if is_known && beyond > TELLING {
             self.mode = Mode::Bound;
             self.rates.push_back(rate);
             self.recent.clear();
-        } else {
-            self.mode = Mode::Start((packets * 2.0).min(64.0));
-            self.first = 0;
+        } else if beyond <= TELLING {
+            let more = as_bytes(reading.delivered) / PACKET;
+            self.mode = Mode::Start((packets + more).min(MOST_PACKETS));
+        }
+        if !self.is_starting() {
+            self.arrivals = VecDeque::new();
         }
     }
 
@@ -272,8 +287,10 @@ impl Governor {
         }
         self.note_fall(now, rate);
         let is_quiet = queue < target / 2.0;
+        let grows = rate > GROWING * best;
         self.quiet = match (is_quiet, is_held_back) {
-            (true, true) => self.quiet + 1,
+            (true, true) if grows => self.quiet + 1,
+            (true, true) => (self.quiet + 1).min(QUIET),
             (true, false) => self.quiet,
             (false, _) => 0,
         };

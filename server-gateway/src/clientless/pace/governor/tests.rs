@@ -227,6 +227,17 @@ fn the_queue_of_a_slow_link_stays_short_from_the_start() {
 }
 
 #[test]
+fn the_first_flight_finds_the_rate() {
+    for (kbit, round_trip) in [(200.0, 0.48), (384.0, 0.26), (1000.0, 0.2), (2000.0, 0.15)] {
+        for connections in [1, 6] {
+            let mut simulation = Simulation::new(way(kbit, round_trip), connections);
+            simulation.run(1.0);
+            check(&simulation.run(3.0), 0.85, 0.45);
+        }
+    }
+}
+
+#[test]
 fn a_fast_link_is_used_and_a_near_one_not_bound_at_all() {
     let mut far = Simulation::new(way(10_000.0, 0.6), 6);
     far.run(1.3);
@@ -259,7 +270,13 @@ fn delayed_acknowledgements_and_requests_before_them_cost_no_rate() {
         requests: (1.6, 4),
         ..asked
     };
-    check(&Simulation::new(bursts, 6).run(60.0), 0.9, 0.8);
+    check(&Simulation::new(bursts, 6).run(60.0), 0.9, 0.4);
+    let faster = Way {
+        up: 60_000.0 / 8.0,
+        requests: (0.57, 6),
+        ..way(200.0, 0.48)
+    };
+    check(&Simulation::new(faster, 6).run(60.0), 0.9, 0.5);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
 
 use longhaul_chromium::{
     Browser, BrowserOptions, Cache, Http2, LoadError as ChromiumLoadError, LoadOptions, Motion, Names,
-    ProxyScheme, Usage,
+    ProxyScheme, ProxySetting, Usage,
 };
 use longhaul_hosting::Content as _;
 use longhaul_loader::{
@@ -71,12 +71,22 @@ pub(in crate::worker) async fn start_browser(
             trust_spki.extend(ours.map(|authority| authority.pin));
             let options = BrowserOptions {
                 proxy: network.proxy(),
-                proxy_scheme: if job.system == System::ClientlessH2 {
+                proxy_scheme: if job.system.is_secure_proxy() {
                     ProxyScheme::Https
                 } else {
                     ProxyScheme::Http
                 },
-                names: Names::system(hosts.clone()),
+                proxy_setting: if job.system.has_proxy_script() {
+                    ProxySetting::Script
+                } else {
+                    ProxySetting::Address
+                },
+                // The script permits direct connections where the proxy does not answer: they would be another system.
+                names: if job.system.has_proxy_script() {
+                    Names::default()
+                } else {
+                    Names::system(hosts.clone())
+                },
                 page_hosts: hosts,
                 trust_spki,
                 http2: if job.system.allows_http2() {
@@ -120,6 +130,8 @@ pub(super) fn rules(system: System, outstanding: Option<u32>) -> Rules {
         | System::DirectDns
         | System::UrlRewriting
         | System::ClientlessH2
+        | System::ClientlessPac
+        | System::ClientlessH2Pac
         | System::DirectH2
         | System::Squid
         | System::SquidCache

@@ -131,10 +131,12 @@ pub(super) async fn between(
         | System::ClientlessUnknown
         | System::Clientless2
         | System::ClientlessH2
+        | System::ClientlessPac
+        | System::ClientlessH2Pac
         | System::ClientlessPipelined
         | System::ClientlessTransparent
         | System::ClientlessDns => {
-            let arrival = if job.system == System::ClientlessH2 {
+            let arrival = if job.system.is_secure_proxy() {
                 Arrival::SecureProxy(secure_files(authority, temporary)?)
             } else if job.system == System::ClientlessTransparent {
                 Arrival::Redirected
