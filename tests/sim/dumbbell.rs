@@ -62,11 +62,13 @@ impl Session {
     }
 }
 
-/// A TCP connection with endless data.
+/// A TCP connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rival {
     pub(crate) congestion: Congestion,
     pub(crate) starts: Duration,
+    /// Time after the start for which it has data.
+    pub(crate) lasts: Duration,
     /// The end that sends the data.
     pub(crate) sender: End,
 }
@@ -106,7 +108,14 @@ struct Pair {
 
 enum Kind {
     Session(Box<Pair>),
-    Tcp(Box<TcpSender>, CubicReceiver, End),
+    Tcp(Box<TcpSender>, CubicReceiver, Source),
+}
+
+/// Where the data of a TCP connection comes from, and until when.
+#[derive(Clone, Copy)]
+struct Source {
+    end: End,
+    ends: Timestamp,
 }
 
 struct Flow {
@@ -117,6 +126,9 @@ struct Flow {
     /// Set if a packet for it has just arrived.
     touched: bool,
 }
+
+/// Time for which an endless TCP connection has data.
+pub(crate) const ENDLESS: Duration = Duration::from_secs(1_000_000);
 
 const USERS: [User; 2] = [User::Agent, User::Gateway];
 const ENDS: [End; 2] = [End::Client, End::Gateway];
@@ -164,7 +176,10 @@ impl Dumbbell {
                 kind: Kind::Tcp(
                     Box::new(TcpSender::new(rival.congestion, starts)),
                     CubicReceiver::default(),
-                    rival.sender,
+                    Source {
+                        end: rival.sender,
+                        ends: starts + rival.lasts,
+                    },
                 ),
                 next: Some(starts),
                 touched: false,
@@ -302,11 +317,12 @@ impl Dumbbell {
                 }
                 earliest
             }
-            Kind::Tcp(sender, _, end) => {
+            Kind::Tcp(_, _, source) if now >= source.ends => None,
+            Kind::Tcp(sender, _, source) => {
                 sender.handle_timeout(now);
                 while let Some((number, ack_now)) = sender.poll(now) {
                     let load = Load::Segment { number, ack_now };
-                    self.hop.send(now, *end, Tagged { flow, load });
+                    self.hop.send(now, source.end, Tagged { flow, load });
                 }
                 sender.poll_timeout()
             }
@@ -364,6 +380,7 @@ fn runs_of_one_seed_are_the_same() {
         let rival = Rival {
             congestion: Congestion::Cubic,
             starts: Duration::from_secs(2),
+            lasts: ENDLESS,
             sender: End::Client,
         };
         let hop = HopConfig::from(profile);

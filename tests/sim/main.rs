@@ -52,5 +52,6 @@ mod tail;
 mod tcp;
 mod timing;
 mod traces;
+mod unused_window;
 mod uplink;
 mod world;

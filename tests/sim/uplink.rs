@@ -10,7 +10,7 @@ use longhaul_types::Timestamp;
 
 use crate::{
     application::User,
-    dumbbell::{Dumbbell, Rival, Session, Watched},
+    dumbbell::{Dumbbell, ENDLESS, Rival, Session, Watched},
     links::{self, Knowledge},
     plan::Exchange,
     report::{Bars, Table, ms, percent},
@@ -96,6 +96,7 @@ fn dumbbell(hop: &HopConfig, name: &str, upload: Upload, seed: u64) -> Dumbbell 
         Upload::Cubic => rivals.push(Rival {
             congestion: Congestion::Cubic,
             starts: JOINS,
+            lasts: ENDLESS,
             sender: End::Client,
         }),
     }

@@ -79,6 +79,8 @@ pub(super) struct LossMeter {
     heavy_at: Option<Timestamp>,
     /// Losses before this time belong to packets sent before the sender knew of the last heavy round.
     known_until: Timestamp,
+    /// Losses before this time belong to data in flight beyond a reduced W.
+    drained: Timestamp,
     believed: BelievedRatio,
     trial: Option<Trial>,
     review: Option<Review>,
@@ -101,6 +103,7 @@ impl LossMeter {
             largest_queue: 0.0,
             heavy_at: None,
             known_until: Timestamp::ZERO,
+            drained: Timestamp::ZERO,
             believed: BelievedRatio {
                 ratio: parameters.trial.believed,
                 until: Timestamp::ZERO,
@@ -129,7 +132,7 @@ impl LossMeter {
         if let Some(review) = &mut self.review {
             review.after.add(losses);
         }
-        if now < self.known_until {
+        if now < self.known_until.max(self.drained) {
             return;
         }
         self.round.add(losses);
@@ -140,9 +143,17 @@ impl LossMeter {
         }
     }
 
-    /// Ignores losses until `until`, because their cause is known and handled.
+    /// Ignores losses until `until`, because their cause is known and handled: data in flight beyond a reduced W.
     pub(super) fn expect_until(&mut self, until: Timestamp) {
-        self.known_until = self.known_until.max(until);
+        self.drained = self.drained.max(until);
+    }
+
+    /// Records that no data in flight exceeds the reduced W any more.
+    pub(super) fn on_drained(&mut self, now: Timestamp) {
+        self.drained = self.drained.min(now);
+        if let Some(trial) = &mut self.trial {
+            trial.on_drained(now);
+        }
     }
 
     /// Classifies the losses of a round of `duration` seconds once it is over. `queue` is q, `target` Qh.

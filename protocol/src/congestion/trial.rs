@@ -64,6 +64,11 @@ impl Trial {
         }
     }
 
+    /// Records that packets from `now` on were sent with the smaller window.
+    pub(super) fn on_drained(&mut self, now: Timestamp) {
+        self.from = self.from.min(now);
+    }
+
     pub(super) fn on_packets(&mut self, now: Timestamp, received: f64, lost: f64) {
         if now >= self.from {
             self.packets += received + lost;

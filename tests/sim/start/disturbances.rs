@@ -5,7 +5,7 @@ use longhaul_netem::{Codel, Policer, Side as End};
 use super::*;
 use crate::{
     application::User,
-    dumbbell::{Dumbbell, Rival, Session},
+    dumbbell::{Dumbbell, ENDLESS, Rival, Session},
     links::PACKET,
     tcp::Congestion,
 };
@@ -105,6 +105,7 @@ fn tcp_in_the_train() {
         let rival = Rival {
             congestion,
             starts: Duration::ZERO,
+            lasts: ENDLESS,
             sender: End::Gateway,
         };
         let asked = profile.rtt() * 4;

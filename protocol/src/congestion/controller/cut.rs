@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-use super::{Controller, update::Update};
+use super::{Controller, PacketSample, update::Update};
 use crate::congestion::{CutParameters, byte_rate::LEAST_RATE};
 
 /// The last cut and the series of cuts without effect to which it belongs.
@@ -13,9 +13,6 @@ pub(super) struct CutSeries {
     at: Timestamp,
     /// qcut: queueing delay at the last cut.
     queue: f64,
-    /// Time at which the data in flight beyond the new window has drained; until then it can still raise the
-    /// queue.
-    drained: Timestamp,
     /// Smallest queueing delay since the cut.
     least_since: f64,
     /// Number of successive cuts that did not reduce the queue.
@@ -36,10 +33,6 @@ impl CutSeries {
     /// Returns true if the last cut reduced the queue.
     pub(super) const fn reduced_the_queue(&self) -> bool {
         self.unreduced == 0
-    }
-
-    pub(super) const fn drained(&self) -> Timestamp {
-        self.drained
     }
 
     /// Least W in bytes: a sender that cuts again and again without effect is not the one that fills the queue.
@@ -67,7 +60,7 @@ impl CutSeries {
 
 impl Controller {
     pub(super) fn should_cut(&self, update: &Update) -> bool {
-        update.queue > update.target && (update.now > self.window.hold || self.queue_grew_since_cut(update))
+        update.queue > update.target && (!self.window.is_held(update.now) || self.queue_grew_since_cut(update))
     }
 
     /// Returns true if the queue grew although the last cut has taken effect.
@@ -76,7 +69,7 @@ impl Controller {
         let since_cut = update.now.saturating_since(self.cuts.at).as_secs_f64();
         update.queue > parameters.again_queue * self.cuts.queue
             && since_cut > parameters.again_rtts * self.path.rtt
-            && update.now > self.cuts.drained
+            && update.now > self.window.drained
             && self.cuts.queue > 0.0
     }
 
@@ -99,17 +92,31 @@ impl Controller {
         self.cuts.least_since = update.queue;
     }
 
-    /// Sets `drained` and `hold` after a reduction of W from `before`: data in flight beyond the new window
-    /// leaves first, one `round` later. Until then queue and losses belong to the previous window.
+    /// Sets `drained` after a reduction of W from `before`: data in flight beyond the new window leaves first, one
+    /// `round` later. Until then queue and losses belong to the previous window.
     pub(super) fn drain(&mut self, now: Timestamp, before: f64, round: f64) {
         let rate = self.path.rate.max().max(LEAST_RATE);
         let excess = (before - self.window.bytes).max(0.0) / rate;
         let duration = (round + excess).min(self.parameters.cut.drain_longest);
         let drained = now + Duration::from_secs_f64(duration);
-        self.cuts.drained = drained;
-        self.window.hold_until(drained);
+        self.window.drained = drained;
+        self.window.reduced_at_sender = now + Duration::from_secs_f64(self.path.control_loop());
         if excess > round {
             self.path.loss.expect_until(drained);
+        }
+    }
+
+    /// Ends the drain at a packet that was sent under the reduced W: the sender sent it because less than W was in
+    /// flight. A sender that had not used the previous window has nothing to drain.
+    pub(super) fn observe_drain(&mut self, sample: &PacketSample) {
+        let now = sample.now;
+        if now > self.window.drained {
+            return;
+        }
+        let queued = self.path.delay.above_base(now, sample.stamp, sample.size);
+        if now >= self.window.reduced_at_sender + Duration::from_secs_f64(queued) {
+            self.window.drained = now;
+            self.path.loss.on_drained(now);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Controller, ramp::Ramp, update::Update};
 impl Controller {
     pub(super) fn may_grow(&self, update: &Update) -> bool {
         update.queue <= update.target
-            && update.now > self.window.hold
+            && !self.window.is_held(update.now)
             && self.sender.is_backlogged()
             && !self.path.loss.on_trial()
     }

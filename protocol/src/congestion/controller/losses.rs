@@ -63,7 +63,7 @@ impl Controller {
         self.drain(now, before, round);
         self.path
             .loss
-            .begin_trial(self.cuts.drained(), before, self.window.bytes / before);
+            .begin_trial(self.window.drained, before, self.window.bytes / before);
     }
 
     /// Reduces W after a heavy round, by at most half because r may be that of a waiting sender. Without a
@@ -86,7 +86,7 @@ impl Controller {
             return;
         }
         self.drain(now, before, update.round);
-        self.path.loss.expect_until(self.cuts.drained());
+        self.path.loss.expect_until(self.window.drained);
         let ratio = self.path.loss.last_ratio();
         if ratio > self.parameters.loss_bound.loss_ratio || self.bounds.has_window() {
             self.bounds.bound_window(now, before * (1.0 - ratio));

@@ -97,6 +97,11 @@ struct CongestionWindow {
     phase: Phase,
     /// No growth and no ordinary cut before this time: the last change has not shown its effect.
     hold: Timestamp,
+    /// Time at which the data in flight beyond W has drained after a reduction; until then it can still raise the
+    /// queue. No growth and no cut before it.
+    drained: Timestamp,
+    /// A packet that would have arrived at this time or later without a queue was sent under the reduced W.
+    reduced_at_sender: Timestamp,
     updated_at: Timestamp,
     /// u at the last adjustment of W to it.
     late_feedback: f64,
@@ -106,6 +111,17 @@ impl CongestionWindow {
     /// Postpones growth and ordinary cuts until `time` at least.
     fn hold_until(&mut self, time: Timestamp) {
         self.hold = self.hold.max(time);
+    }
+
+    /// Permits growth and ordinary cuts from `time` on at the latest.
+    fn hold_at_most_until(&mut self, time: Timestamp) {
+        self.hold = self.hold.min(time);
+        self.drained = self.drained.min(time);
+    }
+
+    /// Returns true if growth and ordinary cuts still wait for the effect of the last change.
+    fn is_held(&self, now: Timestamp) -> bool {
+        now <= self.hold.max(self.drained)
     }
 }
 
@@ -176,6 +192,8 @@ impl Controller {
                     Phase::SlowStart
                 },
                 hold: Timestamp::ZERO,
+                drained: Timestamp::ZERO,
+                reduced_at_sender: Timestamp::ZERO,
                 updated_at: Timestamp::ZERO,
                 late_feedback: 0.0,
             },
@@ -218,6 +236,7 @@ impl Controller {
         self.after_silence(now, was_waiting);
         let rate_memory = self.path.rate_memory();
         self.measure(sample, rate_memory);
+        self.observe_drain(sample);
         if let Some(activity) = sample.activity {
             self.on_activity(now, activity);
         }

@@ -42,7 +42,9 @@ impl Controller {
         let window = self.path.rate.max() * (self.path.empty_loop() + target);
         self.window.bytes = self.window.bytes.min(window.max(least));
         self.forget_recent();
-        self.window.hold = now + Duration::from_secs_f64(self.path.rtt);
+        let resumed = now + Duration::from_secs_f64(self.path.rtt);
+        self.window.hold = resumed;
+        self.window.hold_at_most_until(resumed);
         self.sender.resumed_at = Some(now);
         self.sender.backlog_since = Some(now);
     }

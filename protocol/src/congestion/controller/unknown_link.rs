@@ -173,7 +173,8 @@ impl Controller {
         self.adopt(now, estimate);
         self.window.bytes = self.window.bytes.min(before);
         self.window.initial = self.window.bytes;
-        self.window.hold = held.min(self.probe.effective_at);
+        self.window.hold = held;
+        self.window.hold_at_most_until(self.probe.effective_at);
     }
 
     /// Returns true while runs of packets are measured: until the loop of the first data and some R more have passed.
@@ -212,7 +213,7 @@ impl Controller {
         let is_loss = is_heavy && self.path.loss.last_ratio() > parameters.retreat_loss;
         self.probe.state == Start::Steady
             && self.probe.data_since.is_some()
-            && update.now > self.window.hold
+            && !self.window.is_held(update.now)
             && (self.may_estimate(update.now) || self.has_just_had_effect(update.now))
             && (is_queue || is_loss)
     }
