@@ -5,6 +5,8 @@ mod listener;
 mod pump;
 mod settings;
 mod share;
+#[cfg(test)]
+mod tests;
 mod unlimited;
 
 pub(crate) use bare::BareQuic;

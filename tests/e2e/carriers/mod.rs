@@ -2,7 +2,7 @@
 mod interception;
 mod proxies;
 mod quic;
-mod squid;
+pub(crate) mod squid;
 
 use std::net::{Ipv4Addr, SocketAddr};
 

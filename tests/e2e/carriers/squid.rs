@@ -18,7 +18,7 @@ const PASSWORDS: &str = "anna:$apr1$abcdefgh$m/VKQ66Xyp7TTY.pIub201\n";
 
 /// What Squid asks of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Login {
+pub(crate) enum Login {
     /// Nothing.
     None,
     /// Name and password.
@@ -27,19 +27,28 @@ pub(super) enum Login {
 
 /// A running Squid; it ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Squid {
+pub(crate) struct Squid {
     address: SocketAddr,
     folder: TempDir,
     _process: Child,
 }
 
 impl Squid {
-    /// Starts Squid. It knows these names besides those of DNS; `rules` come first in its configuration.
+    /// Starts Squid at a free port. It knows these names besides those of DNS; `rules` come first in its configuration.
     pub(super) async fn start(login: Login, names: &[&str], rules: &str) -> Result<Self> {
+        Self::start_at(free_tcp_port().await?, login, names, rules).await
+    }
+
+    /// [`Self::start`] with its address.
+    pub(crate) async fn start_at(
+        address: SocketAddr,
+        login: Login,
+        names: &[&str],
+        rules: &str,
+    ) -> Result<Self> {
         let folder = folder()?;
         // Started by root, Squid continues as another user.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777))?;
-        let address = free_tcp_port().await?;
         let file = |name: &str| folder.path().join(name).display().to_string();
         let hosts: String = names.iter().map(|name| format!("127.0.0.1 {name}\n")).collect();
         fs::write(file("hosts"), hosts)?;
@@ -84,7 +93,7 @@ impl Squid {
     }
 
     /// Its address as a URL.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
@@ -94,8 +103,14 @@ impl Squid {
 
     /// Waits until a finished request is in the log, as `METHOD TARGET STATUS`.
     pub(super) async fn has_served(&self, request: &str) -> Result<()> {
+        self.has_served_times(1, request).await
+    }
+
+    /// Waits until so many of these finished requests are in the log.
+    pub(crate) async fn has_served_times(&self, times: usize, request: &str) -> Result<()> {
         let read = || async { fs::read_to_string(self.log()) };
-        self.until(request, read, |text| text.contains(request)).await
+        self.until(request, read, |text| text.matches(request).count() >= times)
+            .await
     }
 
     async fn until<T, F: Future<Output = std::io::Result<T>>>(

@@ -8,6 +8,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::harness::Net;
 
+/// Port of an HTTP proxy at the router of a network.
+pub(super) const PROXY_PORT: u16 = 3128;
+
 /// One thing that a network does beyond forwarding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
@@ -32,9 +35,10 @@ pub(super) enum Obstacle {
     LargeDatagramsLost,
     /// A connection of TCP is reset after 10 MB towards the agent.
     TcpReset,
-    /// A connection of TCP ends after 15 MB towards the agent: nothing arrives any more, and no segment tells it.
+    /// A connection of TCP to the gateway or to [`PROXY_PORT`] ends after 15 MB towards the agent: nothing arrives any more,
+    /// and no segment tells it.
     TcpFlowsEnd,
-    /// Everything to and from the gateway's first address is lost. No network does this to an only address.
+    /// Everything to and from the gateway's first address is lost. A network does this to an only address if it has a proxy.
     FirstAddressDropped,
 }
 
@@ -77,7 +81,7 @@ impl Obstacle {
             ),
             Self::TcpFlowsEnd => (
                 &[],
-                &["tcp sport 443 add @connections { tcp dport quota over 15 mbytes } drop"],
+                &["tcp sport { 443, 3128 } add @connections { tcp dport quota over 15 mbytes } drop"],
             ),
             Self::FirstAddressDropped => (&["ip daddr 10.91.0.1 drop"], &["ip saddr 10.91.0.1 drop"]),
         }

@@ -18,13 +18,18 @@ use super::unlimited::Unlimited;
 pub(super) const ALPN: &[u8] = b"h3";
 /// UDP payload of a new connection: 1,280 bytes with the headers of IPv6, which every link has to take.
 const INITIAL_MTU: u16 = 1_232;
-/// Least difference of two sizes that the search for a larger one tells apart: each step costs a packet.
-const MTU_STEP: u16 = 40;
+/// Least difference of two sizes that the search for a larger one tells apart. It is more than half of what lies between
+/// [`INITIAL_MTU`] and 1,452 bytes, so that the search tries only the latter: each step is a packet without data, which on GPRS
+/// takes 0.3 s, and the sizes between save less than 1 % of the bytes.
+const MTU_STEP: u16 = 120;
 /// Silence after which a connection ends. The session's keepalive is sent every 25 s, and its probes in an outage at
 /// least every 15 s; an address translation forgets the connection sooner.
 const IDLE: VarInt = VarInt::from_u32(120_000);
-/// Packets that are received without an acknowledgement: nobody repeats a packet or counts a credit by them.
-const UNACKNOWLEDGED: VarInt = VarInt::from_u32(16);
+/// Packets that are received without an acknowledgement: nobody repeats a packet or counts a credit by them. Each one is a
+/// packet of its own, because the packets of a download leave no room for it.
+const UNACKNOWLEDGED: VarInt = VarInt::from_u32(64);
+/// Time for which an acknowledgement waits for further packets; quinn bounds it by the round-trip time.
+const ACKNOWLEDGEMENT_DELAY: Duration = Duration::from_secs(1);
 /// Time for the end of a connection to reach the peer.
 pub(super) const END_TIME: Duration = Duration::from_secs(2);
 /// Bytes that wait for the socket: more packets wait in the driver, where more urgent ones overtake them.
@@ -37,7 +42,9 @@ pub(super) fn transport() -> Arc<TransportConfig> {
     let mut search = MtuDiscoveryConfig::default();
     search.minimum_change(MTU_STEP);
     let mut acknowledgements = AckFrequencyConfig::default();
-    acknowledgements.ack_eliciting_threshold(UNACKNOWLEDGED);
+    acknowledgements
+        .ack_eliciting_threshold(UNACKNOWLEDGED)
+        .max_ack_delay(Some(ACKNOWLEDGEMENT_DELAY));
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
