@@ -206,7 +206,9 @@ impl Governor {
             return;
         };
         let beyond = (round_trip.as_secs_f64() - base).max(0.001);
-        let since = reading.delivered_at.saturating_sub(Duration::from_secs_f64(beyond));
+        let since = reading
+            .delivered_at
+            .saturating_sub(Duration::from_secs_f64(beyond));
         self.arrivals.retain(|(at, _)| *at > since);
         let bytes = as_bytes(self.arrivals.iter().map(|(_, bytes)| bytes).sum());
         let rate = bytes / beyond;
