@@ -60,7 +60,8 @@ impl CutSeries {
 
 impl Controller {
     pub(super) fn should_cut(&self, update: &Update) -> bool {
-        update.queue > update.target && (!self.window.is_held(update.now) || self.queue_grew_since_cut(update))
+        update.queue > update.target
+            && (!self.window.is_held(update.now) || self.queue_grew_since_cut(update))
     }
 
     /// Returns true if the queue grew although the last cut has taken effect.
