@@ -7,7 +7,7 @@ use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, interval, timeout};
 
 use self::virtual_link::{AGENT, Direction, GATEWAY, VirtualLink, lane};
 use super::settings::{self, AGENT_IDS, GATEWAY_IDS};
@@ -59,7 +59,8 @@ impl Pair {
 
     /// Waits until both ends have searched for larger packets. Returns the sizes of all packets in each direction.
     async fn search(&self) -> [Vec<usize>; 2] {
-        sleep(Duration::from_secs(20)).await;
+        let ended = timeout(Duration::from_secs(20), self.agent.closed()).await;
+        assert!(ended.is_err(), "{ended:?}");
         self.sent()
     }
 
@@ -68,18 +69,30 @@ impl Pair {
         [&self.link.up, &self.link.down].map(Direction::take_sizes)
     }
 
-    /// Sends `count` datagrams of the largest size from the gateway, one each `interval`.
-    async fn download(&self, count: usize, interval: Duration) {
-        let size = self.gateway.max_datagram_size().unwrap();
+    /// Sends `count` datagrams of the largest size from the gateway, all at once.
+    async fn burst(&self, count: usize) {
         for _ in 0..count {
-            self.gateway
-                .send_datagram_wait(vec![7; size].into())
-                .await
-                .unwrap();
-            if !interval.is_zero() {
-                sleep(interval).await;
-            }
+            self.send_one().await;
         }
+    }
+
+    /// Sends `count` datagrams of the largest size from the gateway, one each `pause`.
+    async fn download(&self, count: usize, pause: Duration) {
+        let mut ticks = interval(pause);
+        // The first tick is at once.
+        ticks.tick().await;
+        for _ in 0..count {
+            self.send_one().await;
+            ticks.tick().await;
+        }
+    }
+
+    async fn send_one(&self) {
+        let size = self.gateway.max_datagram_size().unwrap();
+        self.gateway
+            .send_datagram_wait(vec![7; size].into())
+            .await
+            .unwrap();
     }
 
     /// Number of datagrams that the agent has received, and receives within a second.
@@ -130,7 +143,7 @@ async fn the_search_for_larger_packets_tries_one_size() {
     assert!(large(&up) <= 3 && large(&down) <= 3, "{up:?} {down:?}");
     let size = pair.gateway.max_datagram_size().unwrap();
     assert!((1_150..1_232).contains(&size), "{size}");
-    pair.download(10, Duration::ZERO).await;
+    pair.burst(10).await;
     assert_eq!(pair.received().await, 10);
 }
 
@@ -143,7 +156,7 @@ async fn quic_sends_at_once_what_nobody_acknowledges() {
     pair.link.up.block();
     // More than a window of 100 Mbit/s over this link, and more than the buffer for packets to send.
     let began = Instant::now();
-    let sending = pair.download(5_000, Duration::ZERO);
+    let sending = pair.burst(5_000);
     let ((), received) = tokio::join!(sending, pair.received());
     assert_eq!(received, 5_000);
     // One way, and the second in which nothing follows.
