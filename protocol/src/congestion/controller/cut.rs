@@ -107,15 +107,17 @@ impl Controller {
         }
     }
 
-    /// Ends the drain at a packet that was sent under the reduced W: the sender sent it because less than W was in
-    /// flight. A sender that had not used the previous window has nothing to drain.
+    /// Ends the drain at a packet that was sent under the reduced W, unless the sender was backlogged before: it had
+    /// nothing more to send, so no data was in flight beyond W.
     pub(super) fn observe_drain(&mut self, sample: &PacketSample) {
         let now = sample.now;
-        if now > self.window.drained {
+        let known = self.window.reduced_at_sender;
+        let may_have_used = self.sender.backlog_since.is_some_and(|since| since < known);
+        if now > self.window.drained || may_have_used {
             return;
         }
         let queued = self.path.delay.above_base(now, sample.stamp, sample.size);
-        if now >= self.window.reduced_at_sender + Duration::from_secs_f64(queued) {
+        if now >= known + Duration::from_secs_f64(queued) {
             self.window.drained = now;
             self.path.loss.on_drained(now);
         }
