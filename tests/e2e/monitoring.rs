@@ -1,14 +1,18 @@
 //! Metrics, alerts and the dashboard file: what Prometheus' own tool says of them, and that they fit together.
-use std::{collections::BTreeSet, fs, path::PathBuf, process::Stdio};
+use std::{collections::BTreeSet, fs, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use longhaul_tests::raw_origin::RawOrigin;
 use serde_json::Value;
-use tokio::{io::AsyncWriteExt as _, process::Command};
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::Command,
+    time::{interval, timeout},
+};
 
 use crate::{
     operations::ask_metrics,
-    pair::{Pair, Setup},
+    pair::{LIMIT, Pair, Setup},
 };
 
 fn document(name: &str) -> PathBuf {
@@ -64,9 +68,20 @@ async fn metrics() -> Result<String> {
     setup.gateway_config = format!("[metrics]\nlisten = \"127.0.0.1:0\"\n{}", setup.gateway_config);
     let pair = Pair::start(setup).await?;
     ensure!(pair.get("http://site.test/").await?.status == 200);
-    let response = ask_metrics(&pair, "/metrics").await?;
-    ensure!(response.status == 200, "{response:?}");
-    Ok(response.text())
+    // The gateway counts a fetch when its response has been sent, which the browser may have before.
+    let mut looks = interval(Duration::from_millis(50));
+    let counted = async {
+        loop {
+            looks.tick().await;
+            let response = ask_metrics(&pair, "/metrics").await?;
+            ensure!(response.status == 200, "{response:?}");
+            let text = response.text();
+            if !text.contains("longhaul_fetch_seconds_count 0") {
+                return Ok(text);
+            }
+        }
+    };
+    timeout(LIMIT, counted).await.context("no fetch is counted")?
 }
 
 /// Names of metrics in a text.

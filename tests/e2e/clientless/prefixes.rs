@@ -105,7 +105,8 @@ async fn start(addresses: Vec<Ipv6Addr>) -> Result<Option<Setup>> {
     })?;
     net.visitor.run_blocking(move || -> Result<()> {
         for address in addresses {
-            ip(&format!("address add {address}/64 dev wlan0 nodad"))?;
+            // The visitor has one of them already.
+            ip(&format!("address replace {address}/64 dev wlan0 nodad"))?;
         }
         Ok(())
     })?;

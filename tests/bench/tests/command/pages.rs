@@ -104,10 +104,12 @@ fn every_system_loads_a_complete_page() {
             assert!(right, "{field} is {value}");
         }
         // No system can be faster than the ideal for the bytes sent unless it codes better than gzip; none of
-        // these does so by much.
-        assert!(number(row, "time_s") > 0.9 * number(row, "ideal_gzip_s"), "{row}");
-        let ideal_bits = (number(row, "ideal_gzip_s") - 0.3) * 384_000.0;
-        assert!(number(row, "bytes_down") * 8.0 > 0.9 * ideal_bits, "{row}");
+        // these does so by much. Ziproxy makes pictures smaller at every image level.
+        if row["system"] != "ziproxy" {
+            assert!(number(row, "time_s") > 0.9 * number(row, "ideal_gzip_s"), "{row}");
+            let ideal_bits = (number(row, "ideal_gzip_s") - 0.3) * 384_000.0;
+            assert!(number(row, "bytes_down") * 8.0 > 0.9 * ideal_bits, "{row}");
+        }
         assert!(
             (0.0..=1.0).contains(&number(row, "hop_idle_while_missing")),
             "{row}"
