@@ -9,13 +9,14 @@ use std::{future::Future, time::Duration};
 use longhaul_types::ByteCount;
 use tokio::{task::JoinSet, time::sleep};
 
-use super::{ImageRecipient, transcode_policy::saving};
+use super::{FAST, ImageRecipient, transcode_policy::saving};
 
 /// Time between two looks at the hop, whose queue and known rate change.
 const STEP: Duration = Duration::from_millis(5);
 
 /// Completes when the hop, free of the images that were decided before (`reserved`) and of other data, has been idle for
-/// as long as the smaller form of an image of `length` bytes saves. Does not complete while the rate is unknown.
+/// as long as the smaller form of an image of `length` bytes saves. Does not complete while the rate is unknown or below
+/// [`FAST`]: on slower links the bytes count, and the load of the moment decides nothing.
 pub(super) async fn reached(recipient: &impl ImageRecipient, length: ByteCount, reserved: Duration) {
     sleep(reserved).await;
     let mut idle = Duration::ZERO;
@@ -23,7 +24,7 @@ pub(super) async fn reached(recipient: &impl ImageRecipient, length: ByteCount, 
         let rate = recipient.link_rate().filter(|rate| rate.as_bps() > 0);
         let queued = recipient.queued();
         match rate {
-            Some(rate) if queued.is_zero() && idle >= saving(length, rate).1 => return,
+            Some(rate) if rate >= FAST && queued.is_zero() && idle >= saving(length, rate).1 => return,
             Some(_) | None => {}
         }
         if queued.is_zero() {
