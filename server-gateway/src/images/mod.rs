@@ -205,7 +205,12 @@ impl Images {
             return kept(picture);
         };
         let now = Instant::now();
-        let work = self.speed.scaled(transcode_policy::work(&header), now);
+        let estimate = transcode_policy::work(&header);
+        let work = if is_fast {
+            self.speed.scaled(estimate, now)
+        } else {
+            estimate
+        };
         let ready = self.pending.wait(&device, self.cpu_pool.cores()) + work;
         let reserved = recipient.promised().ahead(now);
         if let (TranscodeEffort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
