@@ -210,7 +210,7 @@ impl PageLoad {
         self.state().written.add(site);
     }
 
-    /// True if the browser has written to the site of the entry since the page load began. The gateway may have fetched
+    /// True if the browser has perhaps written to the site of the entry since the page load began. The gateway may have fetched
     /// the response before.
     pub(crate) fn is_written(&self, entry: EntryId) -> bool {
         let state = self.state();

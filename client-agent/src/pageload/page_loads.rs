@@ -99,7 +99,7 @@ impl PageLoads {
         }
     }
 
-    /// Records that a client has written to a URL, in its page loads.
+    /// Records that a client has perhaps written to a URL, in its page loads.
     pub(crate) fn record_write(&self, client: ClientId, url: &str) {
         if let Some(site) = SchemefulSite::of_url(url) {
             for load in self.of_client(client) {

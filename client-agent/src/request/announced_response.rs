@@ -131,19 +131,19 @@ impl RequestTask {
         if !suits(self.images, &fields) {
             return Err(Unsuitable::ImageLevel);
         }
-        let is_past = promise.visit == PromiseVisit::Earlier || promise.load.is_written(promise.entry);
-        if head.scope == Scope::ThisPage && is_past {
-            return Err(Unsuitable::Outdated);
-        }
         let browser_request = BrowserRequest {
             headers: &self.request.request_headers,
             context: &self.request.context,
             reload: self.request.reload,
             by_style_sheet: promise.by_style_sheet,
         };
-        match_response(head, &fields, browser_request, promise.load.reload)
-            .map(|()| (status, fields))
-            .map_err(Unsuitable::Mismatch)
+        match_response(head, &fields, browser_request, promise.load.reload).map_err(Unsuitable::Mismatch)?;
+        // Last: the request names the body of an outdated response, which it may do only if all else fits.
+        let is_past = promise.visit == PromiseVisit::Earlier || promise.load.is_written(promise.entry);
+        if head.scope == Scope::ThisPage && is_past {
+            return Err(Unsuitable::Outdated);
+        }
+        Ok((status, fields))
     }
 
     /// Waits for the body. After some time the browser gets the head alone: on a slow hop, the body of a large object

@@ -120,7 +120,7 @@ impl RequestTask {
         if let Some(page) = &self.page {
             page.load.record_host_answer(&self.request.fetch.origin);
         }
-        self.record_write(status).await;
+        self.forget_written(status).await;
         self.clear_site_data(&fields).await;
         let store = self.storage.store.clone();
         let bound = self.request.is_bound();
@@ -177,12 +177,11 @@ impl RequestTask {
         Some(self.change_phase(exit, Phase::Over(RequestOutcome::Forwarded(response))))
     }
 
-    /// Handles a response to an unsafe request, before the browser gets it: invalidates the stored responses of its URL
-    /// (RFC 9111 section 4.4) and the unused responses of its site in page loads.
-    pub(super) async fn record_write(&self, status: StatusCode) {
+    /// Invalidates the stored responses of an unsafe request's URL (RFC 9111 section 4.4), before the browser gets the
+    /// response.
+    pub(super) async fn forget_written(&self, status: StatusCode) {
         if invalidates(&self.request.method, status) {
             let (client, url) = (self.request.context.client(), &self.request.fetch.url);
-            self.acceleration.page_loads.record_write(client, url);
             self.storage.store.invalidate(client, url).await;
         }
     }

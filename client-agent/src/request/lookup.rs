@@ -128,8 +128,7 @@ impl RequestTask {
     /// Returns the page loads that the request belongs to, the load of its referrer's URL first.
     fn owners(&self, loads: &[Arc<PageLoad>]) -> Vec<OwningLoad> {
         let requester = self.request.context.requester();
-        let referrer = self.request.headers.get(header::REFERER);
-        let referrer = referrer.and_then(|referrer| referrer.to_str().ok());
+        let referrer = self.referrer();
         let mut owners: Vec<OwningLoad> = loads
             .iter()
             .filter_map(|load| {
@@ -149,11 +148,14 @@ impl RequestTask {
         owners
     }
 
+    fn referrer(&self) -> Option<&str> {
+        let referrer = self.request.headers.get(header::REFERER)?;
+        referrer.to_str().ok()
+    }
+
     /// Finds the request's entry in a page load of the requester.
     fn promise_of(&self, owners: &[OwningLoad]) -> Option<Promise> {
-        let url = &self.request.fetch.url;
-        let referrer = self.request.headers.get(header::REFERER);
-        let referrer = referrer.and_then(|referrer| referrer.to_str().ok());
+        let (url, referrer) = (&self.request.fetch.url, self.referrer());
         owners.iter().enumerate().find_map(|(at, owner)| {
             Some(Promise {
                 entry: owner.load.find(url)?,

@@ -187,6 +187,8 @@ impl RequestTask {
         } else {
             Phase::Lookup
         };
+        // A browser that cancels the request may have written as well.
+        self.record_write();
         loop {
             phase = match phase {
                 Phase::Lookup => self.look_up_locally().await,
@@ -196,8 +198,20 @@ impl RequestTask {
                 Phase::Waiting => self.wait().await,
                 Phase::Sent(session, send_phase) => self.send(session, send_phase).await,
                 Phase::Direct => self.fetch_directly().await,
-                Phase::Over(exit) => return exit,
+                Phase::Over(exit) => {
+                    self.record_write();
+                    return exit;
+                }
             };
+        }
+    }
+
+    /// Records an unsafe request in the client's page loads: when it begins, and when its answer or failure is known, of
+    /// which neither says that nothing was written.
+    fn record_write(&self) {
+        if !self.request.method.is_safe() {
+            let (client, url) = (self.request.context.client(), &self.request.fetch.url);
+            self.acceleration.page_loads.record_write(client, url);
         }
     }
 
@@ -332,7 +346,7 @@ impl RequestTask {
         debug!(url = ?Pii(&self.request.uri), "sending the request directly");
         match self.direct_fetch().await {
             Ok(answer) => {
-                self.record_write(answer.status()).await;
+                self.forget_written(answer.status()).await;
                 self.clear_site_data(answer.headers()).await;
                 let response = response::of_origin(answer, &self.request.method);
                 self.change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)))

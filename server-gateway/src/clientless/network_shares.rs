@@ -1,4 +1,4 @@
-//! The shares of clients without a name: who of them together has the streams, turns and slots of one client.
+//! Which clients without a name share the streams, turns and slots of one client.
 use std::{
     collections::BTreeMap,
     net::IpAddr,

@@ -13,6 +13,8 @@ use super::{FAST, ImageRecipient, transcode_policy::saving};
 
 /// Time between two looks at the hop, whose queue and known rate change.
 const STEP: Duration = Duration::from_millis(5);
+/// The same on a link that is not fast, where only a measurement that turns out to be wrong changes anything.
+const SLOW_STEP: Duration = Duration::from_millis(100);
 
 /// Completes when the hop, free of the images that were decided before (`reserved`) and of other data, has been idle for
 /// as long as the smaller form of an image of `length` bytes saves. Does not complete while the rate is unknown or below
@@ -23,14 +25,15 @@ pub(super) async fn reached(recipient: &impl ImageRecipient, length: ByteCount, 
     loop {
         let rate = recipient.link_rate().filter(|rate| rate.as_bps() > 0);
         let queued = recipient.queued();
-        match rate {
-            Some(rate) if rate >= FAST && queued.is_zero() && idle >= saving(length, rate).1 => return,
-            Some(_) | None => {}
-        }
+        let step = match rate {
+            Some(rate) if rate < FAST => SLOW_STEP,
+            Some(rate) if queued.is_zero() && idle >= saving(length, rate).1 => return,
+            Some(_) | None => STEP,
+        };
         if queued.is_zero() {
-            idle += STEP;
+            idle += step;
         }
-        sleep(STEP.max(queued)).await;
+        sleep(step.max(queued)).await;
     }
 }
 

@@ -144,7 +144,12 @@ impl OriginFetch {
     ) -> Result<Option<Feed>, FetchFailure> {
         let may_store = upload.is_none() && self.sharing == Sharing::Allowed;
         let received = match &self.stale {
-            None => self.send(self.parts.clone(), upload).await?,
+            None => {
+                self.record_unsafe();
+                let sent = self.send(self.parts.clone(), upload).await;
+                self.record_unsafe();
+                sent?
+            }
             Some(candidate) => match self.validate(candidate).await? {
                 Validation::Response(fetched) => {
                     coalesced.set_head(Arc::new(*fetched), None);
@@ -262,6 +267,14 @@ impl OriginFetch {
         })
     }
 
+    /// If the request is unsafe, its owner joins no fetch of the site that began before now.
+    fn record_unsafe(&self) {
+        if !self.parts.method.is_safe() {
+            let url = self.parts.uri.to_string();
+            self.inner.writes.record_unsafe(&self.identity.owner(), &url);
+        }
+    }
+
     fn storage_decision(&self, head: &OriginHead, deciding_fields: &HeaderMap) -> StorageDecision {
         if head.integrity == Integrity::Doubtful {
             return StorageDecision::No;
@@ -302,12 +315,10 @@ impl OriginFetch {
         }
     }
 
-    /// RFC 9111 section 4.4: invalidates the request's URL, and the same-origin URLs that the response names. The
-    /// requester joins no fetch of the site that began before.
+    /// RFC 9111 section 4.4: invalidates the request's URL, and the same-origin URLs that the response names.
     async fn invalidate(&self, response: &HeaderMap) {
-        let own = self.parts.uri.to_string();
-        self.inner.writes.record_unsafe(&self.identity.owner(), &own);
         let Some(cache) = &self.inner.cache else { return };
+        let own = self.parts.uri.to_string();
         let mut urls = vec![own];
         for name in [header::LOCATION, header::CONTENT_LOCATION] {
             let value = response.get(name).and_then(|value| value.to_str().ok());

@@ -134,7 +134,7 @@ impl Writes {
         OrderNumber(self.newest.fetch_add(1, SeqCst) + 1)
     }
 
-    /// Records that an unsafe request of this owner to the site of a URL was answered.
+    /// Records that an unsafe request of this owner to the site of a URL begins, or is over.
     pub(super) fn record_unsafe(&self, owner: &Owner, url: &str) {
         let number = self.newest.fetch_add(1, SeqCst) + 1;
         if let Some(newest) = self.unsafe_bucket(owner, url) {
@@ -151,12 +151,15 @@ impl Writes {
 
     fn unsafe_bucket(&self, owner: &Owner, url: &str) -> Option<&AtomicU64> {
         let site = SchemefulSite::of_url(url).map(|site| site.to_string());
-        let name = format!("{owner:?} {}", site.unwrap_or_default());
-        self.unsafe_requests.get(bucket_of(&name))
+        let mut hash = blake3::Hasher::new();
+        hash.update(&owner.device);
+        hash.update(&owner.client.0.to_be_bytes());
+        hash.update(site.unwrap_or_default().as_bytes());
+        self.unsafe_requests.get(bucket_of(&hash.finalize()))
     }
 
     fn bucket(&self, name: &str) -> Option<&AtomicU64> {
-        self.invalidations.get(bucket_of(name))
+        self.invalidations.get(bucket_of(&blake3::hash(name.as_bytes())))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
@@ -164,8 +167,7 @@ impl Writes {
     }
 }
 
-fn bucket_of(name: &str) -> usize {
-    let hash = blake3::hash(name.as_bytes());
+fn bucket_of(hash: &blake3::Hash) -> usize {
     let [first, second, ..] = *hash.as_bytes();
     usize::from(u16::from_be_bytes([first, second])) % BUCKETS
 }

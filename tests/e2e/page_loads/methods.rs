@@ -1,14 +1,21 @@
 //! Methods, redirects, statuses, ranges and frames in page loads.
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use longhaul_tests::client::{Ending, RawClient, ask, request};
+use tokio::time::{interval, timeout};
 
 use super::{answer, body, page, request_count, site, visitor::Visitor};
-use crate::content::{noise, prose};
+use crate::{
+    content::{noise, prose},
+    pair::LIMIT,
+};
 
 const PAGE: &str = "http://site.test/";
 
@@ -69,6 +76,47 @@ async fn a_page_shows_the_result_of_a_write() -> Result<()> {
         (4, 4),
         "each POST reached the origin once"
     );
+    Ok(())
+}
+
+/// A script writes and then reads, while its page still loads: what the gateway fetched ahead does not answer the read.
+#[tokio::test]
+async fn a_script_reads_what_it_has_written() -> Result<()> {
+    // An error does not say that nothing was written.
+    for (method, status) in [("POST", 200), ("PUT", 500)] {
+        let written = Arc::new(AtomicBool::new(false));
+        let state = Arc::clone(&written);
+        let (origin, pair) = site(
+            move |request| match (request.method().as_str(), request.uri().path()) {
+                ("GET", "/") => answer(200, &[("Content-Type", "text/html")], page(&["cart.js"])),
+                ("GET", _) => answer(
+                    200,
+                    &[("Cache-Control", "no-cache")],
+                    if state.load(Relaxed) { "eggs" } else { "nothing" },
+                ),
+                (_, _) => {
+                    state.store(true, Relaxed);
+                    answer(status, &[], "")
+                }
+            },
+        )
+        .await?;
+        let visitor = Visitor::new(pair.proxy());
+        visitor.page(PAGE).await?;
+        let mut looks = interval(Duration::from_millis(5));
+        let ahead = async {
+            while request_count(&origin, "/cart.js") == 0 {
+                looks.tick().await;
+            }
+        };
+        timeout(LIMIT, ahead)
+            .await
+            .context("the gateway fetches the cart ahead")?;
+        let form = request(method, "http://site.test/add", &[("Content-Length", "6")]) + "eggs=1";
+        ask(pair.proxy(), form).await?;
+        let cart = visitor.object(PAGE, "http://site.test/cart.js", &[]).await?;
+        assert_eq!(body(&cart), b"eggs", "after {method}");
+    }
     Ok(())
 }
 
