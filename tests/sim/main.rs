@@ -12,6 +12,7 @@
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 
 mod amplification;
+mod any_link;
 mod application;
 mod bbr;
 mod bottlenecks;

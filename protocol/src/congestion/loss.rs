@@ -81,6 +81,8 @@ pub(super) struct LossMeter {
     known_until: Timestamp,
     /// Losses before this time belong to data in flight beyond a reduced W.
     drained: Timestamp,
+    /// True until the first packet behind the unmeasured ones, which shows the losses directly before it.
+    awaits_measured: bool,
     believed: BelievedRatio,
     trial: Option<Trial>,
     review: Option<Review>,
@@ -104,6 +106,7 @@ impl LossMeter {
             heavy_at: None,
             known_until: Timestamp::ZERO,
             drained: Timestamp::ZERO,
+            awaits_measured: false,
             believed: BelievedRatio {
                 ratio: parameters.trial.believed,
                 until: Timestamp::ZERO,
@@ -135,6 +138,9 @@ impl LossMeter {
         if now < self.known_until.max(self.drained) {
             return;
         }
+        if std::mem::take(&mut self.awaits_measured) {
+            return;
+        }
         self.round.add(losses);
         self.largest_queue = self.largest_queue.max(queue);
         if queue <= self.parameters.full_queue * self.largest_queue {
@@ -146,6 +152,13 @@ impl LossMeter {
     /// Ignores losses until `until`, because their cause is known and handled: data in flight beyond a reduced W.
     pub(super) fn expect_until(&mut self, until: Timestamp) {
         self.drained = self.drained.max(until);
+    }
+
+    /// Ignores losses of packets that were sent before the estimate of an unknown link had its effect, at `until`. The
+    /// first packet behind them shows the last ones.
+    pub(super) fn expect_unmeasured_until(&mut self, until: Timestamp) {
+        self.expect_until(until);
+        self.awaits_measured = true;
     }
 
     /// Records that no data in flight exceeds the reduced W any more.

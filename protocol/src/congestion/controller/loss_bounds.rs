@@ -31,6 +31,8 @@ struct WindowBound {
     since: Timestamp,
     /// True if a trial has confirmed the bound.
     is_confirmed: bool,
+    /// The bound that the trial has set, or else the first heavy round.
+    first: f64,
 }
 
 impl LossBounds {
@@ -67,16 +69,20 @@ impl LossBounds {
             bytes,
             since: now,
             is_confirmed: true,
+            first: bytes,
         });
     }
 
-    /// Bounds W after a heavy round; the bound remains confirmed if it was.
-    pub(super) fn bound_window(&mut self, now: Timestamp, bytes: f64) {
-        let is_confirmed = self.current.window.is_some_and(|bound| bound.is_confirmed);
+    /// Bounds W after a heavy round, but not far below the first bound: a link that loses packets there as well has
+    /// another cause for it than this limit. The bound remains confirmed if it was.
+    pub(super) fn bound_window(&mut self, parameters: &LossBoundParameters, now: Timestamp, bytes: f64) {
+        let before = self.current.window;
+        let first = before.map_or(bytes, |bound| bound.first);
         self.current.window = Some(WindowBound {
-            bytes,
+            bytes: bytes.max(parameters.first_share * first),
             since: now,
-            is_confirmed,
+            is_confirmed: before.is_some_and(|bound| bound.is_confirmed),
+            first,
         });
     }
 
@@ -87,16 +93,12 @@ impl LossBounds {
     /// Upper bound of the target queueing delay in seconds.
     pub(super) fn queue(&self, parameters: &LossBoundParameters, now: Timestamp) -> Option<f64> {
         let bound = self.current.queue?;
-        let rise = rise(
-            parameters,
-            parameters.queue_rise,
-            parameters.firm_for,
-            age(now, bound.since),
-        );
-        Some(bound.seconds * rise)
+        let rises = rises(parameters, parameters.firm_for, age(now, bound.since));
+        Some(bound.seconds * parameters.queue_rise.powf(rises))
     }
 
-    /// Upper bound of W in bytes.
+    /// Upper bound of W in bytes. It rises faster and faster: each rise without heavy losses shows that the bound was
+    /// too low.
     pub(super) fn window(&self, parameters: &LossBoundParameters, now: Timestamp) -> f64 {
         self.current.window.map_or(f64::INFINITY, |bound| {
             let firm_for = if bound.is_confirmed {
@@ -104,13 +106,9 @@ impl LossBounds {
             } else {
                 parameters.brief_for
             };
-            bound.bytes
-                * rise(
-                    parameters,
-                    parameters.window_rise,
-                    firm_for,
-                    age(now, bound.since),
-                )
+            let rises = rises(parameters, firm_for, age(now, bound.since));
+            let exponent = rises + parameters.window_acceleration * rises * rises;
+            bound.bytes * parameters.window_rise.powf(exponent)
         })
     }
 }
@@ -119,8 +117,48 @@ fn age(now: Timestamp, since: Timestamp) -> f64 {
     now.saturating_since(since).as_secs_f64()
 }
 
-/// Factor by which a bound has risen that held for `firm_for` seconds.
-fn rise(parameters: &LossBoundParameters, factor: f64, firm_for: f64, age: f64) -> f64 {
-    let rising_for = age - firm_for;
-    factor.powf((rising_for / parameters.rise_time).max(0.0))
+/// Number of times that a bound has risen, in fractions, if it held for `firm_for` seconds.
+fn rises(parameters: &LossBoundParameters, firm_for: f64, age: f64) -> f64 {
+    ((age - firm_for) / parameters.rise_time).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::congestion::CongestionParameters;
+
+    const PARAMETERS: &LossBoundParameters = &CongestionParameters::STANDARD.loss_bound;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_bound_holds_and_then_rises_faster_and_faster() {
+        let mut bounds = LossBounds::default();
+        bounds.confirm_window(at(0), 10_000.0);
+        let window = |seconds| bounds.window(PARAMETERS, at(seconds));
+        let rises = [10, 12, 14, 16, 18].map(window);
+        assert!((rises[0] - 10_000.0).abs() < 1.0, "{rises:?}");
+        let factors: Vec<f64> = rises.windows(2).map(|pair| pair[1] / pair[0]).collect();
+        assert!(factors.is_sorted() && factors[0] < 1.2, "{factors:?}");
+        assert!(window(24) > 30_000.0);
+    }
+
+    #[test]
+    fn heavy_rounds_far_below_the_first_bound_do_not_lower_it_further() {
+        let mut bounds = LossBounds::default();
+        bounds.confirm_window(at(0), 100_000.0);
+        for (second, bytes) in [(1, 70_000.0), (2, 40_000.0), (3, 10_000.0)] {
+            bounds.bound_window(PARAMETERS, at(second), bytes);
+        }
+        let bound = bounds.window(PARAMETERS, at(3));
+        assert!((bound - 50_000.0).abs() < 1.0, "{bound}");
+        // Another trial is a reason for less.
+        bounds.confirm_window(at(4), 10_000.0);
+        bounds.bound_window(PARAMETERS, at(5), 8_000.0);
+        assert!(bounds.window(PARAMETERS, at(5)) < 10_000.0);
+    }
 }

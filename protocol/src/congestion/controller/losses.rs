@@ -89,15 +89,19 @@ impl Controller {
         self.path.loss.expect_until(self.window.drained);
         let ratio = self.path.loss.last_ratio();
         if ratio > self.parameters.loss_bound.loss_ratio || self.bounds.has_window() {
-            self.bounds.bound_window(now, before * (1.0 - ratio));
+            let arrived = (before * (1.0 - ratio)).max(self.window.bytes);
+            self.bounds
+                .bound_window(&self.parameters.loss_bound, now, arrived);
         }
     }
 
-    /// Bounds the target queueing delay, unless the largest queue was only a few packets.
+    /// Bounds the target queueing delay, unless the largest queue was only a few packets, or so short that a
+    /// variable delay explains it.
     fn on_shallow_buffer(&mut self, update: &Update) {
         let parameters = &self.parameters.loss_bound;
         let largest = self.path.loss.largest_queue();
-        if largest > parameters.shallow_packets * self.packet_time_in(update.round) {
+        let packets = parameters.shallow_packets * self.packet_time_in(update.round);
+        if largest > packets.max(parameters.shallow_target * update.target) {
             self.bounds
                 .bound_queue(update.now, parameters.shallow_queue * largest);
         }

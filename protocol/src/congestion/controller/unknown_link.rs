@@ -204,6 +204,7 @@ impl Controller {
         let effect = control_loop + path.delay.queue();
         self.probe.effective_at = now + Duration::from_secs_f64(effect);
         self.window.hold_until(self.probe.effective_at);
+        self.path.loss.expect_unmeasured_until(self.probe.effective_at);
     }
 
     /// Returns true if the first data refutes the estimate: queue or losses are far above what the law aims at.

@@ -110,3 +110,16 @@ fn losses_of_a_full_buffer_are_not_the_links_own_after_the_base_has_risen() {
 fn a_small_loss_ratio_is_ordinary_without_a_trial() {
     assert_eq!(Link::new().verdict(5, 600), LossClass::Ordinary);
 }
+
+/// The losses of a first flight show only at the first packet behind it.
+#[test]
+fn losses_of_packets_before_the_estimate_do_not_count() {
+    let mut link = Link::new();
+    let effective = link.now + Duration::from_millis(100);
+    link.meter.expect_unmeasured_until(effective);
+    link.meter.on_packets(link.now, 10.0, 40.0, 0.0);
+    link.meter
+        .on_packets(effective + Duration::from_millis(1), 1.0, 60.0, 0.0);
+    assert_eq!(link.verdict(0, 5), LossClass::Ordinary);
+    assert!(link.meter.baseline_ratio() < 0.01);
+}

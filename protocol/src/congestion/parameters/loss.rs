@@ -59,18 +59,25 @@ constants! {
     /// Packet times that the largest queue of a shallow buffer exceeds: a queue of a few packets does not show a
     /// full buffer.
     shallow_packets = 5.0, "packets", 2.5 => 10.0;
+    /// Share of Qh that the largest queue of a shallow buffer exceeds: a variable delay looks like a queue that is
+    /// shorter.
+    shallow_target = 0.3, "Qh", 0.15 => 0.6;
     /// Bound of Qh as a share of the largest queue.
     shallow_queue = 0.6, "largest q", 0.3 => 0.9;
     /// Rise of the bound of Qh per `rise_time`.
     queue_rise = 1.3, "ratio", 1.15 => 1.6;
     /// Rise of the bound of W per `rise_time`.
     window_rise = 1.15, "ratio", 1.07 => 1.3;
+    /// Acceleration of this rise: after n intervals, the exponent of the factor is n + this share of the square of n.
+    window_acceleration = 0.25, "share", 0.0 => 0.5;
     /// Time in which the bounds rise by these factors.
     rise_time = 2.0, "s", 1.0 => 4.0;
     /// Time for which a bound holds before it rises.
     firm_for = 10.0, "s", 5.0 => 20.0;
     /// Time for which a bound of W holds that no trial has confirmed.
     brief_for = 3.0, "s", 1.5 => 6.0;
+    /// Least bound of W after further heavy rounds, as a share of the first bound.
+    first_share = 0.5, "share", 0.25 => 0.75;
     /// Time after which a bound is discarded.
     discarded_after = 60.0, "s", 30.0 => 120.0;
     /// Loss ratio above which a heavy round without a queue bounds W as a trial does.
