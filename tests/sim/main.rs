@@ -12,7 +12,6 @@
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 
 mod amplification;
-mod any_link;
 mod application;
 mod bbr;
 mod bottlenecks;
@@ -39,6 +38,7 @@ mod plan;
 mod priority;
 mod profiles;
 mod random;
+mod random_links;
 mod rekey;
 mod report;
 mod restart;

@@ -82,7 +82,7 @@ impl Situation {
             )
             | ("trial", "dispersion_most") => Self::Bursts,
             ("trial", _) => Self::Lossy,
-            ("loss_bound", "shallow_baselines" | "shallow_share" | "shallow_packets")
+            ("loss_bound", "shallow_baselines" | "shallow_share" | "shallow_packets" | "shallow_target")
             | ("loss_bound", "shallow_queue" | "queue_rise") => Self::ShortBuffer,
             ("loss", "outage_rtts" | "outage_time") | ("silence", _) => Self::Pauses,
             ("loss" | "loss_bound", _) => Self::Policed,

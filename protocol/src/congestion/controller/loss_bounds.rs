@@ -31,7 +31,7 @@ struct WindowBound {
     since: Timestamp,
     /// True if a trial has confirmed the bound.
     is_confirmed: bool,
-    /// The bound that the trial has set, or else the first heavy round.
+    /// The bound that the trial has set, or else that of the first heavy round.
     first: f64,
 }
 
@@ -73,8 +73,8 @@ impl LossBounds {
         });
     }
 
-    /// Bounds W after a heavy round, but not far below the first bound: a link that loses packets there as well has
-    /// another cause for it than this limit. The bound remains confirmed if it was.
+    /// Bounds W after a heavy round, but not far below the first bound: a policer does not drop packets far below its
+    /// rate, so such losses have another cause. The bound remains confirmed if it was.
     pub(super) fn bound_window(&mut self, parameters: &LossBoundParameters, now: Timestamp, bytes: f64) {
         let before = self.current.window;
         let first = before.map_or(bytes, |bound| bound.first);
