@@ -3,7 +3,7 @@
 //! A script may write and then read: `POST /cart`, then `GET /cart`. If the gateway fetched the second response before the
 //! first request, it does not show what was written. A response that is fresh for longer than this page may be used
 //! anyway (RFC 9111 section 4.4 invalidates the URL of the unsafe request only); one that the gateway fetched for this page
-//! alone may not. What the origin answered does not matter: a browser without Longhaul asks it again in any case.
+//! alone may not. What the origin answered does not matter: a browser without Longhaul asks the origin again in any case.
 use longhaul_http::site::SchemefulSite;
 
 /// Maximum number of sites by name. A page that writes to more counts as having written to all.
