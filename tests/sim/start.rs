@@ -1,6 +1,7 @@
 //! Start of a session on a link whose rate nobody tells: a page of 88 kB, asked for in the INIT or some round trips after
 //! it, compared with a session that is told the rate (transport.md section 6.1).
 mod disturbances;
+mod first_page;
 
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ struct Load<'a> {
     /// Delay of the request in round trips.
     asked: u32,
     bunching: Option<Duration>,
+    /// Bytes of the page.
+    page: u64,
     /// Time that the gateway needs for the response.
     origin: Duration,
     /// A short response, such as a head, leaves before.
@@ -80,6 +83,7 @@ impl<'a> Load<'a> {
             token: GivenToken::Valid,
             asked,
             bunching: None,
+            page: PAGE,
             origin: Duration::ZERO,
             has_short: false,
         }
@@ -90,7 +94,7 @@ impl<'a> Load<'a> {
         let asked = self.profile.rtt() * self.asked;
         let page = Exchange {
             origin: self.origin,
-            ..Exchange::fetch(asked, PAGE)
+            ..Exchange::fetch(asked, self.page)
         };
         let short = self.has_short.then(|| Exchange::fetch(asked, SHORT));
         let setting = Setting {

@@ -29,7 +29,7 @@ pub use parameters::{
     PathParameters, ProbingParameters, QueueParameters, RampParameters, RateParameters, SilenceParameters,
     StartParameters, TargetParameters, TrialParameters, UpdateParameters,
 };
-pub use start::{Start, first_flight};
+pub use start::{FirstFlight, Start};
 
 use std::time::Duration;
 

@@ -166,7 +166,7 @@ impl RateProbe {
 
     /// Records that a train of `packets` was requested that opens a window below the carrier. It shows more than earlier
     /// trains did, whose estimate is a lower bound.
-    pub(super) fn on_warm_up(&mut self, packets: u8) {
+    pub(super) fn on_warm_up(&mut self, packets: u32) {
         if self.is_bound() {
             (self.run, self.counted) = (None, 0.0);
             self.requested = f64::from(packets);
@@ -340,11 +340,32 @@ impl RateProbe {
     }
 }
 
-/// Rate of the agent's uplink and the size of a first flight, if the packet behind the INIT arrived `dispersion` after it.
-pub fn first_flight(parameters: &ProbingParameters, dispersion: Duration) -> (ByteRate, ByteCount) {
-    let uplink = FULL_PACKET_BYTES / dispersion.as_secs_f64().max(parameters.least_dispersion);
-    let flight = (parameters.flight_time * uplink).min(parameters.flight_most * FULL_PACKET_BYTES);
-    (ByteRate::new(uplink), as_count(flight))
+/// What a gateway sends to an unknown link before the first report: a burst, and what follows at a multiple of the uplink's
+/// rate.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstFlight {
+    /// Rate of the agent's uplink, if that is not too high to be measured.
+    pub uplink: ByteRate,
+    /// Bytes that are sent back to back, by which the agent measures the link.
+    pub burst: ByteCount,
+    /// Bytes that follow the burst.
+    pub paced: ByteCount,
+    /// Their rate.
+    pub rate: ByteRate,
+}
+
+impl FirstFlight {
+    /// The first flight if the packet behind the INIT arrived `dispersion` after it.
+    pub fn new(parameters: &ProbingParameters, dispersion: Duration) -> Self {
+        let uplink = FULL_PACKET_BYTES / dispersion.as_secs_f64().max(parameters.least_dispersion);
+        let burst = (parameters.flight_time * uplink).min(parameters.flight_most * FULL_PACKET_BYTES);
+        Self {
+            uplink: ByteRate::new(uplink),
+            burst: as_count(burst),
+            paced: as_count(parameters.paced_time * parameters.paced_gain * uplink),
+            rate: ByteRate::new(parameters.paced_gain * uplink),
+        }
+    }
 }
 
 fn seconds_between(first: Timestamp, last: Timestamp) -> f64 {

@@ -6,13 +6,13 @@ use longhaul_types::{BitRate, ByteCount, Timestamp};
 
 use super::{Connection, warm_up::WarmUp};
 use crate::{
-    congestion::{ByteRate, FULL_PACKET, InitialGrant, Start, first_flight},
+    congestion::{ByteRate, FULL_PACKET, FirstFlight, InitialGrant, Start},
     wire::{EarlyOutcome, Parameters, frame::TRAIN_PACKETS},
 };
 
 /// Number of TRAINs that a gateway answers in a session: one for the pair that an agent could not get behind the RESP, one
-/// train, one more.
-pub(super) const MAX_TRAINS: u8 = 3;
+/// train, and three that warm up an ordered path.
+const MAX_TRAINS: u8 = 5;
 /// Length of the train that replaces the pair if the gateway did not accept the early data.
 const PAIR_TRAIN: u8 = 2;
 /// Time from INIT to RESP from which the INIT may have been repeated, so that the time is no sample.
@@ -74,10 +74,9 @@ pub(super) struct Probing {
 #[derive(Clone, Copy, Debug)]
 struct Uplink {
     rate: ByteRate,
-    /// Credit of the first flight in bytes.
-    flight: u64,
-    /// Bytes that the gateway had sent before.
-    sent_before: u64,
+    /// The first flight in bytes, if the uplink permits more than an unknown link gets: its burst, and the burst with what
+    /// follows it.
+    flight: Option<(u64, u64)>,
 }
 
 impl Probing {
@@ -280,7 +279,7 @@ impl Connection {
             && self.probing.answered < MAX_TRAINS;
         if is_answered {
             self.probing.answered += 1;
-            self.probing.left = packets;
+            self.probing.left = self.probing.left.saturating_add(packets);
         }
     }
 
@@ -296,24 +295,31 @@ impl Connection {
             return;
         }
         let dispersion = now.saturating_since(since);
-        let (rate, flight) = first_flight(&self.config.congestion.probing, dispersion);
-        let flight = flight.bytes().max(self.granted.credit);
+        let flight = FirstFlight::new(&self.config.congestion.probing, dispersion);
+        let burst = flight.burst.bytes();
+        let is_fast = burst > self.granted.credit;
+        if is_fast {
+            self.granted.credit = burst + flight.paced.bytes();
+            self.granted.rate = flight.rate;
+            self.pacer.set_rate(now, self.granted.rate);
+            self.pacer.allow_burst(flight.burst);
+        }
         self.probing.uplink = Some(Uplink {
-            rate,
-            flight,
-            sent_before: self.stats.bytes_sent,
+            rate: flight.uplink,
+            flight: is_fast.then_some((burst, self.granted.credit)),
         });
-        let more = flight - self.granted.credit;
-        self.granted.credit = flight;
-        self.pacer.allow_burst(ByteCount::new(more));
     }
 
-    /// Returns true if a grant says nothing about the link (gateway): before the first flight has left, the agent grants
-    /// what each receiver starts with, and the bound by its uplink is better.
-    pub(super) fn keeps_first_flight(&self, credit: u64) -> bool {
-        let least = self.unknown_credit();
-        let is_waiting = |uplink: Uplink| self.stats.bytes_sent - uplink.sent_before <= least;
-        credit == least && self.probing.uplink.is_some_and(is_waiting)
+    /// Credit in bytes that the first flight permits beyond the last report (gateway). Until the agent has reported more
+    /// than what each receiver starts with, it knows the link by a pair of packets at most, which jitter spaces. After that
+    /// the rest of the burst remains: a page whose objects come one by one shows the agent no rate.
+    pub(super) fn first_flight_credit(&self) -> u64 {
+        let reported = self.sent_packets.reported_bytes();
+        match self.probing.uplink.and_then(|uplink| uplink.flight) {
+            None => 0,
+            Some((_, all)) if reported <= self.unknown_credit() => all,
+            Some((burst, _)) => burst.saturating_sub(reported),
+        }
     }
 
     /// Credit that a receiver grants that knows nothing about the link.
@@ -328,12 +334,11 @@ impl Connection {
     /// agent's uplink stands for it.
     pub(super) fn link_rate(&self) -> Option<BitRate> {
         // A receiver that knows nothing grants what it starts with.
-        let (uplink, credit) = (self.probing.uplink, self.granted.credit);
-        let is_assumed =
-            credit == self.unknown_credit() || uplink.is_some_and(|uplink| credit == uplink.flight);
+        let (credit, first_flight) = (self.granted.credit, self.first_flight_credit());
+        let is_assumed = credit == self.unknown_credit() || credit > 0 && credit == first_flight;
         if self.profile.is_some() || self.granted.by.is_some() && !is_assumed {
             return Some(self.granted.rate.bit_rate());
         }
-        uplink.map(|uplink| uplink.rate.bit_rate())
+        self.probing.uplink.map(|uplink| uplink.rate.bit_rate())
     }
 }

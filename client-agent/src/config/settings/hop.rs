@@ -63,7 +63,7 @@ pub const LINK_METERED: Setting<Metered> = Setting::new(
 .meaning("whether the user pays for each byte of the link, so that it is measured by as few bytes as possible")
 .reason(
     "Without this setting, a session costs up to 41 kB to measure an unknown link, up to 43 kB to verify a remembered one, and \
-         over TLS up to 136 kB to open TCP's window on links with a round trip of 150 ms or more. `yes`: on an unknown link one packet \
+         over TLS up to 180 kB to open TCP's window on links with a round trip of 150 ms or more, and 48 kB from 50 ms on. `yes`: on an unknown link one packet \
          only, and nothing else of this, so that the first page of a fast link takes some round trips longer; and TLS is not tried where \
          UDP works but seems to be limited. `auto`: as NetworkManager says about the interface on the way to the gateway (`nmcli`, \
          within 0.5 s). NetworkManager guesses for modems and phones; where it does not know or is not there, the value is `no`. Not \

@@ -6,7 +6,9 @@ use longhaul_types::{BitRate, ByteCount, Timestamp};
 use super::{Controller, Phase, update::Update};
 use crate::{
     congestion::{
-        ByteRate, FULL_PACKET_BYTES, feedback_seconds,
+        ByteRate, FULL_PACKET_BYTES,
+        byte_rate::as_bytes,
+        feedback_seconds,
         start::{Estimate, Finding, Start},
     },
     wire::Stamp,
@@ -28,6 +30,8 @@ pub struct Estimated {
 
 /// Initial congestion window of TCP in packets (RFC 6928).
 const TCP_INITIAL_PACKETS: f64 = 10.0;
+/// Window that an ordered path has by the bytes that it has carried.
+const OPENED: f64 = 2.0;
 /// Maximum time in seconds that a train is given at the told rate.
 const LONGEST_TRAIN: f64 = 4.0;
 
@@ -87,8 +91,21 @@ impl Controller {
     }
 
     /// Records that a train of `packets` was requested to open the window of a TCP connection below the carrier.
-    pub fn on_warm_up(&mut self, packets: u8) {
+    pub fn on_warm_up(&mut self, packets: u32) {
         self.probe.on_warm_up(packets);
+    }
+
+    /// Raises the window of a lower bound to twice the bytes that an ordered path has `carried`: the window of its TCP
+    /// connection has grown by as much, doubles in the next round trip, and bounds what is in flight. Returns true if the
+    /// peer should hear of it.
+    pub fn open_window(&mut self, carried: u64) -> bool {
+        let window = OPENED * as_bytes(ByteCount::new(carried));
+        let opens =
+            self.window.phase == Phase::SlowStart && self.probe.is_bound() && window > self.window.bytes;
+        if opens {
+            self.window.bytes = window;
+        }
+        opens
     }
 
     /// Returns true if the rate in force is a lower bound: the link may be faster.

@@ -26,6 +26,12 @@ constants! {
     flight_time = 0.5, "s", 0.25 => 1.0;
     /// Maximum number of packets of the first flight.
     flight_most = 80.0, "packets", 40.0 => 160.0;
+    /// Time for which the gateway goes on behind the first flight, until the agent reports some of it: the round-trip
+    /// time of most satellites.
+    paced_time = 0.6, "s", 0.3 => 1.2;
+    /// Rate of what it sends in this time, in rates of the uplink: access links are faster towards the agent, and the
+    /// shortest dispersion makes the uplink too slow.
+    paced_gain = 2.0, "factor", 1.0 => 4.0;
     /// Share of the packets of a train from which it verifies a told rate: some of them are lost.
     verified_share = 0.75, "share", 0.5 => 1.0;
     /// Factor between measured and told rate, in either direction, that refutes a told rate.

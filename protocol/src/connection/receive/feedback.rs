@@ -131,7 +131,9 @@ impl Connection {
     /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).
     fn apply_grant(&mut self, now: Timestamp, feedback: &Feedback) {
         let halvings = self.breaker.halvings();
-        if halvings == 0 && self.keeps_first_flight(feedback.credit) {
+        let first_flight = self.first_flight_credit();
+        if halvings == 0 && feedback.credit < first_flight {
+            self.granted.credit = first_flight;
             return;
         }
         let rate = self.within_limit(feedback.rate.rate().min(self.config.max_rate));

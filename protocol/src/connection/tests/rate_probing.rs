@@ -22,9 +22,9 @@ fn answered(pair: &mut Pair) -> u64 {
 }
 
 #[test]
-fn a_train_of_full_packets_answers_at_most_three_requests() {
+fn a_train_of_full_packets_answers_at_most_five_requests() {
     let mut pair = pair(TransportConfig::gateway());
-    for _ in 0..3 {
+    for _ in 0..5 {
         let bytes = answered(&mut pair);
         let train = u64::from(TRAIN) * FULL;
         assert!((train..train + 400).contains(&bytes), "{bytes} bytes");
@@ -85,6 +85,43 @@ fn early_data_agents_and_old_gateways_give_no_train() {
     assert!(answered(&mut off) < 400);
 }
 
+/// Shows the gateway an uplink whose padded packet arrives `dispersion` after the packet before it.
+fn show_uplink(gateway: &mut Connection, now: Timestamp, dispersion: Duration) {
+    gateway.granted.by = None;
+    gateway.measure_uplink(now, 1_000, FULL);
+    gateway.measure_uplink(now + dispersion, 1_001, FULL);
+}
+
+#[test]
+fn the_first_flight_of_a_fast_uplink_outlasts_the_estimate_of_a_pair() {
+    let mut pair = pair(TransportConfig::gateway());
+    let now = pair.now;
+    show_uplink(&mut pair.gateway, now, Duration::from_millis(2));
+    let flight = pair.gateway.granted.credit;
+    // 80 packets, and 1.2 s at 2 Mbit/s.
+    assert!((400_000..420_000).contains(&flight), "{flight} bytes");
+    assert_eq!(pair.gateway.first_flight_credit(), flight);
+    let mut users = (User::default(), User::default());
+    let mut left_after = |bytes| {
+        fetch(&mut pair, &mut users, &[bytes], Duration::from_secs(5));
+        pair.run_for(Duration::from_secs(1));
+        pair.gateway.first_flight_credit()
+    };
+    assert_eq!(left_after(5_000), flight, "few packets of data");
+    let left = left_after(20_000);
+    assert!((70_000..80_000).contains(&left), "the rest of the burst: {left}");
+    assert_eq!(left_after(100_000), 0, "all was sent");
+}
+
+#[test]
+fn a_slow_uplink_says_no_more_than_a_pair() {
+    let mut pair = pair(TransportConfig::gateway());
+    let (now, credit) = (pair.now, pair.gateway.granted.credit);
+    show_uplink(&mut pair.gateway, now, Duration::from_millis(80));
+    assert_eq!(pair.gateway.granted.credit, credit);
+    assert_eq!(pair.gateway.first_flight_credit(), 0);
+}
+
 #[test]
 fn the_rate_of_an_unknown_link_is_not_the_rate_of_its_start() {
     let pair = pair(TransportConfig::gateway());
@@ -121,16 +158,18 @@ fn sent_to_warm_up(link: &str, rate_probing: RateProbing) -> u64 {
 }
 
 #[test]
-fn an_idle_ordered_path_of_a_long_link_is_warmed_up() {
-    let trains = 3 * u64::from(TRAIN);
-    let bytes = sent_to_warm_up("geo-sat", RateProbing::Full);
-    assert!(
-        (trains * FULL..trains * 1_450).contains(&bytes),
-        "geo-sat: {bytes} bytes"
-    );
+fn an_idle_ordered_path_is_warmed_up() {
+    for (link, trains) in [("geo-sat", 4), ("lte", 1)] {
+        let packets = trains * u64::from(TRAIN);
+        let bytes = sent_to_warm_up(link, RateProbing::Full);
+        assert!(
+            (packets * FULL..packets * 1_450 + 2_000).contains(&bytes),
+            "{link}: {bytes} bytes"
+        );
+    }
     for (link, rate_probing) in [
         // Slow start is over soon.
-        ("lte", RateProbing::Full),
+        ("lan-fast", RateProbing::Full),
         // The link holds less than what TCP sends at once.
         ("gprs-3+1", RateProbing::Full),
         // Bytes cost money.

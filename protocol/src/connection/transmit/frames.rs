@@ -118,10 +118,11 @@ impl Connection {
         if packet.room() > 0 && (std::mem::take(&mut self.ping_due) || probe) {
             packet.push(&Frame::Ping);
         }
-        if packet.room() > 1
+        while packet.room() > 1
             && let Some(packets) = self.probing.train_due.take()
         {
             packet.push(&Frame::Train { packets });
+            self.probing.train_due = self.probing.warm_up.take_train();
         }
     }
 
