@@ -15,6 +15,9 @@ use crate::{
 const MAX_TRAINS: u8 = 5;
 /// Length of the train that replaces the pair if the gateway did not accept the early data.
 const PAIR_TRAIN: u8 = 2;
+/// Time after the measurement of the uplink for which what is left of the first flight is better than what the agent knows.
+/// Most origins answer in this time, and an idle agent measures the link.
+const FIRST_FLIGHT: Duration = Duration::from_secs(5);
 /// Time from INIT to RESP from which the INIT may have been repeated, so that the time is no sample.
 const REPEATED: Duration = Duration::from_secs(1);
 /// Number of the INIT.
@@ -77,6 +80,8 @@ struct Uplink {
     /// The first flight in bytes, if the uplink permits more than an unknown link gets: its burst, and the burst with what
     /// follows it.
     flight: Option<(u64, u64)>,
+    /// Time at which the first flight ends.
+    until: Timestamp,
 }
 
 impl Probing {
@@ -118,9 +123,12 @@ impl Probing {
         self.uplink_packet = UplinkPacket::No;
     }
 
-    /// Ends a train whose address has changed.
-    pub(super) const fn end_train(&mut self) {
+    /// Ends a train, and the first flight, whose address has changed.
+    pub(super) fn end_train(&mut self) {
         self.left = 0;
+        if let Some(uplink) = &mut self.uplink {
+            uplink.flight = None;
+        }
     }
 }
 
@@ -307,7 +315,15 @@ impl Connection {
         self.probing.uplink = Some(Uplink {
             rate: flight.uplink,
             flight: is_fast.then_some((burst, self.granted.credit)),
+            until: now + FIRST_FLIGHT,
         });
+    }
+
+    /// Ends the first flight if its time is over (gateway).
+    pub(super) fn end_first_flight(&mut self, now: Timestamp) {
+        if let Some(uplink) = self.probing.uplink.as_mut().filter(|uplink| uplink.until <= now) {
+            uplink.flight = None;
+        }
     }
 
     /// Credit in bytes that the first flight permits beyond the last report (gateway). Until the agent has reported more

@@ -131,6 +131,7 @@ impl Connection {
     /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).
     fn apply_grant(&mut self, now: Timestamp, feedback: &Feedback) {
         let halvings = self.breaker.halvings();
+        self.end_first_flight(now);
         let first_flight = self.first_flight_credit();
         if halvings == 0 && feedback.credit < first_flight {
             self.granted.credit = first_flight;

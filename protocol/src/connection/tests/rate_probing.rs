@@ -114,6 +114,24 @@ fn the_first_flight_of_a_fast_uplink_outlasts_the_estimate_of_a_pair() {
 }
 
 #[test]
+fn the_first_flight_ends_after_some_seconds_and_with_its_path() {
+    let mut late = pair(TransportConfig::gateway());
+    let now = late.now;
+    show_uplink(&mut late.gateway, now, Duration::from_millis(2));
+    late.run_for(Duration::from_secs(6));
+    let mut users = (User::default(), User::default());
+    fetch(&mut late, &mut users, &[5_000], Duration::from_secs(5));
+    late.run_for(Duration::from_secs(1));
+    assert_eq!(late.gateway.first_flight_credit(), 0);
+
+    let mut moved = pair(TransportConfig::gateway());
+    let now = moved.now;
+    show_uplink(&mut moved.gateway, now, Duration::from_millis(2));
+    moved.gateway.probing.end_train();
+    assert_eq!(moved.gateway.first_flight_credit(), 0);
+}
+
+#[test]
 fn a_slow_uplink_says_no_more_than_a_pair() {
     let mut pair = pair(TransportConfig::gateway());
     let (now, credit) = (pair.now, pair.gateway.granted.credit);
