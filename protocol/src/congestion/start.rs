@@ -344,7 +344,7 @@ impl RateProbe {
 /// rate.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstFlight {
-    /// Rate of the agent's uplink, if that is not too high to be measured.
+    /// Rate of the agent's uplink, at most that of a full packet in the shortest dispersion that counts.
     pub uplink: ByteRate,
     /// Bytes that are sent back to back, by which the agent measures the link.
     pub burst: ByteCount,
@@ -365,6 +365,11 @@ impl FirstFlight {
             paced: as_count(parameters.paced_time * parameters.paced_gain * uplink),
             rate: ByteRate::new(parameters.paced_gain * uplink),
         }
+    }
+
+    /// Size of the whole flight.
+    pub const fn bytes(&self) -> u64 {
+        self.burst.bytes() + self.paced.bytes()
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_TRAINS: u8 = 5;
 const PAIR_TRAIN: u8 = 2;
 /// Time after the measurement of the uplink for which what is left of the first flight is better than what the agent knows.
 /// Most origins answer in this time, and an idle agent measures the link.
-const FIRST_FLIGHT: Duration = Duration::from_secs(5);
+const LONGEST_FIRST_FLIGHT: Duration = Duration::from_secs(5);
 /// Time from INIT to RESP from which the INIT may have been repeated, so that the time is no sample.
 const REPEATED: Duration = Duration::from_secs(1);
 /// Number of the INIT.
@@ -77,10 +77,9 @@ pub(super) struct Probing {
 #[derive(Clone, Copy, Debug)]
 struct Uplink {
     rate: ByteRate,
-    /// The first flight in bytes, if the uplink permits more than an unknown link gets: its burst, and the burst with what
-    /// follows it.
-    flight: Option<(u64, u64)>,
-    /// Time at which the first flight ends.
+    /// The first flight, if the uplink permits more than an unknown link gets.
+    flight: Option<FirstFlight>,
+    /// Time at which it ends.
     until: Timestamp,
 }
 
@@ -304,18 +303,17 @@ impl Connection {
         }
         let dispersion = now.saturating_since(since);
         let flight = FirstFlight::new(&self.config.congestion.probing, dispersion);
-        let burst = flight.burst.bytes();
-        let is_fast = burst > self.granted.credit;
+        let is_fast = flight.burst.bytes() > self.granted.credit;
         if is_fast {
-            self.granted.credit = burst + flight.paced.bytes();
+            self.granted.credit = flight.bytes();
             self.granted.rate = flight.rate;
             self.pacer.set_rate(now, self.granted.rate);
             self.pacer.allow_burst(flight.burst);
         }
         self.probing.uplink = Some(Uplink {
             rate: flight.uplink,
-            flight: is_fast.then_some((burst, self.granted.credit)),
-            until: now + FIRST_FLIGHT,
+            flight: is_fast.then_some(flight),
+            until: now + LONGEST_FIRST_FLIGHT,
         });
     }
 
@@ -333,8 +331,8 @@ impl Connection {
         let reported = self.sent_packets.reported_bytes();
         match self.probing.uplink.and_then(|uplink| uplink.flight) {
             None => 0,
-            Some((_, all)) if reported <= self.unknown_credit() => all,
-            Some((burst, _)) => burst.saturating_sub(reported),
+            Some(flight) if reported <= self.unknown_credit() => flight.bytes(),
+            Some(flight) => flight.burst.bytes().saturating_sub(reported),
         }
     }
 

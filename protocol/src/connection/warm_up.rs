@@ -2,6 +2,8 @@
 //! congestion window of the TCP connection below it is open when a page is requested.
 use std::time::Duration;
 
+use longhaul_types::ByteCount;
+
 use super::{Connection, rate_probing::RateProbing};
 use crate::{
     congestion::{FULL_PACKET, Start},
@@ -90,8 +92,9 @@ impl Connection {
         if !self.is_ordered() {
             return;
         }
-        if self.probing.warm_up.on_arrival(size) && self.controller.open_window(self.probing.warm_up.arrived)
-        {
+        let is_complete = self.probing.warm_up.on_arrival(size);
+        let carried = ByteCount::new(self.probing.warm_up.arrived);
+        if is_complete && self.controller.open_window(carried) {
             self.pending_ack.now = self.pending_ack.echo.is_some();
         }
         if !self.may_warm_up() {

@@ -30,7 +30,7 @@ pub struct Estimated {
 
 /// Initial congestion window of TCP in packets (RFC 6928).
 const TCP_INITIAL_PACKETS: f64 = 10.0;
-/// Window that an ordered path has by the bytes that it has carried.
+/// Factor by which slow start of TCP grows in the next round trip.
 const OPENED: f64 = 2.0;
 /// Maximum time in seconds that a train is given at the told rate.
 const LONGEST_TRAIN: f64 = 4.0;
@@ -95,11 +95,12 @@ impl Controller {
         self.probe.on_warm_up(packets);
     }
 
-    /// Raises the window of a lower bound to twice the bytes that an ordered path has `carried`: the window of its TCP
-    /// connection has grown by as much, doubles in the next round trip, and bounds what is in flight. Returns true if the
-    /// peer should hear of it.
-    pub fn open_window(&mut self, carried: u64) -> bool {
-        let window = OPENED * as_bytes(ByteCount::new(carried));
+    /// Raises the window of a lower bound after an ordered path has `carried` these bytes of trains. Its TCP connection has
+    /// grown its own window by them, doubles it in the next round trip, and bounds what is in flight. The window is at most
+    /// twice what the link was seen to deliver in a control loop. Returns true if the peer should hear of it.
+    pub fn open_window(&mut self, carried: ByteCount) -> bool {
+        let delivered = self.path.rate.max() * self.path.control_loop();
+        let window = OPENED * as_bytes(carried).min(delivered);
         let opens =
             self.window.phase == Phase::SlowStart && self.probe.is_bound() && window > self.window.bytes;
         if opens {

@@ -24,10 +24,10 @@ constants! {
     /// Time at the rate of the uplink whose bytes are the first flight: access links are hardly ever slower towards
     /// the agent.
     flight_time = 0.5, "s", 0.25 => 1.0;
-    /// Maximum number of packets of the first flight.
+    /// Maximum number of packets of the burst of the first flight.
     flight_most = 80.0, "packets", 40.0 => 160.0;
-    /// Time for which the gateway goes on behind the first flight, until the agent reports some of it: the round-trip
-    /// time of most satellites.
+    /// Time for which the gateway goes on behind this burst, until the agent reports data: the round-trip time of most
+    /// satellites.
     paced_time = 0.6, "s", 0.3 => 1.2;
     /// Rate of what it sends in this time, in rates of the uplink: access links are faster towards the agent, and the
     /// shortest dispersion makes the uplink too slow.
