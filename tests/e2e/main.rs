@@ -26,6 +26,7 @@ mod life;
 mod metered;
 mod monitoring;
 mod networks;
+mod odd_origins;
 mod operations;
 mod operator;
 mod outage;

@@ -1,6 +1,5 @@
-//! Length of request bodies and transfer codings of responses (RFC 9112 section 6). This module alone
-//! determines the length, and rejects ambiguous framing: two parsers that disagree about a length permit
-//! request smuggling.
+//! Length of request bodies (RFC 9112 section 6). This module alone determines the length, and rejects ambiguous
+//! framing: two parsers that disagree about a length permit request smuggling.
 use http::{HeaderMap, Version, header};
 
 use crate::list::members;
@@ -29,35 +28,6 @@ pub enum FramingError {
     /// `Transfer-Encoding` is not just `chunked`, or was received with HTTP/1.0.
     #[error("the transfer-encoding is not exactly `chunked`")]
     TransferEncoding,
-}
-
-/// Checks the transfer codings of a response whose chunked coding an HTTP library has removed: the library's
-/// output must not have another transfer coding. The programs never request other codings (RFC 9110 section
-/// 10.1.4: `TE`), so no correct server uses them; if not removed, they would reach the browser as content.
-///
-/// # Errors
-/// There is a coding other than `chunked`, or `chunked` occurs twice; treat it as a failure of the origin
-/// (502).
-pub fn transfer_coding(version: Version, headers: &HeaderMap) -> Result<(), FramingError> {
-    // HTTP/2 has no transfer codings, and those of HTTP/1.0 messages are not interpreted.
-    if version != Version::HTTP_11 {
-        return Ok(());
-    }
-    let values = headers.get_all(header::TRANSFER_ENCODING);
-    if values.iter().any(|value| value.to_str().is_err()) {
-        return Err(FramingError::TransferEncoding);
-    }
-    let mut codings = members(headers, header::TRANSFER_ENCODING)
-        // RFC 2616 section 3.6 defined `identity` for no coding; some old servers still send it.
-        .filter(|coding| !coding.eq_ignore_ascii_case("identity"));
-    let is_chunked = codings
-        .next()
-        .is_none_or(|coding| coding.eq_ignore_ascii_case("chunked"));
-    if is_chunked && codings.next().is_none() {
-        Ok(())
-    } else {
-        Err(FramingError::TransferEncoding)
-    }
 }
 
 /// Returns the body length of a request.
@@ -114,29 +84,6 @@ fn announced(version: Version, headers: &HeaderMap) -> Result<Option<BodyLength>
 mod tests {
     use super::*;
     use crate::test_fields::map;
-
-    #[test]
-    fn unsupported_transfer_codings_are_rejected() {
-        let check = |value| transfer_coding(Version::HTTP_11, &map(&[("transfer-encoding", value)]));
-        for fine in ["chunked", "Chunked", "identity", "identity, chunked", ""] {
-            assert_eq!(check(fine), Ok(()), "{fine}");
-        }
-        assert_eq!(transfer_coding(Version::HTTP_11, &map(&[])), Ok(()));
-        for wrong in [
-            "gzip, chunked",
-            "gzip",
-            "chunked, chunked",
-            "x, chunked",
-            "deflate,gzip,chunked",
-        ] {
-            assert_eq!(check(wrong), Err(FramingError::TransferEncoding), "{wrong}");
-        }
-        let two = map(&[("transfer-encoding", "gzip"), ("transfer-encoding", "chunked")]);
-        assert_eq!(
-            transfer_coding(Version::HTTP_11, &two),
-            Err(FramingError::TransferEncoding)
-        );
-    }
 
     #[test]
     fn requests_without_framing_have_no_body() {

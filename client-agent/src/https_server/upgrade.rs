@@ -13,6 +13,7 @@ use http::{Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use longhaul_origin::{HeadLimits, ResponseReader};
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tracing::debug;
 
@@ -67,10 +68,14 @@ async fn send_upgrade<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    let host = ResponseReader::new(host, HeadLimits::default());
+    let expected = host.expected();
     let (mut sender, connection) = http1::handshake(TokioIo::new(host)).await?;
     tokio::spawn(connection.with_upgrades());
     let browser = hyper::upgrade::on(&mut request);
-    let mut response = sender.send_request(to_host(&request)).await?;
+    let to_host = to_host(&request);
+    expected.set(&to_host);
+    let mut response = sender.send_request(to_host).await?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(refusal_response(response).await);
     }

@@ -2,7 +2,9 @@
 //! outermost to the innermost, that has a definite meaning decides.
 use std::{error::Error, io};
 
-use crate::{body::BodyError, error::FetchError, tls::defect_of, upload::UploadError};
+use crate::{
+    body::BodyError, error::FetchError, response_reader::HeadError, tls::defect_of, upload::UploadError,
+};
 
 /// Returns the error of a request without a response.
 pub(crate) fn request_failure(error: &hyper::Error) -> FetchError {
@@ -43,9 +45,7 @@ fn definite_request_failure(error: &(dyn Error + 'static)) -> Option<FetchError>
 }
 
 fn hyper_request_failure(error: &hyper::Error) -> Option<FetchError> {
-    if error.is_parse_too_large() {
-        Some(FetchError::HeaderTooLarge)
-    } else if error.is_parse() {
+    if error.is_parse() {
         Some(FetchError::Protocol)
     } else if error.is_timeout() {
         Some(FetchError::ResponseTimeout)
@@ -67,11 +67,21 @@ fn io_request_failure(error: &io::Error) -> FetchError {
     if let Some(defect) = defect_of(error) {
         return FetchError::Tls(defect);
     }
+    if is_head_too_large(error) {
+        return FetchError::HeaderTooLarge;
+    }
     match error.kind() {
         ErrorKind::InvalidData | ErrorKind::InvalidInput => FetchError::Protocol,
         ErrorKind::TimedOut => FetchError::ResponseTimeout,
         _ => FetchError::Reset,
     }
+}
+
+fn is_head_too_large(error: &io::Error) -> bool {
+    let head = error
+        .get_ref()
+        .and_then(|error| error.downcast_ref::<HeadError>());
+    head == Some(&HeadError::TooLarge)
 }
 
 fn definite_body_failure(error: &(dyn Error + 'static)) -> Option<BodyError> {

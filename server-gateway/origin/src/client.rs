@@ -347,7 +347,7 @@ impl Inner {
             .await?;
         Ok(NewConnection {
             forwarding,
-            opened: open_http(stream, &self.limits).await?,
+            opened: open_http(stream, &target, &self.limits).await?,
             slot,
             generation: rules.generation,
         })

@@ -154,7 +154,8 @@ pub struct Limits {
     /// Names and values of the header fields of a response. Default 256 KiB, as in Chromium. An HTTP/2
     /// response of more than twice this size fails as malformed.
     pub header_bytes: ByteCount,
-    /// Header fields of an HTTP/1.1 response. Default 128.
+    /// Header fields of an HTTP/1.1 response. Default 512, as on the hop: browsers have no limit, and the largest heads that were seen
+    /// have some hundred cookies.
     pub header_fields: usize,
     /// Concurrent HTTP/1.1 requests to one host; each needs a connection. Default 32.
     pub connections_per_host: usize,
@@ -192,7 +193,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             header_bytes: ByteCount::kib(256),
-            header_fields: 128,
+            header_fields: 512,
             connections_per_host: 32,
             reserved_per_host: 6,
             streams_per_host: 100,

@@ -26,9 +26,10 @@ use crate::{
     error::FetchError,
     owner::{ConnectionOwner, Ownership},
     pool::StreamGuard,
+    response_reader::{ExpectedResponse, HeadLimits, OldHttp, ResponseReader},
     shares::Slot,
     stream::OriginStream,
-    target::Target,
+    target::{Scheme, Target},
     upload::Upload,
 };
 
@@ -38,7 +39,8 @@ const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A newly opened connection.
 pub(crate) enum Opened {
-    Http1(http1::SendRequest<Upload>),
+    /// With the place where the next request is announced to the reader of responses.
+    Http1(http1::SendRequest<Upload>, Arc<ExpectedResponse>),
     /// With the task that ends when the connection ends.
     Http2(http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
 }
@@ -56,6 +58,7 @@ pub(crate) struct NewConnection {
 /// HTTP/1.1 connection, idle or in use by one request.
 pub(crate) struct Http1 {
     pub(crate) sender: http1::SendRequest<Upload>,
+    pub(crate) expected: Arc<ExpectedResponse>,
     /// The connection leads to a proxy.
     pub(crate) forwarding: Option<Forwarding>,
     pub(crate) ownership: Ownership,
@@ -126,6 +129,7 @@ impl Connection {
                     Some(forwarding) => absolute_form(&mut request, target, forwarding),
                     None => origin_form(&mut request, target),
                 };
+                connection.expected.set(&request);
                 let sent = connection.sender.try_send_request(request).await;
                 let response = sent.map_err(|error| match error.into() {
                     SendError::Unsent(mut request, error) => {
@@ -158,7 +162,11 @@ impl Connection {
 }
 
 /// Starts HTTP on a connection.
-pub(crate) async fn open_http(stream: OriginStream, limits: &Limits) -> Result<Opened, FetchError> {
+pub(crate) async fn open_http(
+    stream: OriginStream,
+    target: &Target,
+    limits: &Limits,
+) -> Result<Opened, FetchError> {
     let failed = |error: hyper::Error| request_failure(&error);
     if stream.is_h2() {
         let (sender, connection) = http2_builder(limits)
@@ -171,6 +179,8 @@ pub(crate) async fn open_http(stream: OriginStream, limits: &Limits) -> Result<O
         });
         return Ok(Opened::Http2(sender, task));
     }
+    let stream = ResponseReader::new(stream, head_limits(target, limits));
+    let expected = stream.expected();
     let (mut sender, connection) = http1_builder(limits)
         .handshake(TokioIo::new(stream))
         .await
@@ -179,17 +189,31 @@ pub(crate) async fn open_http(stream: OriginStream, limits: &Limits) -> Result<O
         let _ended = connection.await;
     });
     sender.ready().await.map_err(failed)?;
-    Ok(Opened::Http1(sender))
+    Ok(Opened::Http1(sender, expected))
+}
+
+/// Limits of heads, and whether a host may answer without one: by Chromium's rules.
+fn head_limits(target: &Target, limits: &Limits) -> HeadLimits {
+    let is_default_port = target.port == target.scheme.default_port();
+    HeadLimits {
+        bytes: limits.header_bytes.as_usize(),
+        fields: limits.header_fields,
+        old_http: match target.scheme {
+            _ if is_default_port => OldHttp::Accepted,
+            Scheme::Http => OldHttp::IcyOnly,
+            Scheme::Https => OldHttp::Refused,
+        },
+        end_may_be_missing: target.scheme == Scheme::Http,
+    }
 }
 
 fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // 8 KiB is the minimum that the library accepts.
-        .max_buf_size(limits.header_bytes.as_usize().max(8192))
-        .max_headers(limits.header_fields)
-        // RFC 9112 section 5.2: a proxy replaces the obsolete line folding of old servers with spaces.
-        .allow_obsolete_multiline_headers_in_responses(true);
+        // Larger than the heads that the reader of responses passes on, which alone has the limits. 8 KiB is the minimum
+        // that the library accepts.
+        .max_buf_size(limits.header_bytes.as_usize().max(8192) * 2)
+        .max_headers(limits.header_fields + 2);
     builder
 }
 

@@ -113,9 +113,10 @@ impl Pool {
             generation,
         } = new;
         match opened {
-            Opened::Http1(sender) => {
+            Opened::Http1(sender, expected) => {
                 let mut connection = Http1 {
                     sender,
+                    expected,
                     forwarding,
                     ownership: Ownership::Unclaimed,
                     user: owner,

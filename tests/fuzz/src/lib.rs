@@ -18,6 +18,7 @@ mod images;
 mod input;
 mod manifest;
 mod messages;
+mod origin_responses;
 mod packets;
 mod pages;
 mod recordings;
@@ -160,6 +161,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "networks_file",
         run: input::networks_file,
         seeds: input::networks_seeds,
+    },
+    Harness {
+        name: "origin_responses",
+        run: origin_responses::response,
+        seeds: origin_responses::seeds,
     },
     Harness {
         name: "packets",

@@ -4,9 +4,7 @@ use http::{
     header::{CONTENT_TYPE, HOST},
     request::Parts,
 };
-use http_body::Body as _;
 use hyper::body::Incoming;
-use longhaul_http::framing::transfer_coding;
 
 use super::Inner;
 use crate::{
@@ -112,10 +110,6 @@ impl Inner {
         permit: RequestPermit,
     ) -> Result<Response<OriginBody>, FetchError> {
         let Answer { response, connection } = answer;
-        if !response.body().is_end_stream() {
-            // The library removes `chunked` and returns the content inside.
-            transfer_coding(response.version(), response.headers()).map_err(|_| FetchError::Protocol)?;
-        }
         let headers = response.headers();
         // The limits of the libraries apply to their buffers, which are larger than the header sections that
         // they accept.

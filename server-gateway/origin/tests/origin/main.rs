@@ -12,6 +12,8 @@ mod limits;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod odd_responses;
+#[cfg(test)]
 mod owners;
 #[cfg(test)]
 mod reconfigure;
