@@ -28,7 +28,7 @@ mod window;
 pub use choice::{AdaptiveEncoder, Base, BodyTraits, EffortPolicy, Finished, Load, choose, suits_mixing};
 pub use coding::{Coder, Coding, EncodeError};
 pub use content_decoding::{
-    ContentDecoder, ContentDecodingError, ContentDecodingLimits, MAX_CODINGS, OriginCoding, Step,
+    ContentDecoder, ContentDecodingError, ContentDecodingLimits, ContentEnd, MAX_CODINGS, OriginCoding, Step,
     UnsupportedCoding, decode_content,
 };
 pub use content_encoding::{ContentCoding, ContentEncoder};

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use longhaul_cache::BodyWriter;
-use longhaul_codec::{ContentDecoder, ContentDecodingError, Load};
-use longhaul_origin::OriginBody;
+use longhaul_codec::{ContentDecoder, ContentDecodingError, ContentEnd, Load};
+use longhaul_origin::{BodyError, OriginBody};
 use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
@@ -40,6 +40,7 @@ pub(super) struct Feed {
     /// Coded length as announced by the origin.
     coded_length: Option<u64>,
     coded: u64,
+    decoded: u64,
     hasher: blake3::Hasher,
     writer: Option<BodyWriter>,
     pending: PendingStorage,
@@ -81,6 +82,7 @@ impl Feed {
             content_decoder,
             coded_length,
             coded: 0,
+            decoded: 0,
             hasher: blake3::Hasher::new(),
             writer,
             pending,
@@ -134,15 +136,27 @@ impl Feed {
                     }
                     self.consider_finishing()?;
                 }
+                Some(Err(BodyError::Truncated)) if self.has_length_of_content() => return self.finish(),
                 Some(Err(error)) => return Err(error.into()),
-                None => {
-                    if let Some(content_decoder) = &self.content_decoder {
-                        content_decoder.finish()?;
-                    }
-                    return Ok(());
-                }
+                None => return self.finish(),
             }
         }
+    }
+
+    /// Ends the body. One that is not certainly whole is not stored: a later response may be.
+    fn finish(&mut self) -> Result<(), Broken> {
+        if let Some(content_decoder) = &self.content_decoder
+            && content_decoder.finish()? == ContentEnd::Doubtful
+        {
+            self.writer = None;
+        }
+        Ok(())
+    }
+
+    /// True if the length that the origin announced is that of the decoded body, and all of it has arrived: some
+    /// servers take the length before they code the body, and browsers forgive this.
+    fn has_length_of_content(&self) -> bool {
+        self.content_decoder.is_some() && self.coded_length == Some(self.decoded)
     }
 
     /// Continues without readers only if finishing the body is worth it.
@@ -248,6 +262,7 @@ impl Feed {
             },
         };
         self.hasher.update(&chunk);
+        self.decoded += chunk.len() as u64;
         self.pending.response.origin_size.decoded(chunk.len());
         self.coalesced.push(kept, chunk.len());
         if let Some(writer) = &mut self.writer {

@@ -31,6 +31,8 @@ pub(crate) struct Gzip {
     inflate: Decompress,
     crc: Crc,
     members: u64,
+    /// A member has another checksum or length than its trailer says, which browsers do not read.
+    is_damaged: bool,
     flags: u8,
     field: [u8; 8],
 }
@@ -48,14 +50,15 @@ impl Gzip {
             inflate: Decompress::new(false),
             crc: Crc::new(),
             members: 0,
+            is_damaged: false,
             flags: 0,
             field: [0; 8],
         }
     }
 
-    /// True if the input may end here.
+    /// True if the input may end here, and all checksums are right.
     pub(crate) const fn ended(&self) -> bool {
-        matches!(self.part, Part::Start | Part::Garbage)
+        matches!(self.part, Part::Start | Part::Garbage) && !self.is_damaged
     }
 
     pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Corrupt> {
@@ -106,7 +109,7 @@ impl Gzip {
             Part::Name | Part::Comment => Ok(self.part),
             Part::HeaderCrc(0) => Ok(Part::HeaderCrc(1)),
             Part::HeaderCrc(_) => Ok(self.after(FHCRC)),
-            Part::Trailer(at) => self.trailer_byte(byte, at),
+            Part::Trailer(at) => Ok(self.trailer_byte(byte, at)),
             Part::Data => Err(Corrupt),
         }
     }
@@ -149,20 +152,18 @@ impl Gzip {
         }
     }
 
-    fn trailer_byte(&mut self, byte: u8, at: usize) -> Result<Part, Corrupt> {
+    fn trailer_byte(&mut self, byte: u8, at: usize) -> Part {
         self.field[at] = byte;
         if at < 7 {
-            return Ok(Part::Trailer(at + 1));
+            return Part::Trailer(at + 1);
         }
         let [a, b, c, d, e, f, g, h] = self.field;
         let sum = u32::from_le_bytes([a, b, c, d]);
         let length = u32::from_le_bytes([e, f, g, h]);
         // ISIZE is the length modulo 2^32, as is `amount`.
-        if sum != self.crc.sum() || length != self.crc.amount() {
-            return Err(Corrupt);
-        }
+        self.is_damaged |= sum != self.crc.sum() || length != self.crc.amount();
         self.members += 1;
-        Ok(Part::Start)
+        Part::Start
     }
 }
 

@@ -1,8 +1,8 @@
 //! Removal of the content codings of an origin's response (RFC 9110 section 8.4), incrementally.
 //!
 //! The output equals what a browser obtains by its own decoding, with the same tolerance: an empty body is
-//! valid in any coding, and bytes after the end of a gzip, zlib or Brotli stream are ignored. A truncated
-//! stream is always an error.
+//! valid in any coding, bytes after the end of a gzip, zlib or Brotli stream are ignored, and so are the checksum
+//! of gzip and a missing end. [`ContentDecoder::finish`] tells such streams from whole ones.
 mod deflate;
 mod gzip;
 #[cfg(test)]
@@ -79,9 +79,15 @@ pub enum ContentDecodingError {
     /// More codings than [`MAX_CODINGS`].
     #[error("the origin applied {0} content codings; the limit is {MAX_CODINGS}")]
     TooManyCodings(usize),
-    /// The data ends before the end of its coding.
-    #[error("the origin's {0} data ends too early")]
-    Truncated(OriginCoding),
+}
+
+/// What the end of the input says about a decoded body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentEnd {
+    /// A stream has no end, or a wrong checksum. Browsers show the body; nobody should keep it.
+    Doubtful,
+    /// Each stream has its end and its checksum.
+    Whole,
 }
 
 /// Limits against decompression bombs. They apply to each coding of a stack.
@@ -220,17 +226,16 @@ impl ContentDecoder {
     /// Ends the input.
     ///
     /// # Errors
-    /// A stream is incomplete, or an earlier call failed.
-    pub fn finish(&self) -> Result<(), ContentDecodingError> {
+    /// An earlier call failed.
+    pub fn finish(&self) -> Result<ContentEnd, ContentDecodingError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.stages.iter().try_for_each(|stage| {
-            if stage.ended() && stage.held.is_empty() {
-                Ok(())
-            } else {
-                Err(ContentDecodingError::Truncated(stage.coding))
-            }
+        let is_whole = |stage: &Stage| stage.ended() && stage.held.is_empty();
+        Ok(if self.stages.iter().all(is_whole) {
+            ContentEnd::Whole
+        } else {
+            ContentEnd::Doubtful
         })
     }
 
@@ -367,7 +372,7 @@ impl Stage {
     }
 }
 
-/// Decodes a complete body.
+/// Decodes a body, as much of it as there is.
 ///
 /// # Errors
 /// As of [`ContentDecoder`].

@@ -220,7 +220,7 @@ fn empty_inputs_change_nothing() {
                 );
             }
         }
-        assert_eq!(content_decoder.finish(), Ok(()));
+        assert_eq!(content_decoder.finish(), Ok(ContentEnd::Whole));
         assert!(out == page(50_000));
     }
 }
