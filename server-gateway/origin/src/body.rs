@@ -12,7 +12,13 @@ use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Sleep, sleep};
 
-use crate::{classify::body_failure, error::Fault, host_scheduler::RequestPermit, pool::StreamGuard};
+use crate::{
+    classify::body_failure,
+    error::Fault,
+    host_scheduler::RequestPermit,
+    pool::StreamGuard,
+    processing::{Processing, processing},
+};
 
 /// Premature end of a response body. The data received before the error is valid, but the response is
 /// incomplete: a proxy must not end the relayed body cleanly.
@@ -57,7 +63,7 @@ pub struct OriginBody {
 /// Resources that an HTTP/2 request holds until its response has ended.
 pub(crate) struct InUse {
     /// Dropped before the permit, so that the request that gets the permit finds the connection.
-    pub(crate) _stream: StreamGuard,
+    pub(crate) stream: StreamGuard,
     pub(crate) _permit: RequestPermit,
 }
 
@@ -79,9 +85,17 @@ impl OriginBody {
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(None);
         };
-        if let Poll::Ready(frame) = Pin::new(inner).poll_frame(cx) {
+        if let Poll::Ready(frame) = Pin::new(&mut *inner).poll_frame(cx) {
             self.timer = None;
-            return Poll::Ready(frame.map(|frame| frame.map_err(|error| body_failure(&error))));
+            // HTTP/2 ends a body also by RST_STREAM with NO_ERROR, without a look at its length.
+            let is_cut = frame.is_none() && self.in_use.is_some() && inner.size_hint().lower() > 0;
+            if let (Some(Err(error)), Some(in_use)) = (&frame, &self.in_use)
+                && processing(error, true) == Processing::UnknownOverHttp2
+            {
+                in_use.stream.use_http11();
+            }
+            let frame = frame.map(|frame| frame.map_err(|error| body_failure(&error)));
+            return Poll::Ready(frame.or(is_cut.then_some(Err(BodyError::Truncated))));
         }
         let idle = self.idle;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(idle)));

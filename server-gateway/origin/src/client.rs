@@ -1,5 +1,6 @@
 //! The client of origin servers.
 mod exchange;
+mod repeat;
 
 use std::{error::Error, fmt, hash::RandomState, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -7,18 +8,15 @@ use bytes::Bytes;
 use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use http::{Request, Response};
 use http_body::Body;
-use http_body_util::Empty;
-use longhaul_types::Pii;
 use tokio::{net::TcpStream, task::yield_now};
 use tokio_rustls::client::TlsStream;
-use tracing::debug;
 
 use self::exchange::outgoing;
 use crate::{
     body::OriginBody,
     config::{Limits, OriginConfig, OriginConfigError},
     connection::{Connection, NewConnection, open_http},
-    connector::Connector,
+    connector::{Connector, Versions},
     dns::NoRecords,
     error::{BadUrl, FetchError},
     host_scheduler::HostSchedulers,
@@ -137,9 +135,11 @@ impl OriginClient {
     /// request. All other fields are sent unchanged: the caller must remove hop-by-hop fields. Redirects are
     /// returned, not followed.
     ///
-    /// The client sends no request twice, with one exception: a request with an idempotent method and without
-    /// a body that was lost with a pooled connection is sent once more, on a new connection (RFC 9110 section
-    /// 9.2.2, RFC 9112 section 9.3.1).
+    /// A request that the origin did not process is sent once more, at most three times: HTTP/2 says so by
+    /// `REFUSED_STREAM`, `HTTP_1_1_REQUIRED` and `GOAWAY` (RFC 9113 section 8.7). The client remembers hosts that require
+    /// HTTP/1.1. A request with an idempotent method is also sent once more if it was lost with a pooled connection (RFC 9110
+    /// section 9.2.2), and over HTTP/1.1 if the origin's HTTP/2 cannot be understood. Any request is sent once more after
+    /// 421 (Misdirected Request). A body of which more than 256 KiB was sent is not sent again.
     ///
     /// Dropping the future cancels the request.
     ///
@@ -159,28 +159,12 @@ impl OriginClient {
         let (parts, body) = request.into_parts();
         let target = Target::of(&parts.uri)?;
         let parts = outgoing(&target, parts)?;
-        let properties = RequestProperties::of(owner, &target, &parts, !body.is_end_stream(), &inner.secret);
-        let mut permit = inner.schedulers.enter(&target, owner).await?;
-
-        let replay = (parts.method.is_idempotent() && body.is_end_stream()).then(|| parts.clone());
-        let request = Request::from_parts(parts, Upload::new(body));
-        let failure = match inner.send(&target, &properties, request, &mut permit).await {
-            Ok(answer) => return inner.receive(answer, &target, permit),
-            Err(failure) => failure,
-        };
-        let (Some(parts), true) = (replay, failure.lost_with_pooled_connection) else {
-            return Err(failure.error);
-        };
-        debug!(host = ?Pii(&target.host), "a pooled connection was dead; trying a new one");
-        inner.stats.retry();
-        let request = Request::from_parts(parts, Upload::new(Empty::new()));
-        // Not a pooled connection: the pool may have lost all its connections at once.
-        let connection = inner.fresh(&target, &properties).await?;
-        let answer = inner
-            .send_on(connection, &target, request, &mut permit)
+        let upload = Upload::new(body);
+        let properties = RequestProperties::of(owner, &target, &parts, &upload, &inner.secret);
+        let permit = inner.schedulers.enter(&target, owner).await?;
+        inner
+            .exchange(&target, &properties, (parts, upload), permit)
             .await
-            .map_err(|failure| failure.settled().error)?;
-        inner.receive(answer, &target, permit)
     }
 
     /// Opens a TCP connection for a tunnel. `[fetch] resolve`, DNS, address guard, Happy Eyeballs and connect
@@ -305,7 +289,8 @@ impl Inner {
         if let Ok(found) = freed.try_recv() {
             return Ok(found);
         }
-        let mut opening = Box::pin(self.clone().open(target.clone(), properties.owner));
+        let opening = self.clone().open(target.clone(), properties.owner, Versions::Any);
+        let mut opening = Box::pin(opening);
         tokio::select! {
             biased;
             Ok(found) = &mut freed => {
@@ -323,8 +308,14 @@ impl Inner {
     }
 
     /// Opens a new connection for a request.
-    async fn fresh(&self, target: &Target, properties: &RequestProperties) -> Result<Connection, FetchError> {
-        let opened = self.clone().open(target.clone(), properties.owner).await?;
+    async fn fresh(
+        &self,
+        target: &Target,
+        properties: &RequestProperties,
+        versions: Versions,
+    ) -> Result<Connection, FetchError> {
+        let opening = self.clone().open(target.clone(), properties.owner, versions);
+        let opened = opening.await?;
         self.use_for(target, opened, properties)
     }
 
@@ -338,16 +329,22 @@ impl Inner {
         connection.ok_or(FetchError::Cancelled)
     }
 
-    async fn open(self, target: Target, owner: ConnectionOwner) -> Result<NewConnection, FetchError> {
+    async fn open(
+        self,
+        target: Target,
+        owner: ConnectionOwner,
+        versions: Versions,
+    ) -> Result<NewConnection, FetchError> {
         let slot = Arc::new(self.slot(owner).await?);
-        let rules = self.connector.rules();
+        let (rules, life) = (self.connector.rules(), Arc::default());
         let (stream, forwarding) = self
             .connector
-            .connect(&rules, &target, owner, Arc::clone(&slot))
+            .connect(&rules, &target, versions, owner, (&life, &slot))
             .await?;
         Ok(NewConnection {
             forwarding,
             opened: open_http(stream, &target, &self.limits).await?,
+            life,
             slot,
             generation: rules.generation,
         })

@@ -114,20 +114,20 @@ impl TryFrom<Vec<String>> for DnsServers {
 pub struct Timeouts {
     /// All lookups of one name. Default 10 s: two attempts of the resolver of 5 s each.
     pub dns: Duration,
-    /// All attempts to connect to one host (Happy Eyeballs included). Default 15 s: three SYN retransmissions.
+    /// All attempts to connect to one host (Happy Eyeballs included). Default 30 s: four SYN retransmissions.
     pub connect: Duration,
-    /// One TLS handshake. Default 15 s.
+    /// One TLS handshake. Default 30 s, as in Chromium.
     pub tls: Duration,
-    /// Maximum wait of a request until it may run at its host. Default 60 s, like the timeout of the response head.
+    /// Maximum wait of a request until it may run at its host. Default 60 s.
     /// Requests that have run for more than 30 s release their slots at the host, so only a device at its
     /// limit of long-lived requests waits that long.
     pub host_wait: Duration,
     /// Time from the end of the request to the head of the response. While the request's body is being sent,
-    /// the time counts only while the origin accepts no data. Default 60 s: long polls and slow searches are
-    /// legitimate.
+    /// the time counts only while the origin accepts no data. Default 300 s, as in browsers: long polls and slow searches
+    /// are legitimate.
     pub response_head: Duration,
     /// Time between two pieces of a response body, counted only while a reader waits for the next piece.
-    /// Default 120 s.
+    /// Default 1 h: event streams may be silent for long, and TCP keep-alive notices an origin that is gone.
     pub body_idle: Duration,
     /// Time for which an idle connection stays open. Default 60 s; common servers close idle connections
     /// after 5 to 75 s.
@@ -138,11 +138,11 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             dns: Duration::from_secs(10),
-            connect: Duration::from_secs(15),
-            tls: Duration::from_secs(15),
+            connect: Duration::from_secs(30),
+            tls: Duration::from_secs(30),
             host_wait: Duration::from_secs(60),
-            response_head: Duration::from_secs(60),
-            body_idle: Duration::from_secs(120),
+            response_head: Duration::from_secs(300),
+            body_idle: Duration::from_secs(3600),
             pool_idle: Duration::from_secs(60),
         }
     }

@@ -1,11 +1,5 @@
 //! HTTP connections to origins, with the state that earlier requests left on them.
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use http::{
     HeaderValue, Request, Response, StatusCode, Uri,
@@ -18,12 +12,14 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use longhaul_proxy::{ProxyError, login_wanted};
+use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     classify::request_failure,
     config::Limits,
     dial::Forwarding,
     error::FetchError,
+    http2_life::Http2Life,
     owner::{ConnectionOwner, Ownership},
     pool::StreamGuard,
     response_reader::{ExpectedResponse, HeadLimits, OldHttp, ResponseReader},
@@ -33,16 +29,18 @@ use crate::{
     upload::Upload,
 };
 
-/// Interval of the HTTP/2 PINGs while streams are open, and the time limit for the answer.
+/// Interval of the HTTP/2 PINGs while streams are open.
 const H2_PING_INTERVAL: Duration = Duration::from_secs(20);
-const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time limit for the answer. An origin that computes a response may be too busy for PINGs, and gets as much time as for the
+/// response.
+const H2_PING_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A newly opened connection.
 pub(crate) enum Opened {
     /// With the place where the next request is announced to the reader of responses.
     Http1(http1::SendRequest<Upload>, Arc<ExpectedResponse>),
     /// With the task that ends when the connection ends.
-    Http2(http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
+    Http2(http2::SendRequest<Upload>, JoinHandle<hyper::Result<()>>),
 }
 
 /// A newly opened connection with its slot.
@@ -50,6 +48,7 @@ pub(crate) struct NewConnection {
     pub(crate) opened: Opened,
     /// The connection leads to a proxy.
     pub(crate) forwarding: Option<Forwarding>,
+    pub(crate) life: Arc<Http2Life>,
     pub(crate) slot: Arc<Slot<ConnectionOwner>>,
     /// Generation of the rules by which it was opened.
     pub(crate) generation: u64,
@@ -66,6 +65,10 @@ pub(crate) struct Http1 {
     pub(crate) user: ConnectionOwner,
     /// True if the origin has answered on this connection.
     pub(crate) has_answered: bool,
+    /// When the origin last answered.
+    pub(crate) answered_at: Instant,
+    /// For how long the origin keeps the connection idle, if it says so.
+    pub(crate) usable_for: Option<Duration>,
     /// The connection's slot among all connections.
     pub(crate) slot: Arc<Slot<ConnectionOwner>>,
     /// Generation of the rules by which it was opened.
@@ -75,14 +78,16 @@ pub(crate) struct Http1 {
 /// Share of one request in an HTTP/2 connection.
 pub(crate) struct Http2Stream {
     pub(crate) sender: http2::SendRequest<Upload>,
-    pub(crate) has_answered: Arc<AtomicBool>,
+    pub(crate) life: Arc<Http2Life>,
+    /// The connection was idle for so long that it may have died without a sign.
+    pub(crate) is_at_risk: bool,
     pub(crate) guard: StreamGuard,
 }
 
 /// Errors of a request without a response.
 pub(crate) enum SendError {
-    /// The connection was closed before it took any part of the request, which is returned unchanged.
-    Unsent(Box<Request<Upload>>, hyper::Error),
+    /// The connection was closed before it took any part of the request.
+    Unsent(hyper::Error),
     Failed(hyper::Error),
     /// The proxy wants other credentials.
     Proxy(ProxyError),
@@ -91,7 +96,7 @@ pub(crate) enum SendError {
 impl From<TrySendError<Request<Upload>>> for SendError {
     fn from(mut error: TrySendError<Request<Upload>>) -> Self {
         match error.take_message() {
-            Some(request) => Self::Unsent(Box::new(request), error.into_error()),
+            Some(_) => Self::Unsent(error.into_error()),
             None => Self::Failed(error.into_error()),
         }
     }
@@ -113,7 +118,15 @@ impl Connection {
     pub(crate) fn is_reused(&self) -> bool {
         match self {
             Self::Http1(connection) => connection.has_answered,
-            Self::Http2(stream) => stream.has_answered.load(Relaxed),
+            Self::Http2(stream) => stream.life.has_answered(),
+        }
+    }
+
+    /// Returns the state of an HTTP/2 connection that may have died without a sign.
+    pub(crate) fn life_at_risk(&self) -> Option<Arc<Http2Life>> {
+        match self {
+            Self::Http2(stream) if stream.is_at_risk => Some(Arc::clone(&stream.life)),
+            Self::Http1(_) | Self::Http2(_) => None,
         }
     }
 
@@ -125,23 +138,14 @@ impl Connection {
     ) -> Result<Response<Incoming>, SendError> {
         match self {
             Self::Http1(connection) => {
-                let uri = match &connection.forwarding {
+                match &connection.forwarding {
                     Some(forwarding) => absolute_form(&mut request, target, forwarding),
                     None => origin_form(&mut request, target),
-                };
+                }
                 connection.expected.set(&request);
-                let sent = connection.sender.try_send_request(request).await;
-                let response = sent.map_err(|error| match error.into() {
-                    SendError::Unsent(mut request, error) => {
-                        // Restored for another connection.
-                        *request.uri_mut() = uri;
-                        request.headers_mut().remove(HOST);
-                        request.headers_mut().remove(PROXY_AUTHORIZATION);
-                        SendError::Unsent(request, error)
-                    }
-                    failed @ (SendError::Failed(_) | SendError::Proxy(_)) => failed,
-                })?;
+                let response = connection.sender.try_send_request(request).await?;
                 connection.has_answered = true;
+                connection.answered_at = Instant::now();
                 if let Some(forwarding) = &connection.forwarding
                     && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
                 {
@@ -154,7 +158,7 @@ impl Connection {
             }
             Self::Http2(stream) => {
                 let response = stream.sender.try_send_request(request).await?;
-                stream.has_answered.store(true, Relaxed);
+                stream.life.answered();
                 Ok(response)
             }
         }
@@ -173,11 +177,7 @@ pub(crate) async fn open_http(
             .handshake(TokioIo::new(stream))
             .await
             .map_err(failed)?;
-        let task = tokio::spawn(async move {
-            // The streams of the connection receive the error themselves.
-            let _ended = connection.await;
-        });
-        return Ok(Opened::Http2(sender, task));
+        return Ok(Opened::Http2(sender, tokio::spawn(connection)));
     }
     let stream = ResponseReader::new(stream, head_limits(target, limits));
     let expected = stream.expected();
@@ -235,9 +235,8 @@ fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Prepares a request for a proxy, which forwards it: the URL stays absolute. Returns the URL.
-fn absolute_form(request: &mut Request<Upload>, target: &Target, forwarding: &Forwarding) -> Uri {
-    let uri = request.uri().clone();
+/// Prepares a request for a proxy, which forwards it: the URL stays absolute.
+fn absolute_form(request: &mut Request<Upload>, target: &Target, forwarding: &Forwarding) {
     let fields = request.headers_mut();
     if let Ok(host) = HeaderValue::try_from(target.authority()) {
         fields.insert(HOST, host);
@@ -246,12 +245,11 @@ fn absolute_form(request: &mut Request<Upload>, target: &Target, forwarding: &Fo
         Some(value) => fields.insert(PROXY_AUTHORIZATION, value.clone()),
         None => fields.remove(PROXY_AUTHORIZATION),
     };
-    uri
 }
 
 /// Converts the request to origin form (RFC 9112 section 3.2.1): path and query in the request line, the host
-/// in `Host`. Returns the absolute URL.
-fn origin_form(request: &mut Request<Upload>, target: &Target) -> Uri {
+/// in `Host`.
+fn origin_form(request: &mut Request<Upload>, target: &Target) {
     let path = request
         .uri()
         .path_and_query()
@@ -260,5 +258,5 @@ fn origin_form(request: &mut Request<Upload>, target: &Target) -> Uri {
     if let Ok(host) = HeaderValue::try_from(target.authority()) {
         request.headers_mut().insert(HOST, host);
     }
-    std::mem::replace(request.uri_mut(), Uri::from(path))
+    *request.uri_mut() = Uri::from(path);
 }

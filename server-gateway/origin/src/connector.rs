@@ -23,6 +23,8 @@ use crate::{
     dial::Forwarding,
     dns::NoRecords,
     error::{BadUrl, FetchError, Limit, TlsDefect},
+    http2_life::Http2Life,
+    http11_hosts::Http11Hosts,
     owner::ConnectionOwner,
     rules::Rules,
     shares::{FairShares, Shares, Slot},
@@ -41,6 +43,15 @@ pub(crate) struct Connector {
     slots: Arc<FairShares<ConnectionOwner>>,
     slot_timeout: Duration,
     stats: Arc<OriginStats>,
+    http11_hosts: Arc<Http11Hosts>,
+}
+
+/// The versions of HTTP that are offered to an `https` origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    /// HTTP/2 and HTTP/1.1; only HTTP/1.1 to hosts that require it.
+    Any,
+    Http11,
 }
 
 impl Connector {
@@ -57,6 +68,7 @@ impl Connector {
             generation: Arc::default(),
             rules: ArcSwap::from_pointee(Rules::new(config, &stats)?),
             stats,
+            http11_hosts: Arc::default(),
         })
     }
 
@@ -78,6 +90,11 @@ impl Connector {
     /// Generation of the newest rules.
     pub(crate) fn generation(&self) -> &Arc<AtomicU64> {
         &self.generation
+    }
+
+    /// The hosts that are asked over HTTP/1.1.
+    pub(crate) fn http11_hosts(&self) -> &Arc<Http11Hosts> {
+        &self.http11_hosts
     }
 
     pub(crate) fn slots(&self) -> &Arc<FairShares<ConnectionOwner>> {
@@ -135,23 +152,40 @@ impl Connector {
         &self,
         rules: &Rules,
         target: &Target,
+        versions: Versions,
         owner: ConnectionOwner,
-        slot: Arc<Slot<ConnectionOwner>>,
+        (life, slot): (&Arc<Http2Life>, &Arc<Slot<ConnectionOwner>>),
     ) -> Result<(OriginStream, Option<Forwarding>), FetchError> {
         let (host, port) = (&target.host, target.port);
-        let socket = |tcp| Socket::new(tcp, Arc::clone(&self.stats), slot);
+        let socket = |tcp| Socket::new(tcp, Arc::clone(&self.stats), Arc::clone(life), Arc::clone(slot));
         match target.scheme {
             Scheme::Http => {
                 let (tcp, forwarding) = rules.dialer.dial_http(host, port, owner).await?;
                 Ok((OriginStream::Plain(socket(tcp)), forwarding))
             }
             Scheme::Https => {
+                let is_remembered = self.http11_hosts.contains(target);
+                let tls = match (versions, is_remembered) {
+                    (Versions::Any, false) => &rules.tls.any_version,
+                    (Versions::Http11, _) | (_, true) => &rules.tls.http1,
+                };
                 let tcp = rules.dialer.dial(host, port, owner).await?;
-                let stream = handshake(rules, &rules.tls.any_version, host, socket(tcp)).await?;
-                Ok((OriginStream::Tls(Box::new(stream)), None))
+                let mut opened = handshake(rules, tls, host, socket(tcp)).await;
+                if is_remembered && opened.as_ref().is_err_and(is_of_versions) {
+                    // The host speaks no HTTP/1.1 any more.
+                    self.http11_hosts.forget(target);
+                    let tcp = rules.dialer.dial(host, port, owner).await?;
+                    opened = handshake(rules, &rules.tls.any_version, host, socket(tcp)).await;
+                }
+                Ok((OriginStream::Tls(Box::new(opened?)), None))
             }
         }
     }
+}
+
+/// True if a TLS handshake may have failed because of the offered versions of HTTP.
+fn is_of_versions(error: &FetchError) -> bool {
+    matches!(error, FetchError::Tls(TlsDefect::Other) | FetchError::Reset)
 }
 
 async fn handshake<S>(

@@ -9,6 +9,7 @@ use std::{
 use http::HeaderValue;
 use longhaul_proxy::HttpProxy;
 use longhaul_types::Pii;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::TcpStream,
     task::JoinSet,
@@ -26,6 +27,9 @@ use crate::{
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Maximum number of addresses tried per host.
 const MAX_ATTEMPTS: usize = 8;
+/// Interval of TCP keep-alive probes, as in Chromium: address translators forget silent connections after some minutes,
+/// and a silent origin may be gone.
+const KEEP_ALIVE: Duration = Duration::from_secs(45);
 
 /// A connection leads to a proxy, which forwards requests that name their host in absolute form (RFC 9112 section
 /// 3.2.2).
@@ -140,8 +144,12 @@ impl Dialer {
 
     fn opened(&self, stream: TcpStream) -> Result<TcpStream, FetchError> {
         self.stats.connection_opened();
+        let keep_alive = TcpKeepalive::new()
+            .with_time(KEEP_ALIVE)
+            .with_interval(KEEP_ALIVE);
         stream
             .set_nodelay(true)
+            .and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keep_alive))
             .map_err(|error| connect_failure(&error))?;
         Ok(stream)
     }

@@ -1,9 +1,5 @@
 //! The pooled connections to one host, and the requests that wait for one.
-use std::{
-    collections::VecDeque,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use hyper::client::conn::http2;
 use tokio::{sync::oneshot, time::Instant};
@@ -11,7 +7,9 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     connection::{Connection, Http1},
     host_scheduler::LiveH2,
+    http2_life::Http2Life,
     owner::{ConnectionOwner, Ownership, RequestProperties},
+    pool_rules::PoolRules,
     shares::Slot,
     upload::Upload,
 };
@@ -40,7 +38,7 @@ pub(crate) struct Http2 {
     pub(crate) user: ConnectionOwner,
     /// Tells the user's scheduler that its requests need no new connections.
     pub(crate) live: LiveH2,
-    pub(crate) has_answered: Arc<AtomicBool>,
+    pub(crate) life: Arc<Http2Life>,
     pub(crate) slot: Arc<Slot<ConnectionOwner>>,
     pub(crate) generation: u64,
     pub(crate) streams: usize,
@@ -73,15 +71,17 @@ impl HostConnections {
             .retain(|entry| entry.streams > 0 || entry.idle_since != since || !is_meant(entry.user));
     }
 
-    /// Closes connections that have been idle for `limit` or that the host has closed, and removes requests that
+    /// Closes connections that have been idle for too long or that the host has closed, and removes requests that
     /// no longer wait.
-    pub(crate) fn close_expired(&mut self, limit: Duration) {
+    pub(crate) fn close_expired(&mut self, rules: &PoolRules) {
         let now = Instant::now();
-        let is_young = |since: Instant| now.saturating_duration_since(since) < limit;
-        self.idle
-            .retain(|(since, idle)| is_young(*since) && idle.sender.is_ready());
-        self.http2
-            .retain(|entry| entry.streams > 0 || is_young(entry.idle_since) && !entry.sender.is_closed());
+        let is_young = |since: Instant, limit| now.saturating_duration_since(since) < limit;
+        self.idle.retain(|(since, idle)| {
+            is_young(*since, rules.idle_limit(idle.usable_for)) && idle.sender.is_ready()
+        });
+        self.http2.retain(|entry| {
+            entry.streams > 0 || is_young(entry.idle_since, rules.idle) && !entry.sender.is_closed()
+        });
         self.waiting.retain(|waiting| !waiting.found.is_closed());
     }
 }

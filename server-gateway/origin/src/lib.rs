@@ -7,7 +7,7 @@
 //! ([`FairShares`]).
 //!
 //! Deliberately absent: a cookie jar, redirects, content decoding, a switch that disables TLS verification,
-//! and the repetition of a non-idempotent request that may have reached an origin (RFC 9110 section 9.2.2).
+//! and the repetition of a non-idempotent request that an origin may have processed (RFC 9110 section 9.2.2).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -27,12 +27,16 @@ mod error;
 mod guard;
 mod host_connections;
 mod host_scheduler;
+mod http11_hosts;
+mod http2_life;
+mod keep_alive;
 mod nat64;
 mod nat64_discovery;
 mod own_addresses;
 mod owner;
 mod pool;
 mod pool_rules;
+mod processing;
 mod resolve;
 mod response_reader;
 mod rules;

@@ -16,9 +16,10 @@ use http::{
     },
     request::Parts,
 };
+use http_body::Body as _;
 use longhaul_types::PublicKey;
 
-use crate::target::Target;
+use crate::{target::Target, upload::Upload};
 
 /// Maximum head of a request whose connection may serve other devices afterwards: the head that common
 /// servers accept at least (Apache and nginx: 8 KiB), so that none of them loses synchronization in a head
@@ -97,22 +98,25 @@ pub(crate) struct RequestProperties {
     /// True if the requesting document is same-origin with the target.
     is_same_origin: bool,
     effect: ConnectionEffect,
+    /// True if the request may be sent once more if it is lost with its connection.
+    pub(crate) is_repeatable: bool,
 }
 
 impl RequestProperties {
-    /// Derives the properties of a request to `target` from `parts`. `secret` is the key of the credentials' hash.
+    /// Derives the properties of a request to `target` from its head and body. `secret` is the key of the credentials' hash.
     pub(crate) fn of(
         owner: ConnectionOwner,
         target: &Target,
         parts: &Parts,
-        has_body: bool,
+        body: &Upload,
         secret: &RandomState,
     ) -> Self {
         Self {
+            is_repeatable: parts.method.is_idempotent() && body.is_recordable(),
             owner,
             scope: scope(&parts.headers, secret),
             is_same_origin: requester(&parts.headers) == target.origin().as_bytes(),
-            effect: effect(parts, has_body),
+            effect: effect(parts, !body.is_end_stream()),
         }
     }
 }
@@ -250,6 +254,7 @@ fn requester(headers: &HeaderMap) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use http::Request;
+    use http_body_util::Full;
 
     use super::*;
 
@@ -268,7 +273,8 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let target = Target::of(&parts.uri).unwrap();
-        RequestProperties::of(owner, &target, &parts, method == "POST", secret)
+        let body = if method == "POST" { "x" } else { "" };
+        RequestProperties::of(owner, &target, &parts, &Upload::new(Full::from(body)), secret)
     }
 
     #[test]

@@ -17,6 +17,7 @@ use hyper::client::conn::http2;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::oneshot,
+    task::JoinHandle,
     time::{Instant, sleep},
 };
 
@@ -25,6 +26,8 @@ use crate::{
     connector::Connector,
     host_connections::{HostConnections, Http2, Waiting},
     host_scheduler::{HostSchedulers, RequestPermit},
+    http2_life::{AT_RISK, Http2Life},
+    http11_hosts::Http11Hosts,
     owner::{ConnectionOwner, Multiplexing, Ownership, RequestProperties},
     pool_rules::{PoolRules, Sharing},
     shares::{FairShares, Slot},
@@ -44,6 +47,7 @@ pub(crate) struct Pool {
     slots: Arc<FairShares<ConnectionOwner>>,
     /// Generation of the rules in force: connections of others carry no further request.
     generation: Arc<AtomicU64>,
+    http11_hosts: Arc<Http11Hosts>,
     state: Mutex<State>,
 }
 
@@ -68,6 +72,7 @@ impl Pool {
             schedulers,
             slots: Arc::clone(connector.slots()),
             generation: Arc::clone(connector.generation()),
+            http11_hosts: Arc::clone(connector.http11_hosts()),
             state: Mutex::default(),
         })
     }
@@ -109,6 +114,7 @@ impl Pool {
         let NewConnection {
             opened,
             forwarding,
+            life,
             slot,
             generation,
         } = new;
@@ -121,6 +127,8 @@ impl Pool {
                     ownership: Ownership::Unclaimed,
                     user: owner,
                     has_answered: false,
+                    answered_at: Instant::now(),
+                    usable_for: None,
                     slot,
                     generation,
                 };
@@ -131,17 +139,21 @@ impl Pool {
                 connection.ownership = connection.ownership.after(properties, Multiplexing::No);
                 Some(Connection::Http1(connection))
             }
-            Opened::Http2(sender, task) => {
-                self.opened_http2(target, (sender, task), (slot, generation), owner, properties)
-            }
+            Opened::Http2(sender, task) => self.opened_http2(
+                target,
+                (sender, task),
+                (life, slot, generation),
+                owner,
+                properties,
+            ),
         }
     }
 
     fn opened_http2(
         self: &Arc<Self>,
         target: &Target,
-        (sender, task): (http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
-        (slot, generation): (Arc<Slot<ConnectionOwner>>, u64),
+        (sender, task): (http2::SendRequest<Upload>, JoinHandle<hyper::Result<()>>),
+        (life, slot, generation): (Arc<Http2Life>, Arc<Slot<ConnectionOwner>>, u64),
         owner: ConnectionOwner,
         properties: Option<&RequestProperties>,
     ) -> Option<Connection> {
@@ -158,7 +170,7 @@ impl Pool {
             ownership: Ownership::Unclaimed,
             user: owner,
             live,
-            has_answered: Arc::default(),
+            life,
             slot,
             generation,
             streams: 0,
@@ -171,6 +183,7 @@ impl Pool {
         drop(served);
         let (pool, target) = (Arc::downgrade(self), target.clone());
         tokio::spawn(async move {
+            // The streams of the connection receive the error themselves.
             let _ended = task.await;
             if let Some(pool) = pool.upgrade() {
                 pool.lost(&target, id);
@@ -284,13 +297,17 @@ impl Pool {
         }
         let now = Instant::now();
         host.idle.retain(|(since, idle)| {
-            now.saturating_duration_since(*since) < self.rules.idle
+            now.saturating_duration_since(*since) < self.rules.idle_limit(idle.usable_for)
                 && idle.sender.is_ready()
                 && self.is_current(idle.generation)
         });
         let found = host.idle.iter().enumerate();
         let found = found.filter_map(|(index, (_, idle))| {
-            Some((self.rules.preference(idle.ownership, properties)?, index))
+            let preference = self.rules.preference(idle.ownership, properties)?;
+            let age = now.saturating_duration_since(idle.answered_at);
+            self.rules
+                .may_carry(properties, age)
+                .then_some((preference, index))
         });
         let (_, index) = found.max()?;
         let (_, mut connection) = host.idle.remove(index)?;
@@ -317,10 +334,13 @@ impl Pool {
             entry.live = self.schedulers.h2_opened(target, properties.owner);
             entry.slot.transfer(properties.owner.share());
         }
+        let is_at_risk =
+            entry.streams == 0 && entry.life.has_answered() && entry.idle_since.elapsed() >= AT_RISK;
         entry.streams += 1;
         Http2Stream {
             sender: entry.sender.clone(),
-            has_answered: Arc::clone(&entry.has_answered),
+            life: Arc::clone(&entry.life),
+            is_at_risk,
             guard: StreamGuard {
                 pool: Arc::clone(self),
                 target: target.clone(),
@@ -350,6 +370,14 @@ impl Pool {
         drop(served);
     }
 
+    /// Sends all further requests to a host over HTTP/1.1. Its HTTP/2 connections end with their last stream.
+    pub(crate) fn use_http11(&self, target: &Target) {
+        self.http11_hosts.remember(target);
+        if let Some(host) = self.state().hosts.get_mut(target) {
+            host.http2.clear();
+        }
+    }
+
     fn lost(&self, target: &Target, id: u64) {
         if let Some(host) = self.state().hosts.get_mut(target) {
             host.http2.retain(|entry| entry.id != id);
@@ -377,7 +405,7 @@ impl Pool {
     fn close_old(&self) -> bool {
         let mut state = self.state();
         state.hosts.retain(|_, host| {
-            host.close_expired(self.rules.idle);
+            host.close_expired(&self.rules);
             !host.is_empty()
         });
         state.is_swept = !state.hosts.is_empty();
@@ -387,6 +415,18 @@ impl Pool {
     fn state(&self) -> MutexGuard<'_, State> {
         // The guarded state is consistent between any two statements.
         self.state.lock()
+    }
+}
+
+impl StreamGuard {
+    /// Removes the connection from the pool: it ends with its last stream.
+    pub(crate) fn retire(&self) {
+        self.pool.lost(&self.target, self.id);
+    }
+
+    /// Sends all further requests to the host over HTTP/1.1.
+    pub(crate) fn use_http11(&self) {
+        self.pool.use_http11(&self.target);
     }
 }
 

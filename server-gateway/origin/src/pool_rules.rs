@@ -3,6 +3,10 @@ use std::time::Duration;
 
 use crate::owner::{Ownership, RequestProperties};
 
+/// Time in which no origin closes a connection after a response: the shortest limits in use are 2 s to 5 s. It counts
+/// from the head of the response, since the origin may have sent the body long before it was read.
+const RECENT: Duration = Duration::from_secs(1);
+
 /// Rule for the use of pooled connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
@@ -31,5 +35,20 @@ impl PoolRules {
             Sharing::ByOwnership => ownership.preference(properties),
             Sharing::OneUser => Some(0),
         }
+    }
+
+    /// Returns the time for which an HTTP/1.1 connection may be idle, if the origin keeps it for `usable_for`. The login
+    /// of one user ends with its connection, so that the last moment is better than none.
+    pub(crate) fn idle_limit(&self, usable_for: Option<Duration>) -> Duration {
+        match (self.sharing, usable_for) {
+            (Sharing::ByOwnership, Some(usable_for)) => usable_for.min(self.idle),
+            (Sharing::OneUser, _) | (_, None) => self.idle,
+        }
+    }
+
+    /// True if an HTTP/1.1 connection on which the origin answered `age` ago may carry a request. The origin may be
+    /// closing the connection; a request that may not be repeated would be lost.
+    pub(crate) fn may_carry(&self, properties: &RequestProperties, age: Duration) -> bool {
+        properties.is_repeatable || age < RECENT || self.sharing == Sharing::OneUser
     }
 }

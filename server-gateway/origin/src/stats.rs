@@ -27,7 +27,7 @@ pub struct StatsSnapshot {
     pub dns_lookups: u64,
     /// Requests passed to the client.
     pub requests: u64,
-    /// Requests sent a second time because a pooled connection was dead.
+    /// Requests sent once more, because the origin had not processed them or a pooled connection was dead.
     pub retries: u64,
 }
 

@@ -12,20 +12,27 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use crate::{owner::ConnectionOwner, shares::Slot, stats::OriginStats};
+use crate::{http2_life::Http2Life, owner::ConnectionOwner, shares::Slot, stats::OriginStats};
 
 /// TCP socket that counts its bytes and holds its connection slot.
 pub(crate) struct Socket {
     tcp: TcpStream,
     stats: Arc<OriginStats>,
+    life: Arc<Http2Life>,
     _slot: Arc<Slot<ConnectionOwner>>,
 }
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream, stats: Arc<OriginStats>, slot: Arc<Slot<ConnectionOwner>>) -> Self {
+    pub(crate) fn new(
+        tcp: TcpStream,
+        stats: Arc<OriginStats>,
+        life: Arc<Http2Life>,
+        slot: Arc<Slot<ConnectionOwner>>,
+    ) -> Self {
         Self {
             tcp,
             stats,
+            life,
             _slot: slot,
         }
     }
@@ -39,7 +46,11 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.tcp).poll_read(cx, buf);
-        self.stats.received(buf.filled().len() - before);
+        let received = buf.filled().len() - before;
+        if received > 0 {
+            self.stats.received(received);
+            self.life.read();
+        }
         polled
     }
 }

@@ -269,7 +269,7 @@ impl Metrics {
             ("origin_connections", "Connections to origins", origin.connections),
             (
                 "origin_retries",
-                "Requests that were repeated on a new connection",
+                "Requests that were sent once more",
                 origin.retries,
             ),
             ("dns_lookups", "DNS lookups", origin.dns_lookups),

@@ -241,18 +241,21 @@ pub const FETCH_DNS: Setting<DnsServers> = Setting::new(
 /// `fetch.response-timeout`
 pub const FETCH_RESPONSE_TIMEOUT: Setting<Duration> =
     Setting::duration("fetch.response-timeout", SECOND, HOUR, |_| {
-        Duration::from_secs(60)
+        Duration::from_secs(300)
     })
     .reloadable()
     .meaning("longest wait from the end of a request to the head of an origin's response")
-    .reason("Long polls and slow searches are legitimate, and slow applications take tens of seconds");
+    .reason("Browsers wait for 300 s, too. Long polls, slow searches and exports are legitimate");
 
 /// `fetch.idle-timeout`
 pub const FETCH_IDLE_TIMEOUT: Setting<Duration> =
-    Setting::duration("fetch.idle-timeout", SECOND, DAY, |_| Duration::from_secs(600))
+    Setting::duration("fetch.idle-timeout", SECOND, DAY, |_| HOUR)
         .reloadable()
         .meaning("longest time without data within a response body")
-        .reason("Event streams are silent for minutes between their keep-alive lines");
+        .reason(
+            "Browsers wait for ever: event streams and exports may be silent for long. An origin that is gone is noticed \
+             earlier, by TCP",
+        );
 
 /// `guard.allow`
 pub const GUARD_ALLOW: Setting<Vec<Cidr>> = Setting::new(

@@ -1,6 +1,8 @@
 //! One exchange: a request on a connection, and its response.
+use std::{future::pending, sync::Arc};
+
 use http::{
-    HeaderMap, Method, Request, Response, Version,
+    HeaderMap, Method, Request, Response, StatusCode, Version,
     header::{CONTENT_TYPE, HOST},
     request::Parts,
 };
@@ -13,31 +15,20 @@ use crate::{
     connection::{Connection, SendError},
     error::{BadUrl, FetchError},
     host_scheduler::RequestPermit,
+    http2_life::Http2Life,
+    keep_alive,
     owner::RequestProperties,
+    processing::{Processing, processing},
     target::Target,
     upload::Upload,
 };
 
-/// Error of a request, after all attempts.
-pub(super) struct SendFailure {
+/// Failure of one exchange.
+pub(super) struct ExchangeFailure {
     pub(super) error: FetchError,
-    /// True if a pooled connection was closed before the response.
-    pub(super) lost_with_pooled_connection: bool,
-}
-
-/// Errors of a request without a response.
-pub(super) enum Unanswered {
-    /// A pooled connection was closed before it took any part of the request.
-    Unsent(Box<Request<Upload>>, SendFailure),
-    Failed(SendFailure),
-}
-
-impl Unanswered {
-    pub(super) fn settled(self) -> SendFailure {
-        match self {
-            Self::Unsent(_, failure) | Self::Failed(failure) => failure,
-        }
-    }
+    pub(super) processing: Processing,
+    /// True if the origin had answered on the connection before, so that the connection may have been dead.
+    pub(super) was_reused: bool,
 }
 
 /// Response head, and the connection that delivers the body.
@@ -46,60 +37,69 @@ pub(super) struct Answer {
     connection: Connection,
 }
 
-impl Inner {
-    /// Sends a request on a pooled or new connection. The loop repeats the request only if the connection
-    /// returned the request before writing any of it, which is safe for every method.
-    pub(super) async fn send(
-        &self,
-        target: &Target,
-        properties: &RequestProperties,
-        mut request: Request<Upload>,
-        permit: &mut RequestPermit,
-    ) -> Result<Answer, SendFailure> {
-        loop {
-            let connection = self.connection(target, properties).await?;
-            let was_reused = connection.is_reused();
-            match self.send_on(connection, target, request, permit).await {
-                Ok(answer) => return Ok(answer),
-                Err(Unanswered::Unsent(unsent, _)) if was_reused => request = *unsent,
-                Err(failure) => return Err(failure.settled()),
-            }
-        }
+impl Answer {
+    /// True if the origin says that this connection is not for the host (RFC 9110 section 15.5.20).
+    pub(super) fn is_misdirected(&self) -> bool {
+        self.response.status() == StatusCode::MISDIRECTED_REQUEST
     }
 
+    /// Drops the response, and its connection for further requests.
+    pub(super) fn discard(self) {
+        if let Connection::Http2(stream) = &self.connection {
+            stream.guard.retire();
+        }
+    }
+}
+
+impl Inner {
     /// Sends a request on a connection.
     pub(super) async fn send_on(
         &self,
         mut connection: Connection,
         target: &Target,
+        properties: &RequestProperties,
         request: Request<Upload>,
         permit: &mut RequestPermit,
-    ) -> Result<Answer, Unanswered> {
-        permit.connected(connection.is_h2());
+    ) -> Result<Answer, ExchangeFailure> {
+        let is_h2 = connection.is_h2();
+        permit.connected(is_h2);
         let was_reused = connection.is_reused();
         let watch = request.body().watch();
         watch.start();
         let response_head = self.connector.rules().timeouts().response_head;
+        let at_risk = connection.life_at_risk().filter(|_| properties.is_repeatable);
         let sent = tokio::select! {
             biased;
             sent = connection.send(target, request) => sent,
-            () = watch.stalled(response_head) => {
-                return Err(Unanswered::Failed(FetchError::ResponseTimeout.into()));
-            }
+            () = watch.stalled(response_head) => return Err(FetchError::ResponseTimeout.into()),
+            () = died(at_risk) => return Err(dead(connection)),
         };
-        let failed = |error: &hyper::Error| {
-            let error = request_failure(error);
-            SendFailure {
-                lost_with_pooled_connection: was_reused && error == FetchError::Reset,
-                error,
-            }
+        let failed = |error: &hyper::Error, processing| ExchangeFailure {
+            // HTTP/2 reports a body that broke off as a reset stream.
+            error: match watch.has_broken_off() {
+                true => FetchError::Upload,
+                false => request_failure(error),
+            },
+            processing,
+            was_reused,
         };
-        match sent {
-            Ok(response) => Ok(Answer { response, connection }),
-            Err(SendError::Unsent(request, error)) => Err(Unanswered::Unsent(request, failed(&error))),
-            Err(SendError::Failed(error)) => Err(Unanswered::Failed(failed(&error))),
-            Err(SendError::Proxy(error)) => Err(Unanswered::Failed(FetchError::from(error).into())),
+        let failure = match sent {
+            Ok(response) => return Ok(Answer { response, connection }),
+            Err(SendError::Unsent(error)) => failed(&error, Processing::Not),
+            Err(SendError::Failed(error)) => failed(&error, processing(&error, is_h2)),
+            Err(SendError::Proxy(error)) => FetchError::from(error).into(),
+        };
+        if let Connection::Http2(stream) = connection {
+            match failure.processing {
+                Processing::Not => stream.guard.retire(),
+                Processing::RequiresHttp11 => stream.guard.use_http11(),
+                Processing::ConnectionLost
+                | Processing::Refused
+                | Processing::UnknownOverHttp2
+                | Processing::Unknown => {}
+            }
         }
+        Err(failure)
     }
 
     /// Checks the head of a response, and returns the response with its body.
@@ -124,17 +124,38 @@ impl Inner {
             permit.mark_long_lived();
         }
         let in_use = match connection {
-            Connection::Http1(connection) => {
+            Connection::Http1(mut connection) => {
+                connection.usable_for = keep_alive::usable_for(headers);
                 self.pool.give_back(target, connection, permit);
                 None
             }
             Connection::Http2(stream) => Some(InUse {
-                _stream: stream.guard,
+                stream: stream.guard,
                 _permit: permit,
             }),
         };
         let idle = self.connector.rules().timeouts().body_idle;
         Ok(response.map(|body| OriginBody::new(body, in_use, idle)))
+    }
+}
+
+/// Returns when a connection that is at risk shows to be dead.
+async fn died(life: Option<Arc<Http2Life>>) {
+    match life {
+        Some(life) => life.died().await,
+        None => pending().await,
+    }
+}
+
+/// The failure of a request on a connection that died while it was idle.
+fn dead(connection: Connection) -> ExchangeFailure {
+    if let Connection::Http2(stream) = connection {
+        stream.guard.retire();
+    }
+    ExchangeFailure {
+        error: FetchError::Reset,
+        processing: Processing::ConnectionLost,
+        was_reused: true,
     }
 }
 
@@ -147,11 +168,12 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     })
 }
 
-impl From<FetchError> for SendFailure {
+impl From<FetchError> for ExchangeFailure {
     fn from(error: FetchError) -> Self {
         Self {
             error,
-            lost_with_pooled_connection: false,
+            processing: Processing::Unknown,
+            was_reused: false,
         }
     }
 }

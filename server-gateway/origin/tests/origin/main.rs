@@ -6,7 +6,13 @@ mod broken_responses;
 #[cfg(test)]
 mod http1;
 #[cfg(test)]
+mod http2_repeats;
+#[cfg(test)]
+mod http2_strictness;
+#[cfg(test)]
 mod https;
+#[cfg(test)]
+mod kept_connections;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]

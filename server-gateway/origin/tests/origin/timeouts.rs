@@ -164,7 +164,7 @@ async fn a_broken_upload_is_the_requests_fault() {
 }
 
 /// Body whose frames come from a channel.
-struct ChannelBody(mpsc::Receiver<Result<Bytes, std::io::Error>>);
+pub(crate) struct ChannelBody(pub(crate) mpsc::Receiver<Result<Bytes, std::io::Error>>);
 
 impl Body for ChannelBody {
     type Data = Bytes;

@@ -23,6 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 
+pub(crate) mod frames;
 pub(crate) mod tls;
 
 /// Owner for tests in which the owner does not matter.
