@@ -258,8 +258,9 @@ impl FieldReader {
             return Some(Cow::Borrowed(value));
         }
         self.is_strict = false;
-        if name.eq_ignore_ascii_case(b"set-cookie") {
-            // RFC 6265bis section 5.6: the cookie is ignored.
+        // RFC 6265bis section 5.6: the cookie is ignored. A coding of such a name is none.
+        let is_ignored = |field: &[u8]| name.eq_ignore_ascii_case(field);
+        if is_ignored(b"set-cookie") || is_ignored(b"content-encoding") {
             return None;
         }
         let is_url = name.eq_ignore_ascii_case(b"location");

@@ -249,6 +249,9 @@ impl<S> ResponseReader<S> {
             None if self.limits.end_may_be_missing => self.raw.len(),
             None => return Err(malformed(HeadError::Truncated)),
         };
+        if self.raw[..start].contains(&0) {
+            return Err(malformed(HeadError::Nul));
+        }
         if end - start > self.limits.bytes {
             return Err(malformed(HeadError::TooLarge));
         }
@@ -291,7 +294,9 @@ impl<S> ResponseReader<S> {
     fn pass_on(&mut self, to: &mut ReadBuf<'_>) {
         let most = match &mut self.state {
             State::Length(left) => usize::try_from(*left).unwrap_or(usize::MAX),
-            _ => usize::MAX,
+            State::Idle | State::Head { .. } | State::Chunks(_) | State::UntilClose | State::Spoiled => {
+                usize::MAX
+            }
         };
         let length = self.raw.len().min(to.remaining()).min(most);
         to.put_slice(&self.raw[..length]);
@@ -331,7 +336,9 @@ impl<S: AsyncRead + Unpin> ResponseReader<S> {
         self.has_ended = received == 0;
         let length = match &self.state {
             State::Length(left) => usize::try_from(*left).unwrap_or(usize::MAX).min(received),
-            _ => received,
+            State::Idle | State::Head { .. } | State::Chunks(_) | State::UntilClose | State::Spoiled => {
+                received
+            }
         };
         self.raw.extend_from_slice(&to.filled()[before + length..]);
         to.set_filled(before + length);
