@@ -100,7 +100,7 @@ impl RequestTask {
         } = answer;
         let status = StatusCode::from_u16(status)
             .ok()
-            .filter(|status| (200..600).contains(&status.as_u16()))?;
+            .filter(|status| !status.is_informational())?;
         let fields = field_list::to_map(&fields).ok()?;
         if !suits(self.images, &fields) && self.repeats < MAX_REPEATS && self.is_repeatable_now() {
             return Some(self.repeat_for_original());
