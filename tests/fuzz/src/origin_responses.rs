@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// Larger inputs would be read in several pieces, and the sizes of chunks depend on pieces.
 const MAX_INPUT: usize = 8192;
 
-/// What the reader writes is well formed: strict parsers accept it, and reading it changes nothing.
+/// What the reader writes is well formed: a strict parser accepts it.
 pub(crate) fn response(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(MAX_INPUT)];
     for method in ["GET", "HEAD"] {
@@ -25,8 +25,6 @@ pub(crate) fn response(bytes: &[u8]) {
         let mut head = httparse::Response::new(&mut fields);
         let parsed = head.parse(&written).expect("the head is well formed");
         assert!(parsed.is_complete(), "the head is complete");
-        let again = read(&written, method).expect("what was written is read");
-        assert_eq!(again, written, "reading changes what was written");
     }
 }
 
