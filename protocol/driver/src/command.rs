@@ -30,6 +30,7 @@ pub(crate) enum ConnectionCommand {
     Write(StreamId, Bytes),
     Announce(StreamId, u64),
     Finish(StreamId),
+    BreakOff(StreamId, u64),
     SetPriority(StreamId, Priority),
     Cancel(StreamId, u64),
     Stop(StreamId, u64),

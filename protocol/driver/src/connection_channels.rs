@@ -52,9 +52,17 @@ pub(crate) struct ConnectionChannels {
 #[derive(Debug)]
 struct Sending {
     waiting: VecDeque<Bytes>,
-    finish: bool,
+    end: SendingEnd,
     room: Arc<Semaphore>,
     ended: watch::Sender<Option<StreamError>>,
+}
+
+/// What follows the queued bytes of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SendingEnd {
+    Open,
+    Finish,
+    BreakOff(u64),
 }
 
 #[derive(Debug)]
@@ -211,7 +219,11 @@ impl ConnectionChannels {
             id,
             Sending {
                 waiting,
-                finish,
+                end: if finish {
+                    SendingEnd::Finish
+                } else {
+                    SendingEnd::Open
+                },
                 room: Arc::clone(&room),
                 ended,
             },
@@ -257,7 +269,13 @@ impl ConnectionChannels {
             }
             ConnectionCommand::Finish(id) => {
                 if let Some(sending) = self.sending.get_mut(&id) {
-                    sending.finish = true;
+                    sending.end = SendingEnd::Finish;
+                    self.write_waiting(now, connection, id);
+                }
+            }
+            ConnectionCommand::BreakOff(id, error) => {
+                if let Some(sending) = self.sending.get_mut(&id) {
+                    sending.end = SendingEnd::BreakOff(error);
                     self.write_waiting(now, connection, id);
                 }
             }
@@ -320,10 +338,17 @@ impl ConnectionChannels {
                 }
             }
         }
-        if sending.finish
-            && let Err(error) = connection.finish(id)
-        {
-            tracing::debug!(%id, %error, "the end of the stream was refused");
+        match sending.end {
+            SendingEnd::Open => {}
+            SendingEnd::Finish => {
+                if let Err(error) = connection.finish(id) {
+                    tracing::debug!(%id, %error, "the end of the stream was refused");
+                }
+            }
+            SendingEnd::BreakOff(error) => {
+                self.sending.remove(&id);
+                connection.break_off(id, error);
+            }
         }
     }
 

@@ -110,6 +110,18 @@ impl SendStream {
         self.send(ConnectionCommand::Finish(self.id)).await
     }
 
+    /// Cancels the stream once the peer has acknowledged the written bytes: their source failed behind them.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn break_off(&mut self, error: u64) -> Result<(), StreamError> {
+        if self.finished {
+            return Ok(());
+        }
+        self.finished = true;
+        self.send(ConnectionCommand::BreakOff(self.id, error)).await
+    }
+
     /// Moves the stream to another priority class.
     ///
     /// # Errors

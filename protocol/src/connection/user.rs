@@ -78,6 +78,11 @@ impl Connection {
         self.streams.cancel(id, error);
     }
 
+    /// Cancels a sending stream once the peer has acknowledged what was written before.
+    pub fn break_off(&mut self, id: StreamId, error: u64) {
+        self.streams.break_off(id, error);
+    }
+
     /// Returns the next stream that the peer opened.
     pub fn accept(&mut self) -> Option<StreamId> {
         self.streams.accept()

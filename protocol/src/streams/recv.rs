@@ -221,11 +221,15 @@ impl RecvStream {
         }
         self.cancelled = Some(error);
         let before = self.buffered;
-        self.chunks.clear();
-        self.buffered = 0;
+        // What comes before a gap is good: the user gets it before the error.
+        let behind_gap = self.chunks.split_off(&self.contiguous);
+        let freed = behind_gap
+            .values()
+            .map(|chunk| chunk.len() as u64 + FRAGMENT_COST);
+        self.buffered -= freed.sum::<u64>();
         Ok(Accepted {
             readable: false,
-            buffered: -signed(before),
+            buffered: signed(self.buffered) - signed(before),
         })
     }
 
@@ -379,12 +383,19 @@ mod tests {
     }
 
     #[test]
-    fn cancel_drops_unread_data_but_not_a_complete_stream() {
+    fn cancel_drops_data_behind_a_gap_but_not_before_it() {
         let mut s = RecvStream::new(100, false);
         s.on_data(5, None, false, &[0; 10]).expect("data");
         assert!(s.on_cancel(7, 3).is_err(), "a final offset below received bytes");
         s.on_cancel(7, 20).expect("cancel");
         assert_eq!((s.cancelled(), s.buffered()), (Some(7), 0));
+        let mut s = RecvStream::new(100, false);
+        s.on_data(0, None, false, &[1; 10]).expect("data");
+        s.on_data(15, None, false, &[2; 10]).expect("data");
+        s.on_cancel(7, 30).expect("cancel");
+        assert_eq!(s.buffered(), 10 + FRAGMENT_COST);
+        assert_eq!(read_all(&mut s), [1; 10]);
+        assert_eq!((s.read().0, s.buffered()), (ReadOutcome::Blocked, 0));
         let mut s = RecvStream::new(100, false);
         s.on_data(0, None, true, &[0; 10]).expect("data");
         s.on_cancel(7, 10).expect("late cancel");

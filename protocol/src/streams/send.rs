@@ -20,6 +20,11 @@ enum End {
     Open,
     /// `finish` was called: the length is final.
     Finished,
+    /// `break_off` was called: CANCEL follows the acknowledgement of all bytes.
+    Breaking {
+        /// Error code of CANCEL.
+        error: u64,
+    },
     /// `cancel` was called or the peer sent STOP.
     Cancelled {
         /// Error code of CANCEL.
@@ -148,7 +153,14 @@ impl SendStream {
     pub fn cancelled(&self) -> Option<u64> {
         match self.end {
             End::Cancelled { error } => Some(error),
-            End::Open | End::Finished => None,
+            End::Open | End::Finished | End::Breaking { .. } => None,
+        }
+    }
+    /// Error code of the CANCEL that is now due, because all bytes before it are acknowledged.
+    pub fn due_cancel(&self) -> Option<u64> {
+        match self.end {
+            End::Breaking { error } if self.base == self.written => Some(error),
+            End::Breaking { .. } | End::Open | End::Finished | End::Cancelled { .. } => None,
         }
     }
     /// Bytes written and not acknowledged.
@@ -208,6 +220,11 @@ impl SendStream {
         self.fin = Delivery::Pending;
     }
 
+    /// Ends the stream with CANCEL, behind the written bytes.
+    pub fn break_off(&mut self, error: u64) {
+        self.end = End::Breaking { error };
+    }
+
     /// Discards unacknowledged bytes; only CANCEL remains to be delivered.
     pub fn cancel(&mut self, error: u64) {
         self.end = End::Cancelled { error };
@@ -231,7 +248,7 @@ impl SendStream {
     /// Returns true if all bytes and the end are acknowledged.
     pub fn is_done(&self) -> bool {
         match self.end {
-            End::Open => false,
+            End::Open | End::Breaking { .. } => false,
             End::Finished => self.base == self.written && self.fin == Delivery::Acked,
             End::Cancelled { .. } => self.cancel == Delivery::Acked,
         }

@@ -231,6 +231,25 @@ impl Streams {
         }
     }
 
+    /// Cancels a sending stream once the peer has acknowledged what was written before: the source failed, and what came of
+    /// it is good.
+    pub fn break_off(&mut self, id: StreamId, error: u64) {
+        if let Some((stream, _)) = self.send.get_mut(&id)
+            && stream.is_open()
+        {
+            stream.break_off(error);
+            self.cancel_delivered(id);
+        }
+    }
+
+    /// Sends the CANCEL of a stream that was broken off, if all bytes are acknowledged.
+    pub(super) fn cancel_delivered(&mut self, id: StreamId) {
+        let due = self.send.get(&id).and_then(|(stream, _)| stream.due_cancel());
+        if let Some(error) = due {
+            self.cancel(id, error);
+        }
+    }
+
     /// Returns the next stream that the peer opened.
     pub fn accept(&mut self) -> Option<StreamId> {
         self.accepts.pop_front()
@@ -246,12 +265,12 @@ impl Streams {
         if stream.is_stopped() {
             return Err(ReadError::NotOpen);
         }
-        if let Some(error) = stream.cancelled() {
+        let (outcome, freed) = stream.read();
+        self.recv_buffered -= freed;
+        if let (ReadOutcome::Blocked, Some(error)) = (&outcome, stream.cancelled()) {
             self.close_recv(id);
             return Err(ReadError::Cancelled(error));
         }
-        let (outcome, freed) = stream.read();
-        self.recv_buffered -= freed;
         if stream.is_read() {
             if outcome == ReadOutcome::Finished {
                 self.close_recv(id);

@@ -167,6 +167,7 @@ impl Streams {
         let freed = stream.on_acked(range, fin);
         self.refresh(id);
         self.free_send(freed);
+        self.cancel_delivered(id);
         self.settle(id);
     }
 

@@ -92,6 +92,64 @@ fn stop_is_answered_by_cancel_and_both_sides_forget() {
 }
 
 #[test]
+fn a_stream_that_is_broken_off_delivers_its_bytes_before_the_error() {
+    let mut agent = Streams::new(Role::Agent, LIMITS);
+    let mut gateway = Streams::new(Role::Gateway, LIMITS);
+    gateway.set_peer(1000, 4);
+    let id = gateway.open(Priority::NORMAL).expect("open");
+    gateway.write(id, Bytes::from_static(b"hello")).expect("room");
+    gateway.break_off(id, 3);
+    assert_eq!(
+        gateway.write(id, Bytes::from_static(b"x")),
+        Err(WriteError::NotOpen)
+    );
+    // The second part is lost, and sent again.
+    let first = gateway.take_segment(id, 3).expect("data");
+    let second = gateway.take_segment(id, 3).expect("data");
+    let mut out = Vec::new();
+    gateway.copy_segment(id, &first.range, &mut out);
+    gateway.on_data_acked(id, first.range.clone(), first.fin);
+    gateway.on_data_lost(id, second.range, second.fin);
+    assert!(
+        !gateway.has_request(),
+        "no CANCEL before all bytes are acknowledged"
+    );
+    let again = gateway.take_segment(id, 3).expect("data");
+    out.clear();
+    gateway.copy_segment(id, &again.range, &mut out);
+    agent.on_data(id, 3, None, again.fin, &out, false).expect("data");
+    agent
+        .on_data(id, 0, None, first.fin, b"hel", false)
+        .expect("data");
+    gateway.on_data_acked(id, again.range, again.fin);
+    let request = gateway.next_request().expect("cancel");
+    let cancel = StreamRequest::Cancel {
+        stream: id,
+        error: 3,
+        final_offset: 5,
+    };
+    assert_eq!(request, cancel);
+    let sent = gateway.on_request_sent(&request);
+    agent.on_cancel(id, 3, 5).expect("cancel");
+    gateway.on_control_acked(sent);
+    let mut all = Vec::new();
+    while let Ok(ReadOutcome::Data(bytes)) = agent.read(id) {
+        all.extend_from_slice(&bytes);
+    }
+    assert_eq!(all, b"hello");
+    assert_eq!(agent.read(id), Err(ReadError::NotOpen), "the error came once");
+    assert_eq!((agent.open_count(), gateway.open_count()), ((0, 0), (0, 0)));
+    assert_eq!((agent.recv_buffered(), gateway.send_buffered()), (0, 0));
+    // Without bytes that wait, at once.
+    let id = gateway.open(Priority::NORMAL).expect("open");
+    gateway.break_off(id, 3);
+    assert!(matches!(
+        gateway.next_request(),
+        Some(StreamRequest::Cancel { error: 3, .. })
+    ));
+}
+
+#[test]
 fn buffers_are_bounded_and_report_free_space() {
     let mut s = Streams::new(Role::Agent, LIMITS);
     s.set_peer(1 << 20, 4);
