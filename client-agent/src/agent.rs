@@ -37,7 +37,9 @@ use crate::{
     state_dir::{AgentFile, StateDir, StateError},
     state_lock::{LockError, StateLock},
     store::{FramedSites, Storage, Store, credentials_secret},
-    upstream::{AwayRules, Queue, Upstream, UpstreamRules, WaitingPages, WorkingHosts, direct},
+    upstream::{
+        AwayRules, Queue, Upstream, UpstreamRules, WaitingPages, WorkingHosts, direct, local as local_hosts,
+    },
 };
 
 /// Errors of starting an agent.
@@ -129,6 +131,7 @@ impl Agent {
         let direct = direct::client(&config.direct_allow, &own, carrier.proxy.clone())?;
         let at_portal = direct::config_at_portal(&config.direct_allow, &own, carrier.proxy.clone());
         let at_portal = OriginClient::new(at_portal)?;
+        let local = OriginClient::new(local_hosts::config(&config.direct_allow, &own))?;
         let rules = SiteRules::open(&state_dir)?;
         let https = Https::open(config.https, rules.clone(), &state_dir)?;
         let credentials_secret = credentials_secret::load(&state_dir, &config.cache.dir, &config.invite)
@@ -194,6 +197,7 @@ impl Agent {
                 gateway,
                 direct,
                 at_portal,
+                local,
                 certificates: carrier.certificates,
                 tls_port: carrier.tls_port,
                 http_proxy: carrier.proxy,
@@ -287,6 +291,9 @@ impl Agent {
             &own_ports,
             upstream.http_proxy.clone(),
         ))?;
+        upstream
+            .local
+            .reconfigure(local_hosts::config(&config.direct_allow, &own_ports))?;
         upstream.at_portal.reconfigure(direct::config_at_portal(
             &config.direct_allow,
             &own_ports,

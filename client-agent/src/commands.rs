@@ -161,9 +161,14 @@ fn list(bypassed: &[BypassedHost]) -> String {
             (None, true) => ", only for the program that caused it".to_owned(),
             (None, false) => String::new(),
         };
+        let everywhere = if host.everywhere {
+            ", and for it at all other hosts"
+        } else {
+            ""
+        };
         let _infallible = writeln!(
             out,
-            "{}  for another {}: {}{only}",
+            "{}  for another {}: {}{only}{everywhere}",
             host.host,
             in_words(left),
             host.why

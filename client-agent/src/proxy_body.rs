@@ -2,13 +2,18 @@
 use std::{
     fmt,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 use longhaul_origin::OriginBody;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Sleep, sleep},
+};
 
 use crate::journal::{BodyRecording, ResponseEnd};
 
@@ -25,7 +30,13 @@ pub struct ProxyBody {
     recording: Option<BodyRecording>,
     /// What ends with the body.
     _guard: Option<Box<dyn Send>>,
+    /// Set once the body is broken.
+    breaking: Option<Pin<Box<Sleep>>>,
 }
+
+/// Time in which the bytes before the break go out: at an error, HTTP/1.1 and HTTP/2 drop what is not written yet, which
+/// may be all of the response.
+const BEFORE_BREAK: Duration = Duration::from_millis(100);
 
 enum Source {
     Full(Option<Bytes>),
@@ -36,6 +47,12 @@ enum Source {
         ended: bool,
     },
     Origin(Box<OriginBody>),
+    /// The refusal of an upgrade.
+    Host(Incoming),
+    /// The origin has broken off before the first byte.
+    Broken {
+        length: Option<u64>,
+    },
 }
 
 impl ProxyBody {
@@ -61,9 +78,19 @@ impl ProxyBody {
         })
     }
 
+    /// Returns a body that fails at once, behind its head.
+    pub(crate) const fn broken(length: Option<u64>) -> Self {
+        Self::of(Source::Broken { length })
+    }
+
     /// Returns the body of an origin's response.
     pub(crate) fn origin(body: OriginBody) -> Self {
         Self::of(Source::Origin(Box::new(body)))
+    }
+
+    /// Returns the body of a host's refusal of an upgrade.
+    pub(crate) const fn host(body: Incoming) -> Self {
+        Self::of(Source::Host(body))
     }
 
     const fn of(source: Source) -> Self {
@@ -71,6 +98,7 @@ impl ProxyBody {
             source,
             recording: None,
             _guard: None,
+            breaking: None,
         }
     }
 
@@ -92,8 +120,12 @@ impl ProxyBody {
             Source::Origin(body) => Pin::new(&mut **body)
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(|_| BodyBroken))),
+            Source::Host(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(|_| BodyBroken))),
+            Source::Broken { .. } => Poll::Ready(Some(Err(BodyBroken))),
             Source::Windows { windows, left, ended } => {
-                let polled = std::task::ready!(windows.poll_recv(cx));
+                let polled = ready!(windows.poll_recv(cx));
                 *ended = !matches!(polled, Some(Ok(_)));
                 let Some(window) = polled.transpose()? else {
                     // The end of the channel is the end of the body only if no byte is missing.
@@ -116,7 +148,11 @@ impl Body for ProxyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
-        let polled = std::task::ready!(self.poll_source(cx));
+        if let Some(pause) = &mut self.breaking {
+            ready!(pause.as_mut().poll(cx));
+            return Poll::Ready(Some(Err(BodyBroken)));
+        }
+        let polled = ready!(self.poll_source(cx));
         let end = match &polled {
             Some(Ok(frame)) => {
                 if let (Some(recording), Some(data)) = (&mut self.recording, frame.data_ref()) {
@@ -130,6 +166,10 @@ impl Body for ProxyBody {
         if let Some((recording, end)) = end.and_then(|end| Some((self.recording.take()?, end))) {
             recording.end(end);
         }
+        if matches!(polled, Some(Err(BodyBroken))) {
+            self.breaking = Some(Box::pin(sleep(BEFORE_BREAK)));
+            return self.poll_frame(cx);
+        }
         Poll::Ready(polled)
     }
 
@@ -137,7 +177,9 @@ impl Body for ProxyBody {
         match &self.source {
             Source::Full(bytes) => bytes.is_none(),
             Source::Origin(body) => body.is_end_stream(),
+            Source::Host(body) => body.is_end_stream(),
             Source::Windows { ended, .. } => *ended,
+            Source::Broken { .. } => false,
         }
     }
 
@@ -145,7 +187,10 @@ impl Body for ProxyBody {
         match &self.source {
             Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Source::Origin(body) => body.size_hint(),
-            Source::Windows { left, .. } => left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Source::Host(body) => body.size_hint(),
+            Source::Windows { left: length, .. } | Source::Broken { length, .. } => {
+                length.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
         }
     }
 }

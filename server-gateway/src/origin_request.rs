@@ -5,12 +5,14 @@ use http::{
     request::Parts,
 };
 use longhaul_http::{
-    coding, conditional, hop_by_hop,
+    coding, conditional,
+    expectation::is_continue_expected,
+    hop_by_hop,
     limits::HeaderLimits,
     method::{EARLY_DATA, EARLY_DATA_ONE},
 };
+use longhaul_origin::{FetchError, Target};
 use longhaul_session::FailureReason;
-use url::Url;
 
 use crate::failure::Failure;
 
@@ -48,26 +50,27 @@ pub(crate) fn prepare(line: RequestLine<'_>, browser: HeaderMap) -> Result<Prepa
     HeaderLimits::default()
         .check_target(line.url)
         .map_err(|error| Failure::new(FailureReason::BadUrl, error))?;
-    check_port(line.url)?;
     let uri: Uri = line
         .url
         .parse()
         .map_err(|_| Failure::new(FailureReason::BadUrl, "the request's URL is not valid"))?;
+    check_port(&uri)?;
     if hop_by_hop::is_loop(&browser, line.proxies_before) {
         let detail = "the request has passed this gateway before: it goes in circles";
         return Err(Failure::new(FailureReason::TargetRefused, detail));
     }
     let (mut parts, ()) = http::Request::new(()).into_parts();
-    parts.headers = origin_headers(&line, &browser);
+    parts.headers = origin_headers(&line, uri.path(), &browser);
     parts.method = line.method;
     parts.uri = uri;
     Ok(Prepared { parts, browser })
 }
 
-/// Refuses ports to which browsers send no requests, because servers of other protocols could obey them.
-fn check_port(url: &str) -> Result<(), Failure> {
-    let is_blocked = Url::parse(url).is_ok_and(|url| longhaul_page::is_blocked_port(&url));
-    if is_blocked {
+/// Refuses ports to which browsers send no requests, because servers of other protocols could obey them. The port is read
+/// as the fetch reads it.
+fn check_port(uri: &Uri) -> Result<(), Failure> {
+    let target = Target::of(uri).map_err(FetchError::from)?;
+    if longhaul_page::is_blocked_port(target.port) {
         let detail =
             "browsers send no requests to this port, because servers of other protocols could obey them";
         return Err(Failure::new(FailureReason::TargetRefused, detail));
@@ -75,7 +78,7 @@ fn check_port(url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn origin_headers(line: &RequestLine<'_>, browser: &HeaderMap) -> HeaderMap {
+fn origin_headers(line: &RequestLine<'_>, path: &str, browser: &HeaderMap) -> HeaderMap {
     let mut headers = browser.clone();
     hop_by_hop::strip_request(&mut headers);
     for name in [
@@ -83,19 +86,20 @@ fn origin_headers(line: &RequestLine<'_>, browser: &HeaderMap) -> HeaderMap {
         HOST,
         // Trailers are not relayed.
         TE,
-        // Already answered.
-        EXPECT,
         // Derived from the actual body.
         CONTENT_LENGTH,
     ] {
         headers.remove(name);
+    }
+    if !line.has_body || !is_continue_expected(browser) {
+        headers.remove(EXPECT);
     }
     if !line.has_body && [Method::POST, Method::PUT, Method::PATCH].contains(&line.method) {
         // RFC 9110 section 8.6: a request without content sends this field if its method anticipates content.
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     conditional::drop_meaningless_ranges(&line.method, &mut headers);
-    coding::set_accept_encoding(&mut headers);
+    coding::set_accept_encoding(&mut headers, path);
     if line.arrived == Arrived::Early {
         headers.insert(EARLY_DATA, EARLY_DATA_ONE);
     }

@@ -17,7 +17,7 @@ pub(crate) fn predicted_request(
 ) -> Option<CacheRequest> {
     let mut headers = browser.clone();
     headers.remove(header::TE);
-    coding::set_accept_encoding(&mut headers);
+    coding::set_accept_encoding(&mut headers, url.path());
     if let Some(via) = via {
         headers.insert(header::VIA, via.clone());
     }

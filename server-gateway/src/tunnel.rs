@@ -282,7 +282,9 @@ async fn downwards(
             _ = down.stopped() => return,
         };
         let Ok(count) = read else {
-            return down.cancel(ERROR_HOST);
+            // What the host sent before crosses the hop first. Fails if the session has ended, which is harmless.
+            let _gone = down.break_off(ERROR_HOST).await;
+            return;
         };
         if count == 0 {
             // Fails if the session has ended, which is harmless.
@@ -313,7 +315,7 @@ pub(crate) async fn fail(context: &SessionContext, id: FetchId, failure: Failure
     let Failure { reason, detail } = failure;
     context.gateway.metrics.failure(reason);
     let failed = Message::TunnelFailed(TunnelFailed { id, reason, detail });
-    let _gone = context.send_failure(&failed).await;
+    let _gone = context.send_alone(&failed).await;
 }
 
 /// Time of the last transfer in either direction.

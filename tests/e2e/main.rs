@@ -6,9 +6,12 @@
     reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
 )]
 
+mod as_direct;
 mod away;
 mod bodies;
+mod broken_ends;
 mod browser;
+mod cache_rules;
 mod carriers;
 mod clientless;
 mod connections;
@@ -16,6 +19,7 @@ mod content;
 mod contracts;
 mod doctor;
 mod error_messages;
+mod held_bodies;
 mod hop_bytes;
 mod hostile;
 mod http;
@@ -23,8 +27,10 @@ mod https;
 mod isolation;
 mod journal;
 mod life;
+mod local_network;
 mod metered;
 mod monitoring;
+mod names_of_hosts;
 mod networks;
 mod odd_origins;
 mod operations;
@@ -38,3 +44,4 @@ mod services;
 mod socks;
 mod speed;
 mod uploads;
+mod url_credentials;

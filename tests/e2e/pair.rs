@@ -27,6 +27,8 @@ pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum wait for one event, sufficient for a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 /// Interval between status requests while a test waits for a change.
+/// Name of an agent's own hosts file in a test folder.
+pub(crate) const HOSTS: &str = "hosts";
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The hop between agent and gateway.
@@ -52,6 +54,8 @@ pub(crate) struct Setup {
     pub(crate) link: Link,
     /// If set, both state directories are on file systems of this size in bytes. Requires root.
     pub(crate) disk: Option<u64>,
+    /// If not empty, the hosts file (hosts(5)) that the agent sees. Requires root.
+    pub(crate) agent_hosts: &'static str,
 }
 
 impl Setup {
@@ -109,6 +113,9 @@ impl Pair {
             }
         }
         std::fs::write(folder.path().join("gateway.toml"), &setup.gateway_config)?;
+        if !setup.agent_hosts.is_empty() {
+            std::fs::write(folder.path().join(HOSTS), setup.agent_hosts)?;
+        }
         // The devices are enrolled before the gateway starts, so that it knows them from the start.
         let gateway_address = free_udp_port().await?;
         let relay = match setup.link {
@@ -343,7 +350,13 @@ pub(crate) async fn invite(folder: &Path, name: &str, address: &str) -> Result<S
 
 /// Starts the agent whose state is in a test folder.
 pub(crate) async fn start_agent(folder: &Path, line: &str, more: &[String]) -> Result<Running> {
-    Running::start("longhaul-agent", &agent_arguments(folder, line, more)).await
+    let arguments = agent_arguments(folder, line, more);
+    let hosts = folder.join(HOSTS);
+    if hosts.exists() {
+        Running::start_with_hosts(&hosts, "longhaul-agent", &arguments).await
+    } else {
+        Running::start("longhaul-agent", &arguments).await
+    }
 }
 
 /// Arguments of an agent whose state is in a test folder.

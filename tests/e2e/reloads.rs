@@ -24,13 +24,13 @@ use crate::{
 };
 
 /// A DNS server that answers each query with one address, or with "no such name" (RFC 1035 section 4).
-struct NameServer {
-    address: SocketAddr,
+pub(crate) struct NameServer {
+    pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 impl NameServer {
-    async fn start(answer: Option<Ipv4Addr>) -> Result<Self> {
+    pub(crate) async fn start(answer: Option<Ipv4Addr>) -> Result<Self> {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).await?;
         let address = socket.local_addr()?;
         let task = tokio::spawn(async move {
@@ -139,6 +139,8 @@ async fn authorities_and_denied_keys_apply_to_the_next_request() -> Result<()> {
 
     let page = site.get("safe.test", "/", "").await?;
     assert!(page.contains("TlsUnknownIssuer"), "{page}");
+    // The host has become a tunnel.
+    site.forget_bypasses().await?;
     reload(&site.pair, &trusting, "fetch.extra-ca", 1).await?;
     let page = site.get("safe.test", "/", "").await?;
     assert!(page.contains("from the origin"), "{page}");

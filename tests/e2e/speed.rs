@@ -6,16 +6,21 @@ use hyper::body::Incoming;
 use longhaul_tests::client::ask;
 use longhaul_tests::{
     origin::Origin,
-    process::{Finished, Running, run},
+    process::{Finished, Running, run_with_hosts},
 };
 use longhaul_types::BitRate;
 use serde_json::Value;
 
 use crate::{
     content::{noise, ok},
+    doctor::is_root,
     metered::nmcli,
-    pair::{COMMAND_LIMIT, LIMIT, Link, Pair, Setup, agent_arguments, control, folder, status_until},
+    pair::{COMMAND_LIMIT, HOSTS, LIMIT, Link, Pair, Setup, agent_arguments, control, folder, status_until},
 };
+
+/// The origin's name for the gateway, the agent and the command. Hosts that are local by their form are never loaded through
+/// the gateway.
+const NAME: &str = "site.test";
 
 /// Random bytes in the style sheet.
 const STYLE: usize = 40_000;
@@ -45,12 +50,11 @@ async fn origin(is_broken: bool) -> Result<Origin> {
     Origin::start(None, |_| {}, respond).await
 }
 
-/// A pair whose gateway may fetch from this machine, as the direct loads do.
-async fn pair(link: Link) -> Result<Pair> {
+/// A pair whose gateway and whose agent find the origin on this machine.
+async fn pair(origin: &Origin, link: Link) -> Result<Pair> {
     let setup = Setup {
-        gateway_config: "[guard]\nallow = [\"127.0.0.0/8\"]\n".to_owned(),
-        agent_arguments: vec!["--fallback-after".to_owned(), "never".to_owned()],
-        ..Setup::default()
+        agent_hosts: "127.0.0.1 site.test\n",
+        ..Setup::resolving(&[(NAME, origin.address())])
     };
     let pair = Pair::start(setup.over(link)).await?;
     pair.status_until(|status| status["state"] == "open").await?;
@@ -61,18 +65,26 @@ fn state_dir(pair: &Pair) -> String {
     pair.folder().join("agent").display().to_string()
 }
 
+/// Runs `longhaul` with the agent's hosts file.
+async fn longhaul(pair: &Pair, arguments: &[&str]) -> Result<Finished> {
+    run_with_hosts(&pair.folder().join(HOSTS), "longhaul", arguments, COMMAND_LIMIT).await
+}
+
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_measured_directly_and_through_longhaul() -> Result<()> {
+    if !is_root("a hosts file for one program")? {
+        return Ok(());
+    }
     let origin = origin(false).await?;
-    let mut pair = pair(Link::Paced(BitRate::kbps(1_000))).await?;
-    let page = format!("http://{}/", origin.address());
+    let mut pair = pair(&origin, Link::Paced(BitRate::kbps(1_000))).await?;
+    let page = format!("http://{NAME}:{}/", origin.address().port());
     let state = state_dir(&pair);
     let arguments = ["speed", &page, "--yes", "--json", "--state-dir", &state];
-    let output = run("longhaul", &arguments, COMMAND_LIMIT).await?;
+    let output = longhaul(&pair, &arguments).await?;
     ensure!(output.code == Some(0), "{}", output.stderr);
     assert!(output.stderr.contains("3 times directly"), "{}", output.stderr);
     let result: Value = serde_json::from_str(&output.stdout)?;
@@ -109,7 +121,7 @@ async fn a_page_is_measured_directly_and_through_longhaul() -> Result<()> {
 
     // Without a name, the page that the agent has loaded last.
     let arguments = ["speed", "--yes", "--loads", "1", "--state-dir", &state];
-    let output = run("longhaul", &arguments, COMMAND_LIMIT).await?;
+    let output = longhaul(&pair, &arguments).await?;
     ensure!(output.code == Some(0), "{}", output.stderr);
     assert!(
         output.stderr.contains(&page) && output.stderr.contains("about"),
@@ -160,34 +172,27 @@ async fn measured_by_button(pair: &Pair, page: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_loaded_unasked() -> Result<()> {
+    if !is_root("a hosts file for one program")? {
+        return Ok(());
+    }
     let origin = origin(true).await?;
-    let pair = pair(Link::Direct).await?;
-    let page = format!("http://{}/", origin.address());
+    let pair = pair(&origin, Link::Direct).await?;
+    let page = format!("http://{NAME}:{}/", origin.address().port());
     let state = state_dir(&pair);
     let refused = |output: Finished, words: &str| {
         assert_eq!(output.code, Some(1), "{}", output.stderr);
         assert!(output.stderr.contains(words), "no `{words}` in {}", output.stderr);
     };
     // Without a terminal nobody can be asked.
-    let output = run(
-        "longhaul",
-        &["speed", &page, "--state-dir", &state],
-        COMMAND_LIMIT,
-    )
-    .await?;
+    let output = longhaul(&pair, &["speed", &page, "--state-dir", &state]).await?;
     refused(output, "--yes");
-    let output = run(
-        "longhaul",
-        &["speed", "--yes", "--state-dir", &state],
-        COMMAND_LIMIT,
-    )
-    .await?;
+    let output = longhaul(&pair, &["speed", "--yes", "--state-dir", &state]).await?;
     refused(output, "name a page");
     let small = ["speed", &page, "--yes", "--limit", "10kB", "--state-dir", &state];
-    refused(run("longhaul", &small, COMMAND_LIMIT).await?, "--limit");
+    refused(longhaul(&pair, &small).await?, "--limit");
     // What does not arrive is said, and is no success.
     let once = ["speed", &page, "--yes", "--loads", "1", "--state-dir", &state];
-    let output = run("longhaul", &once, COMMAND_LIMIT).await?;
+    let output = longhaul(&pair, &once).await?;
     assert_eq!(output.code, Some(1), "{}", output.stderr);
     assert!(output.stdout.contains("/lost.png"), "{}", output.stdout);
 
@@ -203,7 +208,7 @@ async fn nothing_is_loaded_unasked() -> Result<()> {
     let of_metered = path.path().join("agent").display().to_string();
     status_until(control(path.path())?, |status| status["state"] == "open").await?;
     let arguments = ["speed", &page, "--yes", "--state-dir", &of_metered];
-    refused(run("longhaul", &arguments, COMMAND_LIMIT).await?, "--metered");
+    refused(longhaul(&pair, &arguments).await?, "--metered");
     assert_eq!(origin.seen().len(), asked, "nothing was loaded");
     metered.end("INT", LIMIT).await?;
     Ok(())

@@ -190,22 +190,8 @@ impl Running {
         name: &str,
         arguments: &[A],
     ) -> Result<Self> {
-        // The program replaces the shell, and so has the process number that is signalled.
-        const IN_NAMESPACE: &str = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
-        let program = program(name)?;
-        let usual = command(name)?;
-        let mut command = Command::new("unshare");
-        command
-            .args(["--mount", "sh", "-c", IN_NAMESPACE])
-            .arg(hosts)
-            .arg(program)
-            .args(arguments);
-        for (variable, value) in usual.as_std().get_envs() {
-            match value {
-                Some(value) => command.env(variable, value),
-                None => command.env_remove(variable),
-            };
-        }
+        let mut command = with_hosts(hosts, name)?;
+        command.args(arguments);
         command.stdin(Stdio::null()).kill_on_drop(true);
         Self::start_command(name, command).await
     }
@@ -344,6 +330,40 @@ pub async fn run<A: AsRef<OsStr>>(name: &str, arguments: &[A], limit: Duration) 
     run_with(name, arguments, &[], limit).await
 }
 
+/// A program that sees `hosts` as `/etc/hosts`, which needs root.
+fn with_hosts(hosts: &Path, name: &str) -> Result<Command> {
+    // The program replaces the shell, and so has the process number that is signalled.
+    const IN_NAMESPACE: &str = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let usual = command(name)?;
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", IN_NAMESPACE])
+        .arg(hosts)
+        .arg(program(name)?);
+    for (variable, value) in usual.as_std().get_envs() {
+        match value {
+            Some(value) => command.env(variable, value),
+            None => command.env_remove(variable),
+        };
+    }
+    Ok(command)
+}
+
+/// Runs a program that sees `hosts` as `/etc/hosts`, which needs root, to its end.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_hosts<A: AsRef<OsStr>>(
+    hosts: &Path,
+    name: &str,
+    arguments: &[A],
+    limit: Duration,
+) -> Result<Finished> {
+    let mut command = with_hosts(hosts, name)?;
+    command.args(arguments);
+    finished(name, command, limit).await
+}
+
 /// Runs a program with variables of the environment to its end.
 ///
 /// # Errors
@@ -354,11 +374,13 @@ pub async fn run_with<A: AsRef<OsStr>>(
     variables: &[(&str, &str)],
     limit: Duration,
 ) -> Result<Finished> {
-    let output = command(name)?
-        .args(arguments)
-        .envs(variables.iter().copied())
-        .output();
-    let output = timeout(limit, output)
+    let mut command = command(name)?;
+    command.args(arguments).envs(variables.iter().copied());
+    finished(name, command, limit).await
+}
+
+async fn finished(name: &str, mut command: Command, limit: Duration) -> Result<Finished> {
+    let output = timeout(limit, command.output())
         .await
         .with_context(|| format!("{name} takes too long"))??;
     Ok(Finished {

@@ -1,10 +1,11 @@
 //! Content codings of origins: requesting them, deciding on their removal, and correcting the header section.
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::list::members;
+use crate::{client_software, list::members};
 
-/// `Accept-Encoding` of the gateway's requests to origins. It is constant, so an origin whose ETag depends on
-/// the coding (Apache appends `-gzip`, nginx weakens the tag) receives its own tag in conditional requests.
+/// `Accept-Encoding` of the gateway's requests to origins for clients that take decoded bodies. It is constant, so an
+/// origin whose ETag depends on the coding (Apache appends `-gzip`, nginx weakens the tag) receives its own tag in
+/// conditional requests.
 pub const ORIGIN_ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
 
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
@@ -13,15 +14,49 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 const DIGEST: HeaderName = HeaderName::from_static("digest");
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// Sets the `Accept-Encoding` of a request to an origin. Ranges are requested in the identity coding, because
-/// the browser holds decoded bytes and counts these.
-pub fn set_accept_encoding(headers: &mut HeaderMap) {
-    let value = if headers.contains_key(header::RANGE) {
-        IDENTITY
-    } else {
-        ORIGIN_ACCEPT_ENCODING
+/// Returns true if the client is a browser by what it sends: it decodes every body before anybody sees it, so it may
+/// get a body without the codings that the origin applied.
+///
+/// Such a client accepts gzip and deflate, weighs nothing, and is not known as a program. Every other client gets what the
+/// origin answers to its own `Accept-Encoding`, byte for byte: programs write the bytes of a body into files as they
+/// are, compare them with published hashes, and continue them later by offset.
+pub fn takes_decoded(request: &HeaderMap) -> bool {
+    let has = |coding: &str| {
+        members(request, header::ACCEPT_ENCODING).any(|member| member.eq_ignore_ascii_case(coding))
     };
-    headers.insert(header::ACCEPT_ENCODING, value);
+    has("gzip")
+        && has("deflate")
+        && !members(request, header::ACCEPT_ENCODING).any(|member| member.contains(';'))
+        && !client_software::is_program(request)
+}
+
+/// Returns what distinguishes the codings of the response to a request from those of other responses to the same URL;
+/// `None` for all clients that take decoded bodies.
+pub fn own_negotiation(request: &HeaderMap) -> Option<Vec<u8>> {
+    if takes_decoded(request) {
+        return None;
+    }
+    let mut text = Vec::new();
+    for value in request.get_all(header::ACCEPT_ENCODING) {
+        // A request without the field differs from one with an empty field (RFC 9110 section 12.5.3).
+        text.push(b':');
+        text.extend_from_slice(value.as_bytes());
+    }
+    Some(text)
+}
+
+/// Sets the `Accept-Encoding` of a request to an origin if the client takes decoded bodies; other clients negotiate with
+/// the origin themselves. Ranges are requested in the identity coding, because the browser holds decoded bytes and counts
+/// these, except those of files that it holds as they are coded.
+pub fn set_accept_encoding(headers: &mut HeaderMap, path: &str) {
+    if !takes_decoded(headers) {
+        return;
+    }
+    if !headers.contains_key(header::RANGE) {
+        headers.insert(header::ACCEPT_ENCODING, ORIGIN_ACCEPT_ENCODING);
+    } else if !is_compressed_name(path) {
+        headers.insert(header::ACCEPT_ENCODING, IDENTITY);
+    }
 }
 
 /// Returns the content codings of a message in the order of their application, in lower case, with `x-gzip`
@@ -56,32 +91,69 @@ pub enum CodingPlan {
 pub enum KeepReason {
     /// `Cache-Control: no-transform` (RFC 9111 section 5.2.2.6), and the browser accepts the coding.
     NoTransform,
+    /// The client has negotiated the coding with the origin itself, or uses the coded bytes.
+    Negotiated,
     /// A part of a representation: a range of coded bytes cannot be decoded alone.
     Partial,
     /// A coding that is not supported here, but perhaps by the browser.
     UnknownCoding,
 }
 
-/// Decides on the content codings of a response. `request` is the browser's header section, not the one sent
-/// to the origin.
+/// Decides on the content codings of a response to a request for `path`. `request` is the browser's header section, not
+/// the one sent to the origin.
 ///
 /// Also applies to bodyless responses: a response to HEAD must have the same fields as the response to GET.
 ///
 /// With `no-transform`, a body whose coding the browser did not request is decoded nevertheless, because the
 /// gateway's request caused the coding.
-pub fn plan(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> CodingPlan {
+pub fn plan(request: &HeaderMap, path: &str, status: StatusCode, response: &HeaderMap) -> CodingPlan {
     let codings = content_codings(response);
+    let accepted = || codings.iter().all(|coding| accepts(request, coding));
     if codings.is_empty() {
         CodingPlan::Plain
+    } else if !takes_decoded(request) || is_compressed_file(path, response) && accepted() {
+        CodingPlan::Keep(KeepReason::Negotiated)
     } else if status == StatusCode::PARTIAL_CONTENT {
         CodingPlan::Keep(KeepReason::Partial)
-    } else if codings.len() > MAX_CODINGS || !codings.iter().all(|coding| KNOWN.contains(&coding.as_str())) {
+    } else if codings.len() > MAX_CODINGS || !lists_known_codings(response) {
         CodingPlan::Keep(KeepReason::UnknownCoding)
-    } else if is_no_transform(response) && codings.iter().all(|coding| accepts(request, coding)) {
+    } else if is_no_transform(response) && accepted() {
         CodingPlan::Keep(KeepReason::NoTransform)
     } else {
         CodingPlan::Decode(codings)
     }
+}
+
+/// Returns true if each member of `Content-Encoding` is a known coding. Browsers decode nothing if one is not, be it empty
+/// or `identity`.
+fn lists_known_codings(response: &HeaderMap) -> bool {
+    let values = response.get_all(header::CONTENT_ENCODING).iter();
+    let mut members = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    members.all(|member| {
+        let member = member.trim_ascii();
+        let is = |name: &str| member.eq_ignore_ascii_case(name.as_bytes());
+        KNOWN.iter().any(|name| is(name)) || is("x-gzip")
+    })
+}
+
+/// Returns true if the response is a compressed file whose compression the origin also calls a content coding, as servers
+/// do for `.tar.gz`. Some browsers save such a file as it is and others decode it, so each gets the coded bytes.
+pub fn is_compressed_file(path: &str, response: &HeaderMap) -> bool {
+    let media_type = response.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let essence = media_type.unwrap_or_default().split(|byte| *byte == b';').next();
+    let essence = essence.unwrap_or_default().trim_ascii();
+    is_compressed_name(path)
+        || COMPRESSED_TYPES
+            .iter()
+            .any(|name| essence.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn is_compressed_name(path: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    COMPRESSED_ENDINGS
+        .iter()
+        .any(|name| ending.eq_ignore_ascii_case(name))
 }
 
 /// Returns true if `Cache-Control` contains `no-transform`.
@@ -107,7 +179,8 @@ pub fn accepts(request: &HeaderMap, coding: &str) -> bool {
     any
 }
 
-fn is_zero_weight(parameter: &str) -> bool {
+/// Returns true if a parameter is a weight of zero, which refuses what it follows (RFC 9110 section 12.4.2).
+pub(crate) fn is_zero_weight(parameter: &str) -> bool {
     parameter
         .split_once('=')
         .filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
@@ -138,6 +211,16 @@ pub fn describe_decoded(headers: &mut HeaderMap, length: Option<u64>) {
     }
 }
 
+/// Media types of files that are compressed as a whole by what is also a content coding.
+const COMPRESSED_TYPES: [&str; 5] = [
+    "application/gzip",
+    "application/x-compress",
+    "application/x-gunzip",
+    "application/x-gzip",
+    "application/zstd",
+];
+/// Endings of the names of such files.
+const COMPRESSED_ENDINGS: [&str; 6] = ["br", "gz", "svgz", "tgz", "z", "zst"];
 const KNOWN: [&str; 4] = ["br", "deflate", "gzip", "zstd"];
 /// The number of codings that the codec removes.
 const MAX_CODINGS: usize = 3;
@@ -160,57 +243,115 @@ mod tests {
     }
 
     #[test]
-    fn range_requests_accept_only_identity() {
-        let mut headers = map(&[("accept-encoding", "gzip"), ("accept-encoding", "br")]);
-        set_accept_encoding(&mut headers);
-        let values: Vec<_> = headers.get_all(header::ACCEPT_ENCODING).iter().collect();
-        assert_eq!(values, ["gzip, deflate, br, zstd"]);
-        headers.insert(header::RANGE, HeaderValue::from_static("bytes=0-"));
-        set_accept_encoding(&mut headers);
-        assert_eq!(headers[header::ACCEPT_ENCODING], "identity");
+    fn browsers_ranges_are_requested_in_identity() {
+        let sent = |fields: &[(&'static str, &'static str)], path: &str| {
+            let mut headers = map(fields);
+            set_accept_encoding(&mut headers, path);
+            let values = headers.get_all(header::ACCEPT_ENCODING).iter();
+            values
+                .map(|value| value.to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let browser = [("accept-encoding", "gzip"), ("accept-encoding", "Deflate")];
+        assert_eq!(sent(&browser, "/"), ["gzip, deflate, br, zstd"]);
+        let range = [("accept-encoding", "gzip, deflate"), ("range", "bytes=0-")];
+        assert_eq!(sent(&range, "/x"), ["identity"]);
+        assert_eq!(sent(&range, "/x.tar.gz"), ["gzip, deflate"]);
+        assert_eq!(sent(&[("accept-encoding", "gzip;q=0.5")], "/"), ["gzip;q=0.5"]);
+        assert!(sent(&[], "/").is_empty());
+    }
+
+    #[test]
+    fn only_browsers_take_decoded_bodies() {
+        let takes = |fields: &[(&'static str, &'static str)]| takes_decoded(&map(fields));
+        let all = ("accept-encoding", "gzip, deflate, br, zstd");
+        assert!(takes(&[all]));
+        assert!(takes(&[all, ("user-agent", "Mozilla/5.0")]));
+        assert!(!takes(&[all, ("user-agent", "python-requests/2.31.0")]));
+        assert!(!takes(&[("accept-encoding", "gzip, deflate;q=0")]));
+        assert!(!takes(&[("accept-encoding", "gzip")]));
+        assert!(!takes(&[]));
+    }
+
+    #[test]
+    fn clients_that_negotiate_differ_by_what_they_accept() {
+        let own = |value| own_negotiation(&map(&[("accept-encoding", value)]));
+        assert_eq!(own("gzip, deflate"), None);
+        assert_eq!(own("deflate, gzip, br"), None);
+        let absent = own_negotiation(&map(&[]));
+        assert!(absent.is_some() && absent != own("") && own("") != own("gzip"));
     }
 
     #[test]
     fn the_coding_plan_follows_request_status_and_codings() {
         let browser = map(&[("accept-encoding", "gzip, deflate")]);
         let gzip = map(&[("content-encoding", "gzip")]);
-        assert_eq!(plan(&browser, OK, &map(&[])), CodingPlan::Plain);
+        assert_eq!(plan(&browser, "/", OK, &map(&[])), CodingPlan::Plain);
         assert_eq!(
-            plan(&browser, OK, &gzip),
+            plan(&browser, "/", OK, &gzip),
             CodingPlan::Decode(vec!["gzip".to_owned()])
         );
         assert_eq!(
-            plan(&browser, StatusCode::PARTIAL_CONTENT, &gzip),
+            plan(&browser, "/", StatusCode::PARTIAL_CONTENT, &gzip),
             CodingPlan::Keep(KeepReason::Partial)
         );
-        let unknown = map(&[("content-encoding", "gzip, sdch")]);
-        assert_eq!(
-            plan(&browser, OK, &unknown),
-            CodingPlan::Keep(KeepReason::UnknownCoding)
-        );
+        for list in [
+            "gzip, sdch",
+            "gzip,",
+            ",gzip",
+            "identity, gzip",
+            "gzip, identity",
+            "gzip;q=1",
+        ] {
+            assert_eq!(
+                plan(&browser, "/", OK, &map(&[("content-encoding", list)])),
+                CodingPlan::Keep(KeepReason::UnknownCoding),
+                "{list}"
+            );
+        }
         let many = map(&[("content-encoding", "gzip, gzip, gzip, gzip")]);
         assert_eq!(
-            plan(&browser, OK, &many),
+            plan(&browser, "/", OK, &many),
             CodingPlan::Keep(KeepReason::UnknownCoding)
         );
     }
 
     #[test]
+    fn compressed_files_stay_as_they_are() {
+        let browser = map(&[("accept-encoding", "gzip, deflate")]);
+        let kept = CodingPlan::Keep(KeepReason::Negotiated);
+        let typed = map(&[
+            ("content-encoding", "x-gzip"),
+            ("content-type", "application/x-gzip; charset=binary"),
+        ]);
+        assert_eq!(plan(&browser, "/download", OK, &typed), kept);
+        let gzip = map(&[("content-encoding", "gzip")]);
+        assert_eq!(plan(&browser, "/a.tar.gz?b=c.d", OK, &gzip), kept);
+        assert_ne!(plan(&browser, "/gz", OK, &gzip), kept);
+        let br = map(&[("content-encoding", "br")]);
+        assert_ne!(
+            plan(&browser, "/a.br", OK, &br),
+            kept,
+            "the browser does not accept it"
+        );
+        assert_eq!(plan(&map(&[]), "/", OK, &br), kept);
+    }
+
+    #[test]
     fn no_transform_is_honoured_where_the_browser_can_decode() {
-        let browser = map(&[("accept-encoding", "gzip;q=1.0, br;q=0")]);
+        let browser = map(&[("accept-encoding", "gzip, deflate")]);
         let gzip = map(&[
             ("content-encoding", "gzip"),
             ("cache-control", "public, No-Transform"),
         ]);
         assert_eq!(
-            plan(&browser, OK, &gzip),
+            plan(&browser, "/", OK, &gzip),
             CodingPlan::Keep(KeepReason::NoTransform)
         );
         let br = map(&[("content-encoding", "br"), ("cache-control", "no-transform")]);
-        assert_eq!(plan(&browser, OK, &br), CodingPlan::Decode(vec!["br".to_owned()]));
         assert_eq!(
-            plan(&map(&[]), OK, &gzip),
-            CodingPlan::Decode(vec!["gzip".to_owned()])
+            plan(&browser, "/", OK, &br),
+            CodingPlan::Decode(vec!["br".to_owned()])
         );
     }
 

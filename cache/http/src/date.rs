@@ -15,11 +15,41 @@ pub(crate) fn field(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Unix
     parse(value.to_str().ok()?)
 }
 
-/// Parses a date in any of the three formats.
+/// Parses a date in any of the three formats. Names of days, months and the time zone may be in any case: dates are case
+/// sensitive (RFC 9110 section 5.6.7), but not for caches (RFC 9111 section 4.2). The day of the week may be a wrong one,
+/// as for browsers: it says nothing that the rest does not say.
 pub(crate) fn parse(text: &str) -> Option<UnixTime> {
-    let time = httpdate::parse_http_date(text.trim()).ok()?;
+    let text = text.trim();
+    let time = httpdate::parse_http_date(text).ok().or_else(|| lenient(text))?;
     let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Some(UnixTime::new(since_epoch))
+}
+
+/// Parses a date whose names are in another case, or whose day of the week is another one.
+fn lenient(text: &str) -> Option<SystemTime> {
+    let text = usual_case(text);
+    let (day, rest) = text.split_once(' ')?;
+    let (day, comma) = day.strip_suffix(',').map_or((day, ""), |day| (day, ","));
+    let names = [DAYS, DAYS.map(|name| &name[..3])]
+        .into_iter()
+        .find(|names| names.contains(&day))?;
+    names
+        .iter()
+        .find_map(|name| httpdate::parse_http_date(&format!("{name}{comma} {rest}")).ok())
+}
+
+/// Names begin with an upper-case letter; the time zone is in upper case.
+fn usual_case(text: &str) -> String {
+    let word = |word: &str| match word.split_at_checked(1) {
+        Some(_) if word.eq_ignore_ascii_case("GMT") => "GMT".to_owned(),
+        Some((first, rest)) => first.to_ascii_uppercase() + &rest.to_ascii_lowercase(),
+        None => word.to_owned(),
+    };
+    let words: Vec<_> = text
+        .split(' ')
+        .map(|part| part.split('-').map(word).collect::<Vec<_>>().join("-"))
+        .collect();
+    words.join(" ")
 }
 
 /// Formats a date in the preferred format.
@@ -35,6 +65,15 @@ pub(crate) fn system(time: UnixTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.since_epoch().min(LAST)
 }
 
+const DAYS: [&str; 7] = [
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+];
 const LAST: Duration = Duration::from_secs(253_402_300_799);
 
 #[cfg(test)]
@@ -50,11 +89,31 @@ mod tests {
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37 GMT",
             "Sun Nov  6 08:49:37 1994",
+            "sUN, 06 nOV 1994 08:49:37 gmt",
+            "SUNDAY, 06-NOV-94 08:49:37 GMT",
+            "sun nov  6 08:49:37 1994",
+            "Mon, 06 Nov 1994 08:49:37 GMT",
+            "tuesday, 06-nov-94 08:49:37 GMT",
+            "Sat Nov  6 08:49:37 1994",
         ] {
             assert_eq!(parse(text), Some(expected), "{text}");
         }
         assert_eq!(write(expected), "Sun, 06 Nov 1994 08:49:37 GMT");
-        for text in ["", "0", "-1", "1994-11-06"] {
+        for text in [
+            "",
+            "0",
+            "-1",
+            "1994-11-06",
+            "Day, 06 Nov 1994 08:49:37 GMT",
+            "06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Sun, 06 Nov 1994 08:49:37 +0000",
+            "Sun, 06 Nov 94 08:49:37 GMT",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 8:49:37 GMT",
+            "Sun, 31 Feb 1994 08:49:37 GMT",
+            "Sün, 06 Nov 1994 08:49:37 GMT",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
         assert_eq!(

@@ -4,6 +4,8 @@ use http::{
     uri::{Authority, PathAndQuery},
 };
 
+use crate::url_credentials;
+
 /// Destination of a request in absolute form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -68,13 +70,13 @@ pub enum TargetError {
     /// A scheme other than `http` and `https`.
     #[error("the request's scheme is neither http nor https")]
     UnsupportedScheme,
-    /// User name or password in the target: they would get into logs and histories, and phishing uses them to
-    /// disguise hosts (RFC 9110 section 4.2.4).
-    #[error("the request's URL has a user name in it")]
+    /// User name or password where only a host may be.
+    #[error("the request has a user name where only a host may be")]
     UserInfo,
 }
 
-/// Parses the target of a proxy request in absolute form.
+/// Parses the target of a proxy request in absolute form. User name and password are no part of it: see
+/// [`url_credentials`].
 ///
 /// # Errors
 /// The target is not one that a proxy fetches.
@@ -85,8 +87,8 @@ pub fn absolute(uri: &Uri) -> Result<Target, TargetError> {
         Some(_) => return Err(TargetError::UnsupportedScheme),
         None => return Err(TargetError::NotAbsolute),
     };
-    let authority = uri.authority().ok_or(TargetError::MissingHost)?;
-    let (host, port) = host_and_port(authority)?;
+    let (_, authority) = url_credentials::split(uri.authority().ok_or(TargetError::MissingHost)?);
+    let (host, port) = parse_host_and_port(authority)?;
     let path = match uri.path_and_query() {
         None => PathAndQuery::from_static("/"),
         // Also the empty path before a fragment, which reads as "/" and is not equal to it.
@@ -128,7 +130,10 @@ pub fn authority(uri: &Uri) -> Result<(String, u16), TargetError> {
 /// # Errors
 /// It is not a host with an optional port.
 pub fn host_and_port(authority: &Authority) -> Result<(String, Option<u16>), TargetError> {
-    let text = authority.as_str();
+    parse_host_and_port(authority.as_str())
+}
+
+fn parse_host_and_port(text: &str) -> Result<(String, Option<u16>), TargetError> {
     if text.contains('@') {
         return Err(TargetError::UserInfo);
     }
@@ -154,13 +159,15 @@ pub fn host_and_port(authority: &Authority) -> Result<(String, Option<u16>), Tar
         // "http://host:/" is valid and means the default port (RFC 3986 section 6.2.3).
         None | Some("") if port.len() <= 1 => None,
         None => return Err(TargetError::BadPort),
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            let port = digits.parse().ok().filter(|port| *port != 0);
-            Some(port.ok_or(TargetError::BadPort)?)
-        }
-        Some(_) => return Err(TargetError::BadPort),
+        Some(digits) => Some(self::port(digits).ok_or(TargetError::BadPort)?),
     };
     Ok((host, port))
+}
+
+/// Parses the port of a URL: digits only, so that nothing that judges a port reads another one than what connects to it.
+pub fn port(digits: &str) -> Option<u16> {
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|port| is_number && *port != 0)
 }
 
 impl Target {
@@ -223,6 +230,13 @@ mod tests {
         assert_eq!(parse("http://a.test?x").unwrap().path.as_str(), "/?x");
         assert_eq!(parse("https://a.test:8443/").unwrap().host_field(), "a.test:8443");
         assert_eq!(parse("http://a.test:/").unwrap().port, 80);
+        for url in [
+            "http://user:pw@a.test:81/x",
+            "http://b.test@a.test:81/x",
+            "http://u@b@a.test:81/x",
+        ] {
+            assert_eq!(parse(url).unwrap().url(), "http://a.test:81/x", "{url}");
+        }
         let v6 = parse("http://[2001:DB8:0::1]:8080/").unwrap();
         assert_eq!(
             (v6.host.as_str(), v6.host_field().as_str()),
@@ -236,8 +250,6 @@ mod tests {
         assert_eq!(parse("*"), Err(TargetError::NotAbsolute));
         assert_eq!(parse("a.test:443"), Err(TargetError::NotAbsolute));
         assert_eq!(parse("ftp://a.test/"), Err(TargetError::UnsupportedScheme));
-        assert_eq!(parse("http://user:pw@a.test/"), Err(TargetError::UserInfo));
-        assert_eq!(parse("http://good.test@evil.test/"), Err(TargetError::UserInfo));
         assert_eq!(parse("http://a.test:0/"), Err(TargetError::BadPort));
         for odd in [
             "http://a.test:65536/",

@@ -1,11 +1,13 @@
 //! Request fields that select a response (`Vary`, RFC 9111 section 4.1), and keys of these fields.
 //!
-//! `Accept-Encoding` is never part of a key: bodies are stored without content codings, and all requests to
-//! origins have the same value ([`crate::coding::ORIGIN_ACCEPT_ENCODING`]).
+//! `Vary` decides nothing about `Accept-Encoding`. For clients that take decoded bodies it is never part of a key: bodies
+//! are stored without content codings, and all requests to origins have the same value
+//! ([`crate::coding::ORIGIN_ACCEPT_ENCODING`]). For all others it always is ([`crate::coding::own_negotiation`]), because
+//! an origin may have another body, or another form of it, for them, also without a word in `Vary`.
 use http::{HeaderMap, HeaderName, header};
 use longhaul_types::ContentHash;
 
-use crate::{cookies, list::members, transcoded_image};
+use crate::{coding, cookies, list::members, transcoded_image};
 
 /// Contents of the `Vary` fields of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,24 +49,38 @@ pub fn of(response: &HeaderMap) -> Vary {
     }
 }
 
-/// Returns a key of the request fields that the response's `Vary` names: with equal keys the response answers
-/// both requests. None if `Vary` names no field, and also for [`Vary::Any`], whose responses answer no second
-/// request: check [`of`] first.
+/// Returns a key of the request fields that select the response: with equal keys the response answers both requests. None
+/// if no field does, and also for [`Vary::Any`], whose responses answer no second request: check [`of`] first.
 ///
 /// Several fields of one name are joined, those of `Cookie` by `"; "`; an absent field differs from an empty
 /// one.
 pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
-    let Vary::Names(names) = of(response) else {
-        return None;
-    };
+    let mut text = nominated_text(response, request);
+    if let Some(own) = coding::own_negotiation(request) {
+        text.extend_from_slice(b"=coding");
+        text.extend_from_slice(&own);
+    }
+    (!text.is_empty()).then(|| short_hash(&text))
+}
+
+/// Returns true if two requests have equal fields where the response's `Vary` names them. The requests may consist of
+/// these fields alone.
+pub(crate) fn is_equal(response: &HeaderMap, one: &HeaderMap, other: &HeaderMap) -> bool {
+    nominated_text(response, one) == nominated_text(response, other)
+}
+
+fn nominated_text(response: &HeaderMap, request: &HeaderMap) -> Vec<u8> {
     let mut text = Vec::new();
+    let Vary::Names(names) = of(response) else {
+        return text;
+    };
     for name in names {
         text.extend_from_slice(name.as_str().as_bytes());
         if name == header::ACCEPT
             && transcoded_image::is_variant(response)
-            && transcoded_image::is_for_display(request)
+            && transcoded_image::may_answer(request)
         {
-            // The response answers every request for display, whatever its `Accept` value.
+            // The response answers every such request, whatever its `Accept` value is otherwise.
             text.extend_from_slice(b"=display\n");
             continue;
         }
@@ -78,7 +94,7 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
         // No field value contains a line feed.
         text.push(b'\n');
     }
-    Some(short_hash(&text))
+    text
 }
 
 /// Returns the request fields that the response's `Vary` names, as a cache stores them with the response.
@@ -170,21 +186,29 @@ mod tests {
     #[test]
     fn variant_keys_depend_only_on_the_fields_named_in_vary() {
         let response = map(&[("vary", "Accept, Cookie, Accept-Encoding")]);
-        let base = [("accept", "image/webp"), ("cookie", "a=1"), ("user-agent", "x")];
+        let browser = ("accept-encoding", "gzip, deflate");
+        let base = [
+            ("accept", "image/webp"),
+            ("cookie", "a=1"),
+            ("user-agent", "Mozilla/5.0 x"),
+            browser,
+        ];
         let key_of = |fields: &[(&'static str, &'static str)]| key(&response, &map(fields)).unwrap();
         let same = [
-            ("user-agent", "y"),
-            ("accept-encoding", "br"),
+            ("user-agent", "Mozilla/5.0 y"),
+            ("accept-encoding", "deflate, gzip, br"),
             ("cookie", "a=1"),
             ("accept", "image/webp"),
         ];
         assert_eq!(key_of(&base), key_of(&same));
         for other in [
-            &[("accept", "image/webp"), ("cookie", "a=2")][..],
-            &[("accept", "image/webp")],
-            &[("accept", "image/webp"), ("cookie", "")],
-            &[("cookie", "a=1"), ("accept", "")],
-            &[("cookie", "a=1")],
+            &[("accept", "image/webp"), ("cookie", "a=2"), browser][..],
+            &[("accept", "image/webp"), browser],
+            &[("accept", "image/webp"), ("cookie", ""), browser],
+            &[("cookie", "a=1"), ("accept", ""), browser],
+            &[("cookie", "a=1"), browser],
+            // A client that negotiates codings itself.
+            &base[..3],
         ] {
             assert_ne!(key_of(&base), key_of(other), "{other:?}");
         }

@@ -8,4 +8,4 @@ pub(crate) use access_control::Denial;
 pub use access_control::{Access, AccessRules};
 pub use client::{Client, UserId};
 pub use passwords::{Passwords, PasswordsError};
-pub(crate) use peer::{owns_datagram_port, prepare as prepare_peer_lookup};
+pub(crate) use peer::{Peer, find as find_peer, owns_datagram_port, prepare as prepare_peer_lookup};

@@ -169,6 +169,21 @@ impl ConnectionPermit {
         self.slot.is_evicted()
     }
 
+    /// Records whether the last request was a browser's.
+    pub(super) fn record_browser(&self, is_browser: bool) {
+        self.slot.record_browser(is_browser);
+    }
+
+    /// True while a request of HTTP/1.1 is in progress.
+    pub(super) fn is_answering(&self) -> bool {
+        self.slot.is_answering()
+    }
+
+    /// True if the last request was a browser's.
+    pub(super) fn has_browser(&self) -> bool {
+        self.slot.has_browser()
+    }
+
     /// Records that bytes have arrived.
     pub(super) fn record_input(&self) {
         self.slot.record_input();

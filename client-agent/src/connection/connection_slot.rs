@@ -45,6 +45,7 @@ pub(crate) struct InUse(Arc<ConnectionSlot>);
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     evicted: AtomicBool,
+    has_browser: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -91,6 +92,7 @@ impl ConnectionSlot {
     pub(super) fn new() -> Self {
         Self {
             evicted: AtomicBool::new(false),
+            has_browser: AtomicBool::new(false),
             state: Mutex::new(State {
                 owner: Owner::Unknown,
                 uses: 0,
@@ -168,6 +170,22 @@ impl ConnectionSlot {
     /// True if the connection must end.
     pub(super) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Acquire)
+    }
+
+    /// Records whether the last request was a browser's.
+    pub(super) fn record_browser(&self, is_browser: bool) {
+        self.has_browser.store(is_browser, Ordering::Relaxed);
+    }
+
+    /// True while a request of HTTP/1.1 is in progress.
+    pub(super) fn is_answering(&self) -> bool {
+        let state = self.state.lock();
+        state.uses > 0 && state.bytes == InputMeaning::Request
+    }
+
+    /// True if the last request was a browser's.
+    pub(super) fn has_browser(&self) -> bool {
+        self.has_browser.load(Ordering::Relaxed)
     }
 
     /// Records that bytes have arrived.

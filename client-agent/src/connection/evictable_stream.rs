@@ -34,6 +34,16 @@ impl<T> EvictableStream<T> {
         &self.inner
     }
 
+    /// True while a request of HTTP/1.1 is in progress.
+    pub(super) fn is_answering(&self) -> bool {
+        self.permit.is_answering()
+    }
+
+    /// True if the last request was a browser's.
+    pub(super) fn has_browser(&self) -> bool {
+        self.permit.has_browser()
+    }
+
     fn end<R>() -> Poll<io::Result<R>> {
         Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()))
     }

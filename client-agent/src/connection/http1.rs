@@ -1,8 +1,17 @@
 //! One connection of a browser: hyper with the agent's limits, and an orderly end.
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
-use http::{Request, Response};
-use hyper::{body::Incoming, server::conn::http1, service::Service};
+use http::{Request, Response, Version};
+use http_body::Body as _;
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -13,6 +22,7 @@ use tracing::debug;
 
 use super::{
     close::close_after_answer,
+    departure::WatchedStream,
     error_page_stream::ExplainingIo,
     evictable_stream::{EvictableStream, InUseBody},
 };
@@ -27,7 +37,7 @@ const MAX_FIELDS: usize = 512;
 const HEAD_TIME: Duration = Duration::from_secs(90);
 
 /// Serves a connection inside TLS; once `ending` is ready, requests in progress get `grace` to end.
-pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = ()>, grace: Duration)
+pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = Duration>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<InUseBody>, Error = Infallible> + Unpin,
@@ -39,7 +49,7 @@ where
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = ending => {
+        grace = ending => {
             connection.as_mut().graceful_shutdown();
             match timeout(grace, connection).await {
                 Ok(ended) => ended,
@@ -72,17 +82,38 @@ where
 {
     // Tunnels carry interactive traffic, and hyper writes whole heads.
     let _best_effort = stream.get_ref().set_nodelay(true);
-    let io = ExplainingIo::new(TokioIo::new(stream));
-    let mut connection = builder().serve_connection(io, service).with_upgrades();
+    let io = ExplainingIo::new(TokioIo::new(WatchedStream::new(stream)));
+    let mut builder = builder();
+    // `WatchedStream` ends the requests of clients that have left.
+    builder.half_close(true);
+    let ends_by_close = &AtomicBool::new(false);
+    let service = service_fn(|request: Request<Incoming>| {
+        let is_old = request.version() < Version::HTTP_11;
+        let answered = service.call(request);
+        async move {
+            let response = answered.await;
+            let has_length = |response: &Response<InUseBody>| response.body().size_hint().exact().is_some();
+            ends_by_close.store(
+                is_old && !response.as_ref().is_ok_and(has_length),
+                Ordering::Relaxed,
+            );
+            response
+        }
+    });
+    let mut connection = builder.serve_connection(io, service).with_upgrades();
     let ended = (&mut connection).await;
     // There are no parts if the connection became a tunnel.
     let Some(parts) = connection.into_parts() else {
         return;
     };
-    let stream = parts.io.into_inner().into_inner();
+    let stream = parts.io.into_inner().into_inner().into_inner();
     match ended {
         Err(error) if !error.is_parse() => {
             debug!(%error, "a connection of a browser failed");
+            if error.is_user() && !ends_by_close.load(Ordering::Relaxed) {
+                // A truncated body looks truncated, and the client gets the bytes before.
+                return close_after_answer(stream).await;
+            }
             // The connection is reset, not closed: a truncated body must not look complete, not even to an
             // HTTP/1.0 client that reads to the end.
             let _best_effort = stream.get_ref().set_zero_linger();

@@ -5,6 +5,7 @@ mod close;
 mod connection_limit;
 mod connection_slot;
 mod declared_body;
+mod departure;
 mod error_page_stream;
 mod evictable_stream;
 mod http1;

@@ -5,7 +5,7 @@ use std::sync::{
 };
 
 use http::{HeaderMap, Response};
-use longhaul_http::credentials;
+use longhaul_http::{client_software::is_browser, credentials};
 use longhaul_origin::OriginClient;
 use longhaul_session::BoundConnectionId;
 
@@ -25,6 +25,8 @@ pub struct ConnectionScope {
     direct: OnceLock<OriginClient>,
     /// Client for login pages of the network, of a bound connection.
     at_portal: OnceLock<OriginClient>,
+    /// Client for local hosts, of a bound connection.
+    local: OnceLock<OriginClient>,
     user: Option<UserId>,
     /// Credential of the first request that had one; requests with another credential are refused.
     credential: OnceLock<Arc<str>>,
@@ -40,6 +42,7 @@ impl ConnectionScope {
             bound: AtomicBool::new(false),
             direct: OnceLock::new(),
             at_portal: OnceLock::new(),
+            local: OnceLock::new(),
             user: client.user(),
             credential: OnceLock::new(),
             permit: None,
@@ -114,6 +117,9 @@ impl ConnectionScope {
         if credentials::is_connection_bound(request) {
             self.bound.store(true, Ordering::Relaxed);
         }
+        if let Some(permit) = &self.permit {
+            permit.record_browser(is_browser(request));
+        }
     }
 
     /// Processes the response to the last request.
@@ -138,6 +144,11 @@ impl ConnectionScope {
     /// Returns the client for login pages of the network, in the same way.
     pub fn at_portal(&self, shared: &OriginClient) -> OriginClient {
         self.own_if_bound(&self.at_portal, shared)
+    }
+
+    /// Returns the client for local hosts, in the same way.
+    pub fn local(&self, shared: &OriginClient) -> OriginClient {
+        self.own_if_bound(&self.local, shared)
     }
 
     fn own_if_bound(&self, own: &OnceLock<OriginClient>, shared: &OriginClient) -> OriginClient {

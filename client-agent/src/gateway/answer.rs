@@ -59,21 +59,22 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the `Body` message. Cancel safe.
+    /// Returns the `Body` message; `None` if the stream ends without it, because the origin sent no byte of the body.
+    /// Cancel safe.
     ///
     /// # Errors
-    /// The stream ended, or contains another message.
-    pub async fn body(&mut self) -> Result<Body, StreamError> {
+    /// The stream was cancelled, or contains another message.
+    pub async fn body(&mut self) -> Result<Option<Body>, StreamError> {
         loop {
             match self.reader.next() {
-                Ok(ReadEvent::Message(Message::Body(body))) => return Ok(body),
+                Ok(ReadEvent::Message(Message::Body(body))) => return Ok(Some(body)),
                 Ok(ReadEvent::Message(_)) | Err(_) => {
                     self.stream.stop(longhaul_driver::ERROR_ABANDONED);
                     return Err(StreamError::Cancelled(longhaul_driver::ERROR_ABANDONED));
                 }
                 Ok(ReadEvent::Incomplete) => match self.stream.read().await? {
                     Some(bytes) => self.reader.push(&bytes),
-                    None => return Err(StreamError::Cancelled(longhaul_driver::ERROR_ABANDONED)),
+                    None => return Ok(None),
                 },
             }
         }

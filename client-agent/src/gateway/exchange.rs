@@ -37,6 +37,11 @@ impl Exchange {
         }
     }
 
+    /// Returns a receiver of the gateway's `Continue`; it ends without a message once there is an answer.
+    pub(crate) fn continuation(&self) -> oneshot::Receiver<()> {
+        self.session.requests().table().expect_continue(self.id)
+    }
+
     /// The session.
     pub const fn session(&self) -> &Arc<GatewaySession> {
         &self.session

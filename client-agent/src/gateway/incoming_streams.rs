@@ -3,8 +3,8 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::{Expectation, RecvStream, SendStream, Session};
 use longhaul_session::{
-    Announcement, FailureReason, FetchId, Head, Message, MessageReader, MirrorState, Promised, ReadEvent,
-    Welcome, encode,
+    Announcement, Continue, FailureReason, FetchId, Head, Message, MessageReader, MirrorState, Promised,
+    ReadEvent, Welcome, encode,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -159,6 +159,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
             let stream = ResponseStream::new(reader, stream, expectation);
             pages.read(serial, PageStream::Push(push), stream).await;
         }
+        Message::Continue(Continue { fetch }) => requests.table().ask_for_body(fetch),
         Message::Promised(Promised { fetch, page, entry }) => {
             deliver(&requests, fetch, GatewayAnswer::Promised { page, entry });
         }

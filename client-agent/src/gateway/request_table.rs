@@ -165,6 +165,8 @@ struct Waiting {
     /// The response that the gateway may use as base. A copy is kept here, because the header sets may have
     /// dropped it when a slow answer arrives.
     base: Option<(FetchId, Vec<HeaderField>)>,
+    /// Receiver of `Continue`.
+    continuation: Option<oneshot::Sender<()>>,
 }
 
 impl RequestTable {
@@ -195,6 +197,7 @@ impl RequestTable {
                 receiver,
                 origin: String::new(),
                 base: None,
+                continuation: None,
             },
         );
         Ok(id)
@@ -237,9 +240,30 @@ impl RequestTable {
                 receiver,
                 origin: upstream.origin.clone(),
                 base,
+                continuation: None,
             },
         );
         Ok((id, wire))
+    }
+
+    /// Registers a receiver of the gateway's `Continue` for a fetch.
+    pub(super) fn expect_continue(&mut self, id: FetchId) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.continuation = Some(sender);
+        }
+        receiver
+    }
+
+    /// Reports `Continue` for a fetch; further ones, and those of other fetches, mean nothing.
+    pub(super) fn ask_for_body(&mut self, id: FetchId) {
+        let sender = self
+            .waiting
+            .get_mut(&id)
+            .and_then(|waiting| waiting.continuation.take());
+        if let Some(sender) = sender {
+            let _gone = sender.send(());
+        }
     }
 
     fn encode_with_base(

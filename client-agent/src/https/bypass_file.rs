@@ -36,6 +36,8 @@ struct Entry {
     program_name: Option<String>,
     #[serde(default = "once")]
     count: u32,
+    #[serde(default)]
+    everywhere: bool,
 }
 
 const fn once() -> u32 {
@@ -88,6 +90,7 @@ impl BypassFile {
             program: entry.program,
             program_name: entry.program_name,
             count: entry.count,
+            everywhere: entry.everywhere,
         });
         bypassed.collect()
     }
@@ -112,6 +115,7 @@ impl BypassFile {
                 program: bypassed.program,
                 program_name: bypassed.program_name,
                 count: bypassed.count,
+                everywhere: bypassed.everywhere,
             })
             .collect();
         // Entries of plain members always have a JSON form.
@@ -142,6 +146,7 @@ mod tests {
                 program: Some(program.id(None)),
                 program_name: Some("\"".repeat(100)),
                 count: u32::MAX,
+                everywhere: true,
             })
             .collect();
         kept.write(|| bypassed.clone());

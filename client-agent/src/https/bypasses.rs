@@ -3,7 +3,8 @@
 //! A reason that lies in the host or that the user chose bypasses the host for all programs. A reason that lies
 //! in a program, such as a certificate that it does not accept, bypasses the host for that program only. One
 //! rejection is weak evidence, because the user may be about to import the authority: the first bypass is short,
-//! and repeated ones are longer.
+//! and repeated ones are longer. A program that rejects a certificate and has accepted none does not have the
+//! authority: it is bypassed at all hosts, so that it does not fail once at each of them.
 use std::{collections::BTreeMap, time::Duration};
 
 use longhaul_http::acceleration::is_listed;
@@ -41,6 +42,8 @@ pub struct BypassedHost {
     pub program_name: Option<String>,
     /// Number of events that led to the bypass.
     pub count: u32,
+    /// True if the program is bypassed at all hosts.
+    pub everywhere: bool,
 }
 
 /// A program and a host.
@@ -59,12 +62,29 @@ struct Bypass {
     until: UnixTime,
     name: Option<String>,
     count: u32,
+    everywhere: bool,
 }
 
 impl Bypass {
+    /// A bypass from `now`, after so many events.
+    fn new(why: BypassReason, name: Option<String>, (count, everywhere): (u32, bool), now: UnixTime) -> Self {
+        let time = if everywhere {
+            why.time_everywhere(count, name.as_deref())
+        } else {
+            why.time(count)
+        };
+        Self {
+            why,
+            until: now + time,
+            name,
+            count,
+            everywhere,
+        }
+    }
+
     /// End of the time for which the entry is kept.
     fn kept_until(&self) -> UnixTime {
-        if self.why.is_rejection() {
+        if self.why.is_counted() {
             self.until + MEMORY
         } else {
             self.until
@@ -75,16 +95,19 @@ impl Bypass {
 impl Bypasses {
     /// Bypasses a host for all programs.
     pub(super) fn add_for_all(&mut self, host: &str, why: BypassReason, now: UnixTime) {
-        let bypass = Bypass {
-            why,
-            until: now + why.time(1),
-            name: None,
-            count: 1,
-        };
-        self.insert((host.to_owned(), None), bypass, now);
+        let key = (host.to_owned(), None);
+        let earlier = self.entries.get(&key).filter(|entry| entry.kept_until() > now);
+        let counted = earlier.filter(|_| why.is_counted());
+        // Several requests that fail together are one event, and learned reasons do not replace each other.
+        if counted.is_some_and(|entry| entry.until > now) {
+            return;
+        }
+        let count = counted.map_or(0, |entry| entry.count).saturating_add(1);
+        self.insert(key, Bypass::new(why, None, (count, false), now), now);
     }
 
-    /// Bypasses a host for a program. Returns false if the host was bypassed for the same reason already.
+    /// Bypasses a host for a program, or all hosts if the program rejects a certificate and has accepted none.
+    /// Returns false if the host was bypassed for the same reason already.
     pub(super) fn add(
         &mut self,
         (host, program): (&str, ProgramId),
@@ -96,21 +119,45 @@ impl Bypasses {
         let earlier = self.entries.get(&key).filter(|entry| entry.kept_until() > now);
         let count = earlier.map_or(0, |entry| entry.count);
         // Several connections that a program opens together are one event.
-        let is_same = earlier.is_some_and(|entry| entry.until > now && entry.why == why);
-        let is_contradicted = why.is_rejection() && self.has_accepted(host, program, now);
-        let (count, time) = match (is_contradicted, is_same) {
-            (true, _) => (count.max(1), CONTRADICTED),
-            (false, true) => return false,
-            (false, false) => (count.saturating_add(1), why.time(count.saturating_add(1))),
-        };
-        let bypass = Bypass {
-            why,
-            until: now + time,
-            name,
-            count,
+        let is_same = earlier.is_some_and(|entry| {
+            let both_reject = entry.why.is_rejection() && why.is_rejection();
+            entry.until > now && (entry.why == why || both_reject)
+        });
+        let bypass = if why.is_rejection() && self.has_accepted(host, program, now) {
+            Bypass {
+                until: now + CONTRADICTED,
+                ..Bypass::new(why, name, (count.max(1), false), now)
+            }
+        } else if is_same {
+            return false;
+        } else {
+            let everywhere = why.is_rejection() && !self.has_accepted_any(program, now);
+            let events = self.events_everywhere(program, now).filter(|_| everywhere);
+            let count = events.unwrap_or_default().max(count).saturating_add(1);
+            Bypass::new(why, name, (count, everywhere), now)
         };
         self.insert(key, bypass, now);
         true
+    }
+
+    /// Number of events that led to bypasses of a program at all hosts. Connections to several hosts that the program
+    /// opened together are one event.
+    fn events_everywhere(&self, program: ProgramId, now: UnixTime) -> Option<u32> {
+        let of_program = self.of(program).filter(|entry| entry.everywhere);
+        let ended = of_program.filter(|entry| entry.until <= now && entry.kept_until() > now);
+        ended.map(|entry| entry.count).max()
+    }
+
+    fn of(&self, program: ProgramId) -> impl Iterator<Item = &Bypass> {
+        let entries = self.entries.iter();
+        let of_program = entries.filter(move |((_, of), _)| *of == Some(program));
+        of_program.map(|(_, entry)| entry)
+    }
+
+    /// True if the program trusts the authority: it has accepted a certificate in the last day.
+    fn has_accepted_any(&self, program: ProgramId, now: UnixTime) -> bool {
+        let mut accepted = self.accepted.iter();
+        accepted.any(|((_, of), at)| *of == program && now < *at + Duration::from_secs(DAY))
     }
 
     fn has_accepted(&self, host: &str, program: ProgramId, now: UnixTime) -> bool {
@@ -132,11 +179,14 @@ impl Bypasses {
         let mut has_changed = false;
         self.entries.retain(|(at, of), entry| {
             let is_rejection = *of == Some(program) && entry.why.is_rejection();
-            if is_rejection && at != host && entry.count == 1 && entry.until > now {
+            if is_rejection && at != host && entry.until > now && (entry.count == 1 || entry.everywhere) {
                 // The count stays: a program that rejects only this host's certificate is bypassed from its
                 // second rejection on.
                 entry.until = now;
                 has_changed = true;
+            }
+            if is_rejection {
+                entry.everywhere = false;
             }
             let is_disproved = is_rejection && at == host;
             has_changed |= is_disproved;
@@ -151,13 +201,12 @@ impl Bypasses {
         if bypassed.why.is_of_program() != bypassed.program.is_some() {
             return;
         }
+        let events = (bypassed.count, bypassed.everywhere);
+        let longest = Bypass::new(bypassed.why, bypassed.program_name.clone(), events, now);
         // An entry written with a wrong clock must not bypass a host for years.
-        let until = bypassed.until.min(now + bypassed.why.time(bypassed.count));
         let bypass = Bypass {
-            why: bypassed.why,
-            until,
-            name: bypassed.program_name.clone(),
-            count: bypassed.count,
+            until: bypassed.until.min(longest.until),
+            ..longest
         };
         if bypass.kept_until() > now {
             self.insert((bypassed.host.clone(), bypassed.program), bypass, now);
@@ -189,11 +238,11 @@ impl Bypasses {
 
     /// True if a host is bypassed for a program.
     pub(super) fn contains(&self, host: &str, program: ProgramId, now: UnixTime) -> bool {
-        self.is_active(&(host.to_owned(), Some(program)), now)
-    }
-
-    fn is_active(&self, key: &(String, Option<ProgramId>), now: UnixTime) -> bool {
-        self.entries.get(key).is_some_and(|entry| entry.until > now)
+        let here = self.entries.get(&(host.to_owned(), Some(program)));
+        here.is_some_and(|entry| entry.until > now)
+            || self
+                .of(program)
+                .any(|entry| entry.everywhere && entry.until > now)
     }
 
     /// True if it is unlikely that a browser's requests to the host reach the agent: the host is bypassed for all
@@ -208,6 +257,15 @@ impl Bypasses {
         let accepted = self.accepted.range((host.to_owned(), ProgramId::FIRST)..);
         let mut accepted = accepted.take_while(|((of, _), _)| of == host);
         is_rejected && !accepted.any(|(_, at)| now < *at + Duration::from_secs(DAY))
+    }
+
+    /// True if it is unlikely that a browser's requests to any host reach the agent: a program does not have the
+    /// authority, and no program has accepted a certificate.
+    pub(super) fn are_all_unseen(&self, now: UnixTime) -> bool {
+        let mut entries = self.entries.values();
+        let mut accepted = self.accepted.values();
+        entries.any(|entry| entry.everywhere && entry.until > now)
+            && !accepted.any(|at| now < *at + Duration::from_secs(DAY))
     }
 
     /// The hosts for which [`Self::is_unseen`] holds.
@@ -238,6 +296,7 @@ impl Bypasses {
                 program: *program,
                 program_name: entry.name.clone(),
                 count: entry.count,
+                everywhere: entry.everywhere,
             })
             .collect()
     }

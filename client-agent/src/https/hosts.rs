@@ -120,7 +120,7 @@ impl Hosts {
     pub(super) fn accelerated_hosts(&self, now: UnixTime) -> Accelerated {
         let settings = self.settings.load();
         let rules = self.rules.current();
-        if rules.paused_until(now).is_some() {
+        if rules.paused_until(now).is_some() || self.lock().are_all_unseen(now) {
             return Accelerated::Nothing;
         }
         match &settings.accelerate {
@@ -183,9 +183,10 @@ impl Hosts {
     pub(super) fn accept(&self, host: &str, program: ProgramId, now: UnixTime) -> bool {
         let (before, has_changed, after) = {
             let mut bypasses = self.lock();
-            let before = bypasses.is_unseen(host, now);
+            let unseen = |of: &Bypasses| of.is_unseen(host, now) || of.are_all_unseen(now);
+            let before = unseen(&bypasses);
             let has_changed = bypasses.accept(host, program, now);
-            (before, has_changed, bypasses.is_unseen(host, now))
+            (before, has_changed, unseen(&bypasses))
         };
         if has_changed || before != after {
             self.announce();
@@ -353,10 +354,7 @@ mod tests {
         all.bypass_for(("a.test", curl), None, BypassReason::RefusedByClient, NOW);
         assert!(all.accelerates("a.test", NOW));
         assert!(all.is_bypassed_for("a.test", curl, NOW) && !all.is_bypassed_for("a.test", browser, NOW));
-        assert_eq!(
-            all.accelerated_hosts(NOW),
-            Accelerated::AllBut(names(&["a.test"]))
-        );
+        assert_eq!(all.accelerated_hosts(NOW), Accelerated::Nothing);
         changes.mark_unchanged();
         assert!(!all.accept("a.test", browser, NOW));
         assert!(

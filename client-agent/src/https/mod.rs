@@ -21,7 +21,7 @@ use parking_lot::RwLock;
 
 use longhaul_http::acceleration::Accelerated;
 use longhaul_session::AcceleratedHosts;
-use rustls::ServerConfig;
+use rustls::{ServerConfig, pki_types::ServerName};
 use tokio::sync::watch;
 use tracing::{debug, info};
 
@@ -132,9 +132,10 @@ impl Https {
         certificates.clone()
     }
 
-    /// True if a host is to be accelerated for programs for which it is not bypassed.
+    /// True if a host is to be accelerated for programs for which it is not bypassed. Certificates of some names that browsers
+    /// accept, such as `-a.test`, can be neither made nor verified here.
     pub(crate) fn accelerates(&self, host: &str) -> bool {
-        self.decide(host).accelerates()
+        self.decide(host).accelerates() && ServerName::try_from(host).is_ok()
     }
 
     /// Decides whether a host is accelerated for programs for which it is not bypassed.

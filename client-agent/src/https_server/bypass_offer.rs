@@ -1,6 +1,6 @@
-//! The error page of a host whose certificate fails verification offers to open the host unaccelerated. The
-//! browser then verifies the certificate itself, shows its own warning, and the user decides as without
-//! Longhaul.
+//! The error page of a host with a key that the gateway's operator denies offers to open the host unaccelerated. The
+//! browser then verifies the certificate itself, and the user decides as without Longhaul. (A certificate with a
+//! defect needs no such page: the browser gets a tunnel and shows its own warning.)
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use longhaul_session::FailureReason;
 use maud::html;
@@ -15,17 +15,17 @@ use crate::{
 /// Path of the button's target, on the host itself; the host's secret follows.
 const PATH: &str = "/.well-known/longhaul/unaccelerated/";
 
-/// Returns the error page with the offer if the failure is one of the host's TLS.
+/// Returns the error page with the offer if the failure is a denied key.
 pub(super) fn offer(
     https: &Https,
     host: &str,
     response: &Response<ProxyBody>,
 ) -> Option<Response<ProxyBody>> {
     let page: &Page = response.extensions().get()?;
-    if !page.reason.is_some_and(is_defect) {
+    if page.reason != Some(FailureReason::TlsDeniedKey) {
         return None;
     }
-    debug!(reason = ?page.reason, "the TLS of an accelerated host failed verification");
+    debug!("an accelerated host has a key that the operator denies");
     // The secret prevents other sites from triggering the button.
     let offer = html! {
         form method="post" action={ (PATH) (https.secret_of(host)) } {
@@ -34,18 +34,6 @@ pub(super) fn offer(
         }
     };
     Some(page.to_response_with(&offer).map(ProxyBody::full))
-}
-
-/// True if the failure is one of a certificate or of TLS.
-const fn is_defect(reason: FailureReason) -> bool {
-    matches!(
-        reason,
-        FailureReason::TlsExpired
-            | FailureReason::TlsUnknownIssuer
-            | FailureReason::TlsNameMismatch
-            | FailureReason::TlsDeniedKey
-            | FailureReason::TlsOther
-    )
 }
 
 /// True if the button sends this request.

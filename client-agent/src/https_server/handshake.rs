@@ -3,7 +3,7 @@ use std::{io, io::Cursor, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use longhaul_types::Pii;
-use rustls::{AlertDescription, ServerConfig};
+use rustls::{AlertDescription, ServerConfig, ServerConnection};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split},
     time::timeout,
@@ -81,7 +81,8 @@ where
             debug!(host = ?Pii(&host.name), %error, "a TLS handshake with a client failed");
             Rejection::of(&error)
         }
-        Err(_) => Rejection::No,
+        // The client may have asked its user.
+        Err(_) => Rejection::ByClose,
     };
     match (rejection, handshake) {
         (Rejection::ByAlert, _) => peer.bypass(https, host, BypassReason::RefusedByClient),
@@ -111,24 +112,27 @@ impl Rejection {
         let inner = error
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match (inner, error.kind()) {
+        match inner {
             // RFC 8446 section 6.1: the client cancels for a reason unrelated to TLS.
-            (
-                Some(rustls::Error::AlertReceived(
-                    AlertDescription::UserCanceled | AlertDescription::CloseNotify,
-                )),
-                _,
-            ) => Self::No,
-            // Every other alert counts as rejection of the certificate: few clients send the specific one.
-            (Some(rustls::Error::AlertReceived(_)), _) => Self::ByAlert,
-            (
-                None,
-                io::ErrorKind::UnexpectedEof
-                | io::ErrorKind::ConnectionReset
-                | io::ErrorKind::ConnectionAborted
-                | io::ErrorKind::BrokenPipe,
-            ) => Self::ByClose,
-            _ => Self::No,
+            Some(rustls::Error::AlertReceived(AlertDescription::UserCanceled)) => Self::No,
+            // The end of the connection, in a polite form.
+            Some(rustls::Error::AlertReceived(AlertDescription::CloseNotify)) | None => Self::ByClose,
+            // Every other alert counts as rejection of the certificate: few clients send the specific one. An error
+            // that ends the handshake on this side counts as well: the client would cause it again.
+            Some(_) => Self::ByAlert,
         }
     }
+}
+
+/// Returns the error with which the agent would answer the first bytes of a connection, a ClientHello: no common
+/// version, algorithm or protocol, or a violation of the protocol. Nothing is sent.
+pub(super) fn incompatibility(config: &Arc<ServerConfig>, mut bytes: &[u8]) -> Option<rustls::Error> {
+    let mut tls = ServerConnection::new(Arc::clone(config)).ok()?;
+    // Reading from memory ends early only if the connection takes no more bytes.
+    while !bytes.is_empty() && tls.read_tls(&mut bytes).is_ok_and(|count| count > 0) {
+        if let Err(error) = tls.process_new_packets() {
+            return Some(error);
+        }
+    }
+    None
 }

@@ -44,13 +44,14 @@ const MAX_ERROR_RESETS: usize = 256;
 const CANCELS: f64 = 1024.0;
 const CANCELS_PER_SECOND: f64 = 64.0;
 
-/// Serves a connection. Once `bypassed` is ready, requests in progress get `grace` to end, and `ending` is set.
+/// Serves a connection. Once `bypassed` is ready, requests in progress get the time that it returns to end, and
+/// `ending` is set.
 pub(super) async fn serve<I, S>(
     stream: I,
     service: S,
     cancels: &Cancels,
-    bypassed: impl Future<Output = ()>,
-    (ending, grace): (&watch::Sender<bool>, Duration),
+    bypassed: impl Future<Output = Duration>,
+    ending: &watch::Sender<bool>,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: HttpService<Incoming, ResBody = InUseBody, Error = h2::Error>,
@@ -74,7 +75,7 @@ pub(super) async fn serve<I, S>(
             debug!("a client cancelled too many requests; its connection is closed");
             return;
         }
-        () = bypassed => {
+        grace = bypassed => {
             connection.as_mut().graceful_shutdown();
             ending.send_replace(true);
             match timeout(grace, connection).await {

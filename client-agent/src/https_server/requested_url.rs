@@ -1,4 +1,6 @@
 //! Requests inside TLS as requests to a proxy: the absolute URL, and the fields that HTTP/2 splits.
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header, uri::Scheme};
 use hyper::body::Incoming;
@@ -13,6 +15,15 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// True if a ClientHello with this server name is for this host. Only for an address may there be no name (RFC 6066
+    /// section 3): without it the host may present another certificate and other contents.
+    pub(super) fn is_named_by(&self, server_name: Option<&str>) -> bool {
+        match server_name {
+            Some(name) => name == self.name.trim_end_matches('.'),
+            None => self.name.parse::<IpAddr>().is_ok(),
+        }
     }
 
     pub(super) fn address(&self) -> (&str, u16) {
@@ -37,6 +48,9 @@ pub(super) fn absolute(host: &Host, request: &Request<Incoming>) -> Result<Uri, 
         }
     };
     let authority: http::uri::Authority = authority_text.parse().map_err(|_| StatusCode::BAD_REQUEST)?;
+    if authority.as_str().contains('@') {
+        return Err(StatusCode::BAD_REQUEST);
+    }
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
     if !name.eq_ignore_ascii_case(&host.name) || authority.port_u16().unwrap_or(443) != host.port {
         return Err(StatusCode::MISDIRECTED_REQUEST);

@@ -1,36 +1,34 @@
 //! An accelerated connection: TLS with the browser, and HTTP/2 or HTTP/1.1 inside TLS.
-use std::{convert::Infallible, io::Cursor, sync::Arc, time::Duration};
+use std::{convert::Infallible, io::Cursor, sync::Arc};
 
 use http::{Method, Request, Response, Version, header};
 use hyper::{body::Incoming, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::rt::TokioIo;
-use longhaul_session::FailureReason;
+use longhaul_types::Pii;
 use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split},
     sync::watch,
 };
+use tracing::debug;
 
 use super::{
     bypass_offer,
     first_bytes::{self, FirstBytes, Kind},
-    handshake::{AcceptedClient, Peer, handshake_with},
+    handshake::{AcceptedClient, Peer, handshake_with, incompatibility},
     http2::{self, Cancels},
+    incompatible_host::{Answer, Repeatable, ending_time},
     requested_url::{Host, absolute, join_cookies},
     silent_client::SilentClient,
-    upgrade,
 };
 use crate::{
     connection::{ConnectionScope, InUseBody, serve_http1},
     handles::Handles,
     https::{BypassReason, Program},
-    pages::{BadRequest, Page, page_response},
+    pages::{BadRequest, page_response},
     proxy_body::ProxyBody,
     request, tunnel,
 };
-
-/// Time that requests in progress have after their host becomes bypassed.
-const ENDING_TIME: Duration = Duration::from_secs(5);
 
 /// Serves a connection to a host that is to be accelerated, from the browser's first byte.
 pub(crate) async fn serve(
@@ -64,15 +62,21 @@ pub(crate) async fn serve(
             name,
             speaks_http: true,
             ..
-        } if name.as_ref().is_none_or(|name| *name == host.name) => {
+        } if host.is_named_by(name.as_deref()) => {
             let config = https.tls_config(&host.name);
-            match config.filter(|_| !https.is_bypassed_for(&host.name, peer.id)) {
-                Some(config) => {
+            let config = config.filter(|_| !https.is_bypassed_for(&host.name, peer.id));
+            let error = config.as_ref().and_then(|config| incompatibility(config, &bytes));
+            match (config, error) {
+                (Some(config), None) => {
                     let (reader, writer) = split(browser);
                     let browser = join(Cursor::new(bytes).chain(reader), writer);
                     accelerate(handles, &outer, (host, peer), config, browser).await;
                 }
-                None => {
+                (config, error) => {
+                    if let (Some(_), Some(error)) = (config, error) {
+                        debug!(host = ?Pii(&host.name), %error, "the agent cannot answer a ClientHello");
+                        peer.bypass(https, &host, BypassReason::IncompatibleClient);
+                    }
                     tunnel::tunnel_accepted(upstream, counters, &outer, host.address(), browser, bytes).await;
                 }
             }
@@ -114,7 +118,11 @@ async fn accelerate<S>(
     let scope = Arc::new(outer.inner());
     scope.expect_requests(is_h2, has_begun);
     let (handles, host) = (&handles, Arc::new(host));
-    let bypassed = handles.acceleration.https.until_bypassed(&host.name);
+    let https = &handles.acceleration.https;
+    let bypassed = async {
+        https.until_bypassed(&host.name).await;
+        ending_time(https, &host.name)
+    };
     if is_h2 {
         // Set once the browser knows that this connection accepts no more requests.
         let ending = watch::Sender::new(false);
@@ -137,22 +145,26 @@ async fn accelerate<S>(
                 Ok(response.map(|body| InUseBody::new(body, in_use)))
             }
         });
-        http2::serve(stream, service, &cancels, bypassed, (&ending, ENDING_TIME)).await;
+        http2::serve(stream, service, &cancels, bypassed, &ending).await;
     } else {
         let service = service_fn(|request| {
             let (handles, scope, host) = (handles.clone(), Arc::clone(&scope), Arc::clone(&host));
             async move {
                 let in_use = scope.begin();
-                let response = answer(&handles, &scope, &host, request).await;
+                let response = match answer(&handles, &scope, &host, request).await {
+                    Answer::Response(response) => *response,
+                    // Only HTTP/2 can refuse a request.
+                    Answer::Repeated => page_response(&BadRequest::Malformed.page()),
+                };
                 Ok::<_, Infallible>(response.map(|body| InUseBody::new(body, in_use)))
             }
         });
-        serve_http1(stream, service, bypassed, ENDING_TIME).await;
+        serve_http1(stream, service, bypassed).await;
     }
 }
 
-/// Answers a request that comes before the browser is told that its host is bypassed. `None`: nothing has
-/// reached the host, and the browser has to repeat the request on a new connection, which becomes a tunnel.
+/// Answers a request that comes before the browser is told that its host is bypassed. `None`: the browser has to
+/// repeat the request on a new connection, which becomes a tunnel.
 async fn answer_if_accelerated(
     handles: &Handles,
     scope: &Arc<ConnectionScope>,
@@ -163,8 +175,10 @@ async fn answer_if_accelerated(
     if is_late && !bypass_offer::is_request(&request) {
         return None;
     }
-    let response = answer(handles, scope, host, request).await;
-    (!requests_client_certificate(&response)).then_some(response)
+    match answer(handles, scope, host, request).await {
+        Answer::Response(response) => Some(*response),
+        Answer::Repeated => None,
+    }
 }
 
 async fn answer(
@@ -172,29 +186,30 @@ async fn answer(
     scope: &Arc<ConnectionScope>,
     host: &Host,
     mut request: Request<Incoming>,
-) -> Response<ProxyBody> {
+) -> Answer {
     let https = &handles.acceleration.https;
     // Tunnels are opened only on the proxy connection itself.
     if *request.method() == Method::CONNECT {
-        return page_response(&BadRequest::Malformed.page());
+        return finished(page_response(&BadRequest::Malformed.page()));
     }
     match absolute(host, &request) {
         Ok(uri) => *request.uri_mut() = uri,
         Err(status) => {
             let mut response = page_response(&BadRequest::Malformed.page());
             *response.status_mut() = status;
-            return response;
+            return finished(response);
         }
     }
     if request.version() == Version::HTTP_2 {
         join_cookies(request.headers_mut());
     }
     if let Some(answered) = bypass_offer::answer(https, host.name(), &request) {
-        return answered;
+        return finished(answered);
     }
-    let is_upgrade = upgrade::is_wanted(&request);
+    let is_upgrade = tunnel::is_wanted(&request);
+    let repeatable = Repeatable::of(&request, is_upgrade);
     let mut response = if is_upgrade {
-        upgrade::answer(
+        tunnel::upgrade_secure(
             &handles.upstream,
             &handles.counters,
             scope,
@@ -205,22 +220,16 @@ async fn answer(
     } else {
         request::answer(handles, scope, request).await
     };
-    if requests_client_certificate(&response) {
-        https.bypass(host.name(), BypassReason::RequestsClientCertificate);
+    if !is_upgrade {
+        if let Some(offer) = bypass_offer::offer(https, host.name(), &response) {
+            return finished(offer);
+        }
+        // `Alt-Svc` names routes that bypass the proxy, and ports whose certificates browsers would then compare.
+        response.headers_mut().remove(header::ALT_SVC);
     }
-    if is_upgrade {
-        return response;
-    }
-    if let Some(offer) = bypass_offer::offer(https, host.name(), &response) {
-        return offer;
-    }
-    // `Alt-Svc` names routes that bypass the proxy, and ports whose certificates browsers would then compare.
-    response.headers_mut().remove(header::ALT_SVC);
-    response
+    repeatable.repeated(https, host.name(), response)
 }
 
-/// True if there is no response because the host requests a certificate that only the browser has.
-fn requests_client_certificate(response: &Response<ProxyBody>) -> bool {
-    let page: Option<&Page> = response.extensions().get();
-    page.is_some_and(|page| page.reason == Some(FailureReason::TlsClientCertificate))
+fn finished(response: Response<ProxyBody>) -> Answer {
+    Answer::Response(Box::new(response))
 }

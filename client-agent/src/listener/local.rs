@@ -3,13 +3,16 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header, uri::Authority};
-use longhaul_http::pac;
+use longhaul_http::{local_network::search_domains, pac};
 use maud::{Markup, html};
 
 use crate::{
     pages::{BadRequest, document, page_response},
     proxy_body::ProxyBody,
 };
+
+/// Where the network's search domains are. Other systems than Unix have none that a file tells.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// True if an authority is the agent's own proxy port: proxying such a request would cause a loop.
 pub(super) fn is_own(authority: &Authority, proxy: SocketAddr) -> bool {
@@ -34,7 +37,9 @@ pub(super) fn answer<B>(proxy: SocketAddr, request: &Request<B>) -> Response<Pro
 
 /// Returns the proxy script, uncompressed and with the media type that browsers require.
 pub(crate) fn script(proxy: SocketAddr) -> Response<ProxyBody> {
-    let mut response = Response::new(ProxyBody::full(Bytes::from(pac::script(proxy))));
+    let domains = std::fs::read_to_string(RESOLV_CONF).map(|text| search_domains(&text));
+    let script = pac::script(proxy, &domains.unwrap_or_default());
+    let mut response = Response::new(ProxyBody::full(Bytes::from(script)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(pac::MEDIA_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

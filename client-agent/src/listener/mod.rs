@@ -29,6 +29,7 @@ use crate::{
     pages::{BadRequest, Failure, Page, page_response},
     proxy_body::ProxyBody,
     request, socks, tunnel,
+    upstream::{Asker, local::is_local_host},
 };
 
 /// Limits of connections, including tunnels. Chromium opens up to 225 tunnels and 99 connections, so six
@@ -122,6 +123,9 @@ async fn answer(
     if let Err(denial) = shown {
         return denial.to_response();
     }
+    if tunnel::is_websocket(&request) {
+        return tunnel::upgrade_plain(&handles.upstream, &handles.counters, scope, request).await;
+    }
     if !is_connect {
         // `request::answer` removes all `Proxy-*` fields, including the credential, and keeps the order of
         // the other fields.
@@ -148,13 +152,15 @@ async fn connect(
         }
     };
     let https = &handles.acceleration.https;
-    if https.accelerates(&host) {
+    let asker = Asker::of(scope.client().user(), request.method(), request.headers());
+    let is_local = asker.reaches_local_hosts() && is_local_host(&host);
+    if !is_local && https.accelerates(&host) {
         let user_agent = request.headers().get(header::USER_AGENT);
         let user_agent = user_agent.and_then(|field| field.to_str().ok());
         let program = Program::new(scope.client().id(), user_agent);
         // Programs of protocols in which the server sends first have not sent a ClientHello earlier, either.
         if https.is_bypassed_for(&host, program.id(None)) {
-            return open_tunnel(handles, scope, (host, port), request).await;
+            return open_tunnel(handles, scope, ((host, port), asker), request).await;
         }
         tokio::spawn(https_server::serve(
             handles.clone(),
@@ -165,19 +171,20 @@ async fn connect(
         ));
         return Response::new(ProxyBody::empty());
     }
-    open_tunnel(handles, scope, (host, port), request).await
+    open_tunnel(handles, scope, ((host, port), asker), request).await
 }
 
 /// Opens a tunnel; the journal gets those that fail.
 async fn open_tunnel(
     handles: &Handles,
     scope: &Arc<ConnectionScope>,
-    (host, port): (String, u16),
+    ((host, port), asker): ((String, u16), Asker),
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
     let url = format!("https://{host}:{port}/");
     let browser = hyper::upgrade::on(request);
-    let response = tunnel::connect(&handles.upstream, &handles.counters, scope, (host, port), browser).await;
+    let destination = ((host, port), asker);
+    let response = tunnel::connect(&handles.upstream, &handles.counters, scope, destination, browser).await;
     let Some(page) = response.extensions().get::<Page>() else {
         return response;
     };

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits};
+use longhaul_driver::{ERROR_ABANDONED, StreamError};
 use longhaul_session::{ManifestId, RecordReader};
 use longhaul_types::ByteCount;
 use tracing::{debug, warn};
@@ -22,7 +23,7 @@ enum ManifestError {
     #[error("the session has no window key")]
     NoKey,
     #[error(transparent)]
-    Stream(#[from] longhaul_driver::StreamError),
+    Stream(#[from] StreamError),
     #[error(transparent)]
     Window(#[from] longhaul_codec::DecodeError),
     #[error(transparent)]
@@ -66,7 +67,10 @@ async fn records(
             kept.ok_or(ManifestError::UnknownBase)?.bytes()
         }
     };
-    let body = stream.body().await?;
+    let body = stream
+        .body()
+        .await?
+        .ok_or(StreamError::Cancelled(ERROR_ABANDONED))?;
     let key = load.session.window_key().ok_or(ManifestError::NoKey)?;
     let limits = BodyLimits {
         max_body: MAX_MANIFEST,

@@ -69,7 +69,7 @@ async fn windows(
 ) -> Result<ContentHash, BodyFault> {
     let mut changes = load.changes();
     let announced = tokio::select! {
-        body = stream.body() => body.map_err(|error| fault_of(&error))?,
+        body = stream.body() => body.map_err(|error| fault_of(&error))?.ok_or(BodyFault::Cut)?,
         () = load.until_over(&mut changes) => return Err(BodyFault::Cut),
     };
     writer.announce(announced.length)?;

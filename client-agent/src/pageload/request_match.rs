@@ -242,15 +242,17 @@ mod tests {
             body: EntryBody::None,
             fields: Vec::new(),
         };
-        let context = context_of(&HeaderMap::new());
+        let accepted = HeaderValue::from_static("gzip, deflate");
+        let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, accepted)]);
+        let context = context_of(&headers);
         let judge = |page, reload| {
             let browser = BrowserRequest {
-                headers: &HeaderMap::new(),
+                headers: &headers,
                 context: &context,
                 reload,
                 by_style_sheet: false,
             };
-            match_response(&head, &HeaderMap::new(), browser, page)
+            match_response(&head, &headers, browser, page)
         };
         assert_eq!(judge(Reload::None, Reload::Bypass), Err(MismatchReason::Reload));
         assert_eq!(

@@ -66,7 +66,7 @@ async fn store_response(
 ) -> Option<ContentHash> {
     let fields = longhaul_http::field_list::to_map(&storable.head.fields).ok()?;
     let status = StatusCode::from_u16(storable.head.status).ok()?;
-    if !store.is_on() || !longhaul_http::policy::agent_stores(status, &fields) {
+    if !store.is_on() || !longhaul_http::policy::agent_stores_pushed(status, &fields) {
         return None;
     }
     let chk = match (&storable.body, storable.head.body) {

@@ -41,6 +41,8 @@ pub enum Failure {
         /// The reason why the page was not loaded through the gateway, if one is known.
         trouble: Option<Trouble>,
     },
+    /// A host of the local network was not reached.
+    Local(FetchError),
     /// The session ended while the request was in progress.
     Lost(Lost),
 }
@@ -64,9 +66,12 @@ impl Failure {
             Self::Gateway { reason, detail } => gateway_page(*reason, detail),
             Self::NoGateway { trouble, direct } => hop::page(trouble.as_ref(), direct.as_ref()),
             Self::Refused(trouble) => hop::page(Some(trouble), None),
-            Self::Direct { error, trouble } => {
-                hop::direct_page(error, trouble.as_ref()).unwrap_or_else(|| direct_page(error))
-            }
+            Self::Direct { error, trouble } => hop::direct_page(error, trouble.as_ref())
+                .unwrap_or_else(|| direct_page(error, "loaded without the gateway, which does not answer")),
+            Self::Local(error) => direct_page(
+                error,
+                "loaded without the gateway, as a host of the local network",
+            ),
             Self::Lost(lost) => lost_page(*lost),
         }
     }
@@ -136,7 +141,7 @@ fn page_of(reason: FailureReason, detail: String) -> Page {
     }
 }
 
-fn direct_page(error: &FetchError) -> Page {
+fn direct_page(error: &FetchError, how: &str) -> Page {
     let reason = match error {
         FetchError::BadUrl(_) => FailureReason::BadUrl,
         FetchError::ConnectTimeout => FailureReason::ConnectTimeout,
@@ -156,10 +161,7 @@ fn direct_page(error: &FetchError) -> Page {
             return BadRequest::Overloaded.page();
         }
     };
-    let page = page_of(
-        reason,
-        format!("loaded without the gateway, which does not answer: {error}"),
-    );
+    let page = page_of(reason, format!("{how}: {error}"));
     let whose = if page.whose == SITE {
         DIRECT_SITE
     } else {

@@ -5,6 +5,7 @@ mod failure;
 mod frame;
 mod gateway_reason;
 mod hop;
+mod local_network;
 mod registered;
 mod responsible;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub(crate) use away::{AwayPage, away_response};
 pub use bad_request::BadRequest;
 pub use failure::{Failure, Lost};
 pub(crate) use frame::document;
+pub(crate) use local_network::local_network_response;
 
 use crate::proxy_body::ProxyBody;
 

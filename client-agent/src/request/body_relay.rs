@@ -8,7 +8,10 @@ use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::{Priority, StreamError};
 use longhaul_session::{Body, ERROR_QUOTA, Evicted, Message, Resume, ShortHash, Validator};
 use longhaul_types::ContentHash;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
 use tracing::{debug, warn};
 
 use super::{
@@ -28,6 +31,10 @@ use crate::{
 
 /// Maximum number of consecutive requests for the rest without a byte of progress.
 const MAX_ATTEMPTS_WITHOUT_PROGRESS: u8 = 4;
+
+/// Time for which a body that is being stored is read on after the browser has gone: it may have arrived completely, and
+/// then the gateway counts it as held.
+const READ_ON: Duration = Duration::from_millis(50);
 
 /// The components that a relay uses.
 #[derive(Clone, Debug)]
@@ -64,6 +71,8 @@ pub(super) struct Relay {
     pub(super) length: Option<u64>,
     /// Bytes of the body on the hop.
     pub(super) coded: u64,
+    /// Time at which the browser was found to be gone.
+    pub(super) gone_at: Option<Instant>,
 }
 
 /// A stream with the rest of the body.
@@ -92,6 +101,8 @@ pub(super) enum Interruption {
     Broken(&'static str),
 }
 
+const ENDED_AT_ORIGIN: Interruption = Interruption::Broken("the body ended early at the origin");
+
 impl Relay {
     /// Relays the body to its end, or aborts the browser's connection.
     pub(super) async fn run(
@@ -108,7 +119,7 @@ impl Relay {
             base,
         };
         let end = self.relay(Some(first), None).await;
-        self.finish(end).await;
+        self.finish(end.map(drop)).await;
     }
 
     /// Relays a pushed body to the browser. If the push ends early, requests the rest.
@@ -175,7 +186,9 @@ impl Relay {
         }
         if self.validator.is_some() {
             let decoder = decoder_after(delivered).ok_or(Interruption::SessionLost)?;
-            return self.relay(None, Some(decoder)).await;
+            let chk = self.relay(None, Some(decoder)).await?;
+            self.report_unstored(chk).await;
+            return Ok(());
         }
         self.resume_check = ResumeCheck::new(&self.delivered);
         let whole = tokio::select! {
@@ -184,7 +197,17 @@ impl Relay {
             whole = self.request_rest(None) => whole?,
         };
         self.handles.counters.resumed.increment();
-        self.relay(Some(whole), None).await
+        let chk = self.relay(Some(whole), None).await?;
+        self.report_unstored(chk).await;
+        Ok(())
+    }
+
+    /// Reports a body that the gateway counts as held: the rest of an announced body is not stored.
+    async fn report_unstored(&self, chk: ContentHash) {
+        let store = &self.handles.store;
+        if store.is_on() && !store.has(chk).await {
+            store.report_missing(chk);
+        }
     }
 
     async fn deliver(&mut self, bytes: Bytes) -> Result<(), Interruption> {
@@ -193,10 +216,27 @@ impl Relay {
         if let Some(cache_writer) = &mut self.cache_writer {
             cache_writer.write(bytes.clone()).await;
         }
-        self.browser
-            .send(Ok(bytes))
-            .await
-            .map_err(|_| Interruption::BrowserGone)
+        if self.browser.send(Ok(bytes)).await.is_ok() {
+            return Ok(());
+        }
+        let gone_at = *self.gone_at.get_or_insert_with(Instant::now);
+        if self.cache_writer.is_some() && gone_at.elapsed() < READ_ON {
+            Ok(())
+        } else {
+            Err(Interruption::BrowserGone)
+        }
+    }
+
+    /// Completes when the body need not be read any more, because the browser has gone.
+    async fn unwanted(&self) {
+        if self.length == Some(self.delivered.length()) {
+            // The browser closes the body after its last byte, which the content hash follows.
+            return std::future::pending().await;
+        }
+        self.browser.closed().await;
+        if self.cache_writer.is_some() {
+            sleep_until(self.gone_at.unwrap_or_else(Instant::now) + READ_ON).await;
+        }
     }
 
     pub(super) async fn finish(self, end: Result<(), Interruption>) {
@@ -228,7 +268,7 @@ impl Relay {
         &mut self,
         mut source: Option<RestOfBody>,
         mut decoder: Option<BodyDecoder>,
-    ) -> Result<(), Interruption> {
+    ) -> Result<ContentHash, Interruption> {
         let mut attempts_without_progress = 0;
         loop {
             if let Some(source) = &mut source {
@@ -242,7 +282,10 @@ impl Relay {
                         if let Some(cache_writer) = self.cache_writer.take() {
                             cache_writer.finish(chk).await;
                         }
-                        return Ok(());
+                        return match self.gone_at {
+                            None => Ok(chk),
+                            Some(_) => Err(Interruption::BrowserGone),
+                        };
                     }
                     Err(interruption) => interruption,
                 };
@@ -300,7 +343,10 @@ impl Relay {
     ) -> Result<ContentHash, Interruption> {
         let body = match source.body.take() {
             Some(body) => body,
-            None => self.unless_browser_gone(source.stream.body()).await?,
+            None => self
+                .unless_browser_gone(source.stream.body())
+                .await?
+                .ok_or(ENDED_AT_ORIGIN)?,
         };
         let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
         if body.offset != offset {
@@ -357,7 +403,7 @@ impl Relay {
         }
     }
 
-    /// Waits for the gateway; ends if the browser closes its connection.
+    /// Waits for the gateway; ends if the browser has closed its connection.
     async fn unless_browser_gone<T>(
         &self,
         read: impl Future<Output = Result<T, StreamError>>,
@@ -373,7 +419,7 @@ impl Relay {
                     Interruption::Broken("the gateway cancelled the response")
                 }
             }),
-            () = self.browser.closed() => Err(Interruption::BrowserGone),
+            () = self.unwanted() => Err(Interruption::BrowserGone),
         }
     }
 }
@@ -382,7 +428,7 @@ const fn interruption(error: DecodeError) -> Interruption {
     match error {
         DecodeError::WindowMismatch { .. } => Interruption::BadWindow,
         DecodeError::ContentMismatch => Interruption::Broken("the body does not match its content hash"),
-        DecodeError::Truncated { .. } => Interruption::Broken("the body ended early at the origin"),
+        DecodeError::Truncated { .. } => ENDED_AT_ORIGIN,
         DecodeError::Malformed { .. } => Interruption::Broken("the gateway sent a malformed window"),
         DecodeError::TooLarge(_) => Interruption::Broken("the body is too large"),
         _ => Interruption::Broken("the body cannot be decoded"),

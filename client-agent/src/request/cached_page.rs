@@ -10,7 +10,7 @@ use longhaul_http::field_list;
 use longhaul_session::HeaderField;
 use tracing::debug;
 
-use super::{page_membership::PageUse, task::RequestTask, upload::Transmission};
+use super::{local_host::LocalWay, page_membership::PageUse, task::RequestTask, upload::Transmission};
 use crate::{
     gateway::{Exchange, GatewayAnswer},
     pageload::PageResponse,
@@ -36,6 +36,7 @@ impl RequestTask {
             policy: self.policy,
             repeats: 0,
             fallback: self.upstream.fallback_clock(),
+            local: LocalWay::Over,
             page: None,
             previous_page: self.previous_page.take(),
             held_version: self.held_version,

@@ -158,6 +158,11 @@ impl RequestTask {
                         (PhaseExit::SentForwarded, source)
                     }
                     OpenedBody::Broken => return None,
+                    OpenedBody::EndedAtOrigin if self.request.is_navigation => {
+                        let failure = RequestOutcome::of_failure(broken_off());
+                        return Some(self.change_phase(PhaseExit::SentFailed, Phase::Over(failure)));
+                    }
+                    OpenedBody::EndedAtOrigin => (PhaseExit::SentForwarded, ResponseBody::Broken),
                     OpenedBody::NoBase(name) => return Some(self.base_is_missing(name, exchange.session())),
                 }
             }
@@ -166,6 +171,7 @@ impl RequestTask {
             ResponseBody::Gateway(..) if !bound => store.cache_writer(self.query(), status, &fields),
             ResponseBody::Gateway(..)
             | ResponseBody::Empty
+            | ResponseBody::Broken
             | ResponseBody::Announced(_)
             | ResponseBody::Pushed(_)
             | ResponseBody::Stored(_) => None,
@@ -282,6 +288,14 @@ struct ReceivedHead {
     body: BodyPlace,
     content_hash: Option<ContentHash>,
     stream: ResponseStream,
+}
+
+/// Failure of a page of which the origin has sent only the head.
+fn broken_off() -> Failure {
+    Failure::Gateway {
+        reason: FailureReason::ConnectionReset,
+        detail: "the website broke off before the first byte of the page".to_owned(),
+    }
 }
 
 fn malformed_answer() -> Failure {

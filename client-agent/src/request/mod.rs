@@ -10,7 +10,7 @@
 //! Waiting --session--> Sent --head--> Forwarded  Waiting <------------------+ broken, stuck, lost
 //!    |  ^                | |  +--Promised, announced--> Promised
 //!    |  +-- repeated ----+ +-- the gateway's Failed --> Refused
-//!    +--- gateway silent for long ---> Direct
+//!    +--- gateway silent for long ---> Direct; hosts of the local network at once
 //! ```
 //! The reason for each change of phase is counted ([`PhaseExit`]). No phase drops a request: if a promise, a
 //! push or a session fails, the agent sends the request as an ordinary fetch.
@@ -22,6 +22,7 @@ mod announced_response;
 mod body_relay;
 mod cached_page;
 mod gateway_answer;
+mod local_host;
 mod lookup;
 mod open_manifest;
 mod outcome;
@@ -89,6 +90,7 @@ fn finish(handles: &Handles, outcome: RequestOutcome) -> Response<ProxyBody> {
     match outcome {
         RequestOutcome::Forwarded(response)
         | RequestOutcome::Cached(response)
+        | RequestOutcome::Own(response)
         | RequestOutcome::Promised(response) => response,
         RequestOutcome::Direct(response) => {
             handles.counters.direct_requests.increment();

@@ -15,6 +15,8 @@ pub(crate) enum RequestOutcome {
     Promised(Response<ProxyBody>),
     /// The origin's response to a direct fetch.
     Direct(Response<ProxyBody>),
+    /// A page of the agent itself.
+    Own(Response<ProxyBody>),
     /// A request that a rule of the agent or the gateway rejects, or that is invalid.
     Refused(Failure),
     /// A failure without a response.
@@ -30,9 +32,11 @@ impl RequestOutcome {
                 reason,
                 FailureReason::AddressRefused | FailureReason::TargetRefused | FailureReason::BadUrl
             ),
-            Failure::NoGateway { .. } | Failure::Refused(_) | Failure::Direct { .. } | Failure::Lost(_) => {
-                false
-            }
+            Failure::NoGateway { .. }
+            | Failure::Refused(_)
+            | Failure::Direct { .. }
+            | Failure::Local(_)
+            | Failure::Lost(_) => false,
         };
         if refused {
             Self::Refused(failure)

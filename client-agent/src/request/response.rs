@@ -3,9 +3,10 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Version, header};
+use hyper::ext::ReasonPhrase;
 use longhaul_cache::StoredBody;
 use longhaul_driver::StreamError;
-use longhaul_http::hop_by_hop;
+use longhaul_http::{framing::content_length, hop_by_hop};
 use longhaul_origin::OriginBody;
 use longhaul_session::{Body, ShortHash, Validator};
 use longhaul_types::ContentHash;
@@ -36,6 +37,8 @@ const WINDOWS_AHEAD: usize = 2;
 pub(super) enum ResponseBody {
     /// No body.
     Empty,
+    /// A body of which the origin has sent no byte.
+    Broken,
     /// A stream from the gateway in this session.
     Gateway(Arc<GatewaySession>, ResponseStream, Box<BodyStart>),
     /// A body that a manifest announces and that has not begun to arrive.
@@ -58,8 +61,10 @@ pub(super) struct BodyStart {
 /// Result of opening a body on a response stream.
 pub(super) enum OpenedBody {
     ResponseBody(ResponseBody),
-    /// The stream has already ended.
+    /// The gateway has withdrawn the stream.
     Broken,
+    /// The origin has broken off before the first byte.
+    EndedAtOrigin,
     /// The cache does not have the body's base.
     NoBase(ShortHash),
 }
@@ -73,8 +78,9 @@ impl ResponseBody {
     ) -> OpenedBody {
         let body = match timeout(LENGTH_TIME, stream.body()).await {
             Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return OpenedBody::Broken,
+            Ok(Ok(None)) => return OpenedBody::EndedAtOrigin,
             Ok(Err(_)) | Err(_) => None,
-            Ok(Ok(body)) => Some(body),
+            Ok(Ok(Some(body))) => Some(body),
         };
         let base = match body.as_ref().and_then(|body| body.base) {
             None => None,
@@ -90,8 +96,8 @@ impl ResponseBody {
     fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
+            Self::Broken | Self::Announced(_) => None,
             Self::Gateway(_, _, start) => start.body.as_ref().and_then(|body| body.length),
-            Self::Announced(_) => None,
             Self::Pushed(body) => body.length(),
             Self::Stored(body) => Some(body.length()),
         }
@@ -138,8 +144,10 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
         }
         return response(status, headers, ProxyBody::empty());
     }
+    // The origin's own statement also serves if the body does not begin in time.
+    let announced = content_length(&headers).ok().flatten();
     headers.remove(header::CONTENT_LENGTH);
-    let length = source.length();
+    let length = source.length().or(announced);
     let (sender, windows) = mpsc::channel(WINDOWS_AHEAD);
     let relay = Relay {
         handles,
@@ -155,9 +163,11 @@ pub(super) fn start(response_draft: ResponseDraft<'_>) -> Response<ProxyBody> {
         resume_check: ResumeCheck::default(),
         length: None,
         coded: 0,
+        gone_at: None,
     };
     match source {
         ResponseBody::Empty => {}
+        ResponseBody::Broken => return response(status, headers, ProxyBody::broken(length)),
         ResponseBody::Gateway(session, stream, start) => {
             drop(tokio::spawn(relay.run(session, stream, *start)))
         }
@@ -186,13 +196,21 @@ pub(super) fn of_origin(answer: Response<OriginBody>, method: &Method) -> Respon
     } else {
         ProxyBody::origin(body)
     };
-    response(parts.status, headers, body)
+    let mut response = response(parts.status, headers, body);
+    if let Some(reason) = parts.extensions.get::<ReasonPhrase>() {
+        response.extensions_mut().insert(reason.clone());
+    }
+    response
 }
 
 fn response(status: StatusCode, headers: HeaderMap, body: ProxyBody) -> Response<ProxyBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
+    if status.canonical_reason().is_none() {
+        // The library would invent one; the origin's is not known.
+        response.extensions_mut().insert(ReasonPhrase::from_static(b""));
+    }
     response
 }
 

@@ -6,6 +6,7 @@ use longhaul_driver::CloseReason;
 use longhaul_origin::{FetchError, OriginBody};
 use longhaul_session::{FetchKind, MirrorState, PageId};
 use longhaul_types::BitRate;
+use tokio::sync::oneshot;
 use tracing::debug;
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
     phase::{Phase, Promise},
     response,
     task::{DirectFetch, RequestTask},
-    upload::{Transmission, UploadError, UploadTraits},
+    upload::{SharedUpload, Transmission, UploadError, UploadTraits},
 };
 use crate::{
     counters::PhaseExit,
@@ -92,7 +93,8 @@ impl RequestTask {
             Err(error) => return self.not_sent(&error),
         };
         self.begin_page(&exchange);
-        let mut transmission = Some(self.transmission(&session, send_phase, fetch));
+        let continuation = self.request.awaits_continue.then(|| exchange.continuation());
+        let mut transmission = Some(self.transmission(&session, send_phase, fetch, continuation));
         let mut direct: Option<DirectFetch> = None;
         let mut manifest = self.open_manifest(&session);
         loop {
@@ -106,7 +108,9 @@ impl RequestTask {
             };
             match event {
                 Event::GatewayAnswer(Ok(answer)) => {
-                    if let (Some(rest), GatewayAnswer::Head { .. }) = (transmission, &answer) {
+                    let is_wanted = self.upload.as_ref().is_none_or(SharedUpload::has_begun);
+                    if let (Some(rest), true, GatewayAnswer::Head { .. }) = (transmission, is_wanted, &answer)
+                    {
                         // The origin answers before it has the whole body: the rest is still sent.
                         tokio::spawn(rest);
                     }
@@ -154,6 +158,7 @@ impl RequestTask {
         session: &Arc<GatewaySession>,
         send_phase: SendPhase,
         fetch: Vec<u8>,
+        continuation: Option<oneshot::Receiver<()>>,
     ) -> Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>> {
         let way = Transmission {
             session: Arc::clone(session),
@@ -175,7 +180,7 @@ impl RequestTask {
         };
         let counters = Arc::clone(&self.counters);
         Box::pin(async move {
-            let sent = way.with_body(upload.clone(), traits).await;
+            let sent = way.with_body(upload.clone(), traits, continuation).await;
             counters.upload_bytes.add(upload.read_bytes());
             sent
         })

@@ -5,7 +5,12 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri, header, uri::Scheme};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use longhaul_driver::CloseReason;
-use longhaul_http::{captive_portal, method::Repeatability};
+use longhaul_http::{
+    captive_portal,
+    coding::set_accept_encoding,
+    conditional::{RangeAnswer, range_answer},
+    method::Repeatability,
+};
 use longhaul_origin::{ConnectionOwner, FetchError, OriginBody};
 use longhaul_session::{FetchKind, ImageLevel, ShortHash};
 use longhaul_types::{BitRate, ContentHash, Pii};
@@ -14,6 +19,7 @@ use tracing::debug;
 
 use super::{
     body_relay::RelayHandles,
+    local_host::LocalWay,
     outcome::RequestOutcome,
     page_membership::{PageUse, Role},
     phase::Phase,
@@ -63,6 +69,8 @@ pub(super) struct RequestTask {
     pub(super) policy: BasePolicy,
     pub(super) repeats: u8,
     pub(super) fallback: FallbackClock,
+    /// The way to a host of the local network.
+    pub(super) local: LocalWay,
     /// The page load that the request belongs to.
     pub(super) page: Option<PageUse>,
     /// For a document: the page that navigated to it, while that page is still loading.
@@ -105,13 +113,15 @@ impl RequestTask {
         request.fetch.context.unpartitioned =
             judged.partition().is_none() && request.context.partition().is_some();
         request.context = judged;
+        let local = LocalWay::of(scope, &request);
         if let Some(connection) = scope.bound_number() {
             request.bind(connection);
         }
         let page_host = request.context.page_host(&request.fetch.url);
         let images = acceleration.images.level_for(page_host);
         let is_paused = page_host.is_some_and(|host| upstream.site_rules.is_paused(host));
-        let page_request = page_host.filter(|_| !is_paused).and_then(|host| {
+        let is_measured = !is_paused && !local.is_open();
+        let page_request = page_host.filter(|_| is_measured).and_then(|host| {
             let may_go_direct = request.may_be_held_out() && upstream.permits_hold_out(host);
             let client = request.context.client();
             upstream
@@ -168,6 +178,7 @@ impl RequestTask {
             policy: BasePolicy::Best,
             repeats: 0,
             fallback,
+            local,
             page: None,
             previous_page: None,
             held_version: None,
@@ -182,10 +193,15 @@ impl RequestTask {
         let _waiting = gateway.demand();
         // What detects a captive portal has to see the network: the gateway and the cache see none.
         let goes_direct = self.is_paused || self.is_held_out;
-        let mut phase = if self.is_portal_detection() || goes_direct && self.fallback.permits_direct() {
-            Phase::Direct
+        let local = if self.is_portal_detection() {
+            Some(Phase::Direct)
         } else {
-            Phase::Lookup
+            self.begin_locally()
+        };
+        let mut phase = match local {
+            Some(phase) => phase,
+            None if goes_direct && self.fallback.permits_direct() => Phase::Direct,
+            None => Phase::Lookup,
         };
         // A browser that cancels the request may have written as well.
         self.record_write();
@@ -198,9 +214,13 @@ impl RequestTask {
                 Phase::Waiting => self.wait().await,
                 Phase::Sent(session, send_phase) => self.send(session, send_phase).await,
                 Phase::Direct => self.fetch_directly().await,
-                Phase::Over(exit) => {
-                    self.record_write();
-                    return exit;
+                Phase::Over(outcome) => {
+                    let next = self.instead_of_gateway(outcome);
+                    if let Phase::Over(exit) = next {
+                        self.record_write();
+                        return exit;
+                    }
+                    next
                 }
             };
         }
@@ -351,6 +371,7 @@ impl RequestTask {
                 let response = response::of_origin(answer, &self.request.method);
                 self.change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)))
             }
+            Err(error) if self.local.is_open() => self.not_reached_locally(error),
             Err(error) if self.is_held_out && self.is_repeatable_now() => {
                 if let Some(page) = &self.page_request {
                     page.spoil();
@@ -378,16 +399,42 @@ impl RequestTask {
             .upload
             .clone()
             .map_or_else(|| Either::Left(http_body_util::Empty::new()), Either::Right);
-        let mut request = Request::new(body);
-        *request.method_mut() = self.request.method.clone();
-        *request.uri_mut() = self.request.uri.clone();
-        *request.headers_mut() = direct_headers(&self.request);
+        let headers = direct_headers(&self.request);
+        let whole = headers.contains_key(header::IF_RANGE).then(|| {
+            let mut whole = headers.clone();
+            whole.remove(header::RANGE);
+            whole.remove(header::IF_RANGE);
+            self.direct_request(
+                whole,
+                Either::<_, SharedUpload>::Left(http_body_util::Empty::new()),
+            )
+        });
+        let request = self.direct_request(headers, body);
+        let (browser, path) = (self.request.headers.clone(), self.request.uri.path().to_owned());
         let client = if self.is_portal_detection() || self.fallback.is_at_login_page() {
             self.scope.at_portal(&self.upstream.at_portal)
+        } else if self.local.permits_local_addresses() {
+            self.scope.local(&self.upstream.local)
         } else {
             self.scope.direct(&self.upstream.direct)
         };
-        Box::pin(async move { client.fetch(request, ConnectionOwner::Local).await })
+        Box::pin(async move {
+            let response = client.fetch(request, ConnectionOwner::Local).await?;
+            let answer = range_answer(&browser, &path, response.status(), response.headers());
+            match whole.filter(|_| answer == RangeAnswer::FetchWhole) {
+                // The part counts coded bytes, but the browser may hold decoded ones of the gateway.
+                Some(whole) => client.fetch(whole, ConnectionOwner::Local).await,
+                None => Ok(response),
+            }
+        })
+    }
+
+    fn direct_request<B>(&self, headers: HeaderMap, body: B) -> Request<B> {
+        let mut request = Request::new(body);
+        *request.method_mut() = self.request.method.clone();
+        *request.uri_mut() = self.request.uri.clone();
+        *request.headers_mut() = headers;
+        request
     }
 }
 
@@ -401,6 +448,10 @@ fn direct_headers(upstream: &UpstreamRequest) -> HeaderMap {
     let mut headers = upstream.headers.clone();
     if upstream.length.is_none() || !upstream.fetch.has_body {
         headers.remove(header::CONTENT_LENGTH);
+    }
+    if headers.contains_key(header::RANGE) {
+        // As the gateway does: the browser may hold the bytes before as decoded ones.
+        set_accept_encoding(&mut headers, upstream.uri.path());
     }
     headers
 }

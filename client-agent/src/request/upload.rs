@@ -17,7 +17,7 @@ use longhaul_codec::{AdaptiveEncoder, BodyTraits};
 use longhaul_driver::{End, Priority, SendStream, StreamError};
 use longhaul_session::{Body, Message, encode};
 use longhaul_types::{BitRate, ByteCount};
-use tokio::time::timeout;
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::gateway::{GatewaySession, SendError, SendPhase, body_coding_of};
 
@@ -26,6 +26,9 @@ use crate::gateway::{GatewaySession, SendError, SendPhase, body_coding_of};
 const MAX_KEPT: usize = 64 * 1024;
 /// Wait for the first or next bytes before the available bytes are sent as a window of their own.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Wait for `Continue`. The gateway sends it a second after it has sent the request; gateways that do not know the message
+/// never do.
+const CONTINUE_TIME: Duration = Duration::from_secs(5);
 
 /// A browser's request body; its first bytes are kept.
 #[derive(Debug)]
@@ -35,6 +38,7 @@ pub(super) struct Upload {
     at: usize,
     incoming: Incoming,
     replayable: bool,
+    has_begun: bool,
 }
 
 /// Body of one request, shared by the attempts to send it. Only one attempt is in progress at a time.
@@ -72,6 +76,7 @@ impl SharedUpload {
             at: 0,
             incoming,
             replayable: true,
+            has_begun: false,
         };
         Self(Arc::new(Mutex::new(upload)))
     }
@@ -83,6 +88,11 @@ impl SharedUpload {
         if upload.replayable { Ok(()) } else { Err(BodyGone) }
     }
 
+    /// True if the body has been asked for.
+    pub(super) fn has_begun(&self) -> bool {
+        self.0.lock().has_begun
+    }
+
     /// Number of bytes read from the browser.
     pub(super) fn read_bytes(&self) -> u64 {
         self.0.lock().size as u64
@@ -90,6 +100,7 @@ impl SharedUpload {
 
     fn poll_data(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
         let mut upload = self.0.lock();
+        upload.has_begun = true;
         if let Some(bytes) = upload.kept.get(upload.at).cloned() {
             upload.at += 1;
             return Poll::Ready(Some(Ok(bytes)));
@@ -178,11 +189,13 @@ impl Transmission {
         Ok(())
     }
 
-    /// Sends a request with its body; `Fetch` and the available bytes of the body are sent together.
+    /// Sends a request with its body; `Fetch` and the available bytes of the body are sent together. With a
+    /// `continuation`, the body is sent only once the gateway asks for it.
     pub(super) async fn with_body(
         self,
         upload: SharedUpload,
         traits: UploadTraits,
+        continuation: Option<oneshot::Receiver<()>>,
     ) -> Result<(), UploadError> {
         let key = self.session.window_key().ok_or(UploadError::Coding)?;
         let length = traits.length;
@@ -201,6 +214,11 @@ impl Transmission {
             stream: None,
             announced: false,
         };
+        if let Some(continuation) = continuation {
+            out.send_fetch().await?;
+            // An answer also ends the wait, and this future with it.
+            let _late = timeout(CONTINUE_TIME, continuation).await;
+        }
         let mut wire = Vec::new();
         loop {
             let next = match timeout(PAUSE, upload.next()).await {
@@ -234,6 +252,13 @@ struct UploadStream {
 }
 
 impl UploadStream {
+    /// Sends `Fetch` without anything of the body.
+    async fn send_fetch(&mut self) -> Result<(), UploadError> {
+        let fetch = std::mem::take(&mut self.transmission.fetch);
+        self.stream = Some(self.open(fetch.into(), End::Open).await?);
+        Ok(())
+    }
+
     /// Sends `wire`; `coding` is `None` until the encoder has decided it.
     async fn write(
         &mut self,

@@ -1,15 +1,17 @@
 //! Conversion of the browser's request into the upstream request.
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use longhaul_driver::Priority;
 use longhaul_http::{
+    expectation::is_continue_expected,
     framing, hop_by_hop,
     limits::{HeaderLimits, LimitError},
     method::{Repeatability, is_safe_bodyless, repeatability},
     policy::{Reload, reload},
     request_context::{CredentialsSecret, Navigation, RequestContext},
     target::{self, Target},
+    url_credentials,
 };
 use longhaul_session::{self as messages, BoundConnectionId, Delivery, FetchKind, HeaderField, class};
 use longhaul_types::ClientId;
@@ -40,6 +42,8 @@ pub(super) struct UpstreamRequest {
     pub(super) reload: Reload,
     /// Length of the request body, if the browser declares it.
     pub(super) length: Option<u64>,
+    /// True if the browser sends the body only once it is asked for.
+    pub(super) awaits_continue: bool,
     /// True for a navigation of the user to a page.
     pub(super) is_navigation: bool,
 }
@@ -67,20 +71,26 @@ impl UpstreamRequest {
             ..
         } = parts;
         let limits = HeaderLimits::default();
-        limits.check(&headers).map_err(limit)?;
         let target = target::absolute(&uri).map_err(BadRequest::Target)?;
+        url_credentials::move_to_fields(&uri, &mut headers);
+        limits.check(&headers).map_err(limit)?;
         limits.check_target(target.path.as_str()).map_err(limit)?;
         framing::request_body(version, &headers).map_err(BadRequest::Framing)?;
         if hop_by_hop::is_loop(&headers, 0) {
             return Err(BadRequest::Loop);
         }
-        let has_body = !body.is_end_stream();
         let length = framing::content_length(&headers).map_err(BadRequest::Framing)?;
+        // Some clients of HTTP/2 declare that there is nothing to come, and leave the stream open.
+        let has_body = !body.is_end_stream() && length != Some(0);
         let required_state = required_state(&method, &headers, has_body, allows_early_cookies);
         let order: Vec<HeaderName> = headers.keys().cloned().collect();
         hop_by_hop::strip_request(&mut headers);
-        // The agent answers `Expect` itself; the URL contains the value of `Host`.
-        headers.remove(header::EXPECT);
+        // The library that reads HTTP/1.1 asks for the body when it is read first. That of HTTP/2 cannot ask.
+        let awaits_continue = has_body && version == Version::HTTP_11 && is_continue_expected(&headers);
+        if !awaits_continue {
+            headers.remove(header::EXPECT);
+        }
+        // The URL contains its value.
         headers.remove(header::HOST);
         hop_by_hop::append_via(&mut headers, version);
         let origin = origin(&target);
@@ -114,7 +124,7 @@ impl UpstreamRequest {
                 method: method_of(&method),
                 url,
                 origin,
-                fields: fields(&headers, order),
+                fields: fields(&headers, order, awaits_continue),
                 kind,
                 has_body,
                 context: FetchContext {
@@ -125,6 +135,7 @@ impl UpstreamRequest {
             method,
             headers,
             length,
+            awaits_continue,
         })
     }
 
@@ -205,17 +216,7 @@ const fn limit(error: LimitError) -> BadRequest {
 }
 
 fn origin(target: &Target) -> String {
-    let (scheme, host, port) = (target.scheme.name(), &target.host, target.port);
-    let host = if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host.clone()
-    };
-    if port == target.scheme.port() {
-        format!("{scheme}://{host}")
-    } else {
-        format!("{scheme}://{host}:{port}")
-    }
+    format!("{}://{}", target.scheme.name(), target.host_field())
 }
 
 /// A page is the target of a top-level navigation with GET.
@@ -282,15 +283,15 @@ fn method_of(method: &Method) -> messages::Method {
 }
 
 /// Fields in the browser's order, which some origins check, followed by the agent's fields. `Content-Length`
-/// is omitted, because `Body` contains the length.
-fn fields(headers: &HeaderMap, mut order: Vec<HeaderName>) -> Vec<HeaderField> {
+/// is omitted, because `Body` contains the length, except if `Body` follows later.
+fn fields(headers: &HeaderMap, mut order: Vec<HeaderName>, awaits_continue: bool) -> Vec<HeaderField> {
     let added: Vec<HeaderName> = headers
         .keys()
         .filter(|name| !order.contains(name))
         .cloned()
         .collect();
     order.extend(added);
-    order.retain(|name| *name != header::CONTENT_LENGTH);
+    order.retain(|name| awaits_continue || *name != header::CONTENT_LENGTH);
     let of_name = |name: &HeaderName| -> Vec<HeaderField> {
         let values = headers.get_all(name).iter();
         values

@@ -35,6 +35,7 @@ use crate::{
     handles::Handles,
     pages::{BadRequest, Failure},
     tunnel,
+    upstream::Asker,
 };
 
 /// Serves one connection to its end.
@@ -120,7 +121,9 @@ async fn open(
         }
         (Command::Connect, Destination::Host(host, port)) => (host, port),
     };
-    tunnel::prepare(&handles.upstream, &handles.counters, scope, destination)
+    // Browsers, too, may use SOCKS, and say nothing of themselves.
+    let asker = Asker::Foreign;
+    tunnel::prepare(&handles.upstream, &handles.counters, scope, destination, asker)
         .await
         .map_err(|failure| {
             debug!(?failure, "a SOCKS request failed");

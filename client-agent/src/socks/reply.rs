@@ -13,7 +13,8 @@ pub(super) fn of(failure: &Failure) -> Reply {
         Failure::NoGateway {
             direct: Some(error), ..
         }
-        | Failure::Direct { error, .. } => of_direct(error),
+        | Failure::Direct { error, .. }
+        | Failure::Local(error) => of_direct(error),
         Failure::NoGateway { direct: None, .. } => Reply::NetworkUnreachable,
         Failure::Request(_) | Failure::Refused(_) | Failure::Lost(_) => Reply::Failed,
     }

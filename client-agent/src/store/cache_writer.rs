@@ -15,8 +15,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct CacheWriter {
     store: Store,
-    /// `None` if the browser's request forbids storing although the gateway's mirror counts the body as held.
-    writer: Option<BodyWriter>,
+    writer: BodyWriter,
     response: StoredResponse,
     /// True if the response may also be found by its URL.
     indexed: bool,
@@ -31,16 +30,16 @@ impl Store {
         status: StatusCode,
         fields: &HeaderMap,
     ) -> Option<CacheWriter> {
-        if *query.method != http::Method::GET || !policy::agent_stores(status, fields) {
+        let indexed = is_indexed(query, status, fields);
+        if !indexed && !policy::agent_stores(query.method, query.request, status, fields) {
             return None;
         }
         let storage_context = StorageContext::of(query.context)?;
-        let writer = self.writer()?;
         Some(CacheWriter {
             store: self.clone(),
-            writer: (!forbids_storing(query.request)).then_some(writer),
+            writer: self.writer()?,
             response: response_of(&storage_context, query.url, query.request, status, fields),
-            indexed: is_indexed(query, status, fields),
+            indexed,
             _busy: self.busy(),
         })
     }
@@ -50,7 +49,6 @@ impl Store {
         let storage_context = StorageContext::of(query.context);
         if let Some(storage_context) = storage_context
             && is_indexed(query, status, fields)
-            && policy::agent_stores(status, fields)
         {
             self.put(response_of(
                 &storage_context,
@@ -93,31 +91,16 @@ fn is_indexed(query: Query<'_>, status: StatusCode, fields: &HeaderMap) -> bool 
     policy::storage(query.method, query.request, status, fields) != Storage::No && !private
 }
 
-/// True if the request forbids storing (`no-store`).
-fn forbids_storing(request: &HeaderMap) -> bool {
-    let values = request.get_all(http::header::CACHE_CONTROL).iter();
-    values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|directive| directive.trim().eq_ignore_ascii_case("no-store"))
-}
-
 impl CacheWriter {
     /// Writes the next verified bytes.
     pub(crate) async fn write(&mut self, bytes: Bytes) {
-        if let Some(writer) = &mut self.writer {
-            writer.write(bytes).await;
-        }
+        self.writer.write(bytes).await;
     }
 
     /// Completes the body, whose hash is `chk`.
-    pub(crate) async fn finish(mut self, chk: ContentHash) {
-        let Some(writer) = self.writer.take() else {
-            self.store.report_missing(chk);
-            return;
-        };
-        let length = writer.length();
-        match writer.commit().await {
+    pub(crate) async fn finish(self, chk: ContentHash) {
+        let length = self.writer.length();
+        match self.writer.commit().await {
             Ok(chk) if self.indexed => {
                 let response = StoredResponse {
                     chk: Some(chk),

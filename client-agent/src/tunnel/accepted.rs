@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul_session::TunnelSecurity;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, duplex};
+use tokio::io::{AsyncRead, AsyncWrite, duplex};
 use tracing::debug;
 
 use super::{
@@ -28,10 +28,7 @@ pub(crate) async fn tunnel_accepted<B>(
     counters.tunnels.increment();
     let ended = match open(upstream, counters, host, port, TunnelSecurity::Untouched).await {
         Ok(OpenTunnel::Gateway(up, down)) => relay_after(browser, first, up, down, counters).await,
-        Ok(OpenTunnel::Direct(mut stream)) => match stream.write_all(&first).await {
-            Ok(()) => relay_direct(browser, stream, counters).await,
-            Err(error) => Err(error),
-        },
+        Ok(OpenTunnel::Direct(stream)) => relay_direct(browser, &first, stream, counters).await,
         // Dropping `browser` closes its connection.
         Err(failure) => {
             counters.failures.increment();
@@ -56,7 +53,7 @@ pub(crate) async fn open_secure(
     tokio::spawn(async move {
         let ended = match opened {
             OpenTunnel::Gateway(up, down) => relay(far, up, down, &counters).await,
-            OpenTunnel::Direct(host) => relay_direct(far, host, &counters).await,
+            OpenTunnel::Direct(host) => relay_direct(far, &[], host, &counters).await,
         };
         debug!(?ended, "tunnel ended");
     });

@@ -13,7 +13,7 @@ use crate::{
     counters::Counters,
     pages::{Failure, page_response},
     proxy_body::ProxyBody,
-    upstream::Upstream,
+    upstream::{Asker, Upstream},
 };
 
 /// Answers a CONNECT request with a response without body, and starts the tunnel.
@@ -21,10 +21,10 @@ pub(crate) async fn connect(
     upstream: &Arc<Upstream>,
     counters: &Arc<Counters>,
     scope: &Arc<ConnectionScope>,
-    destination: (String, u16),
+    (destination, asker): ((String, u16), Asker),
     browser: OnUpgrade,
 ) -> Response<ProxyBody> {
-    let tunnel = match prepare(upstream, counters, scope, destination).await {
+    let tunnel = match prepare(upstream, counters, scope, destination, asker).await {
         Ok(tunnel) => tunnel,
         Err(failure) => return refuse(counters, &failure),
     };

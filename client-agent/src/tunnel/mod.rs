@@ -5,11 +5,15 @@
 //! connected, so that a failure can still be answered with an error page.
 mod accepted;
 mod connect;
+mod local;
 mod observed;
 mod open;
 mod prepared;
 mod relay;
+mod upgrade;
 
-pub(crate) use accepted::{open_secure, tunnel_accepted};
+pub(crate) use accepted::tunnel_accepted;
 pub(crate) use connect::{connect, refuse};
 pub(crate) use prepared::{PreparedTunnel, prepare};
+pub(crate) use relay::relay_local;
+pub(crate) use upgrade::{is_wanted, is_websocket, upgrade_plain, upgrade_secure};

@@ -5,12 +5,13 @@ use bytes::BytesMut;
 use longhaul_driver::SendStream;
 use longhaul_session::TunnelSecurity;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     time::timeout,
 };
 use tracing::debug;
 
 use super::{
+    local::LocalTunnel,
     observed::Observed,
     open::{OpenTunnel, accepted, open, open_direct, send_open},
     relay::{BUFFER, relay, relay_direct},
@@ -21,7 +22,7 @@ use crate::{
     gateway::{GatewaySession, RequiredSessionState, ResponseStream, SendPhase},
     holdout::Visit,
     pages::Failure,
-    upstream::Upstream,
+    upstream::{Asker, Upstream},
 };
 
 /// Wait for the client's first bytes before `TunnelOpen` is sent without them: in protocols where the server
@@ -46,33 +47,24 @@ enum State {
     WorkingHost(Arc<GatewaySession>),
 }
 
-/// Prepares a tunnel of the client of `scope`; the caller counts failures.
+/// Prepares a tunnel for a client of `scope`; the caller counts failures.
 pub(crate) async fn prepare(
     upstream: &Arc<Upstream>,
     counters: &Arc<Counters>,
     scope: &Arc<ConnectionScope>,
     (host, port): (String, u16),
+    asker: Asker,
 ) -> Result<PreparedTunnel, Failure> {
-    let visit = (!upstream.goes_direct(&host))
-        .then(|| {
-            upstream
-                .hold_out
-                .begin_tunnel(&host, upstream.permits_hold_out(&host))
-        })
-        .flatten();
-    let (held_out, visit) = open_held_out(upstream, counters, (&host, port), visit).await;
-    let session = upstream.gateway.usable_session(RequiredSessionState::Open);
-    let state = match (held_out, session) {
-        (Some(direct), _) => State::Open(Box::new(direct)),
-        (None, Some((session, SendPhase::Open)))
-            if upstream.working_hosts.contains(&host, port) && !upstream.goes_direct(&host) =>
-        {
-            State::WorkingHost(session)
-        }
-        _ => {
-            let opened = open(upstream, counters, &host, port, TunnelSecurity::Untouched).await?;
-            State::Open(Box::new(opened))
-        }
+    let mut local = LocalTunnel::new(upstream, counters, (&host, port), asker);
+    let (state, visit) = match local.before_gateway().await? {
+        Some(opened) => (State::Open(Box::new(opened)), None),
+        None => match through_gateway(upstream, counters, (&host, port)).await {
+            Ok(opened) => opened,
+            Err(failure) => (
+                State::Open(Box::new(local.instead_of_gateway(failure).await?)),
+                None,
+            ),
+        },
     };
     counters.tunnels.increment();
     Ok(PreparedTunnel {
@@ -84,6 +76,37 @@ pub(crate) async fn prepare(
         state,
         visit,
     })
+}
+
+/// Opens a tunnel through the gateway, or finds that it need not be open yet. A paused host, and one of a visit that is held
+/// out, is reached directly.
+async fn through_gateway(
+    upstream: &Arc<Upstream>,
+    counters: &Arc<Counters>,
+    (host, port): (&str, u16),
+) -> Result<(State, Option<Visit>), Failure> {
+    let visit = (!upstream.goes_direct(host))
+        .then(|| {
+            upstream
+                .hold_out
+                .begin_tunnel(host, upstream.permits_hold_out(host))
+        })
+        .flatten();
+    let (held_out, visit) = open_held_out(upstream, counters, (host, port), visit).await;
+    let session = upstream.gateway.usable_session(RequiredSessionState::Open);
+    let state = match (held_out, session) {
+        (Some(direct), _) => State::Open(Box::new(direct)),
+        (None, Some((session, SendPhase::Open)))
+            if upstream.working_hosts.contains(host, port) && !upstream.goes_direct(host) =>
+        {
+            State::WorkingHost(session)
+        }
+        _ => {
+            let opened = open(upstream, counters, host, port, TunnelSecurity::Untouched).await?;
+            State::Open(Box::new(opened))
+        }
+    };
+    Ok((state, visit))
 }
 
 /// Opens a tunnel directly if its visit is held out. If that fails, the tunnel takes the usual way, and its time does not
@@ -113,6 +136,14 @@ impl PreparedTunnel {
         C: AsyncRead + AsyncWrite + Unpin,
     {
         self.scope.become_tunnel(!first.is_empty());
+        self.relay(client, first).await;
+    }
+
+    /// [`Self::run`] for a client whose connection may remain one of HTTP.
+    pub(super) async fn relay<C>(self, client: C, first: BytesMut)
+    where
+        C: AsyncRead + AsyncWrite + Unpin,
+    {
         let opened = match self.state {
             State::Open(opened) => *opened,
             State::WorkingHost(ref session) => {
@@ -125,10 +156,10 @@ impl PreparedTunnel {
                 let client = Observed::new(client, self.visit);
                 relay_after(client, first, up, down, &self.counters).await
             }
-            OpenTunnel::Direct(mut host) => match host.write_all(&first).await {
-                Ok(()) => relay_direct(Observed::new(client, self.visit), host, &self.counters).await,
-                Err(error) => Err(error),
-            },
+            OpenTunnel::Direct(host) => {
+                let client = Observed::new(client, self.visit);
+                relay_direct(client, &first, host, &self.counters).await
+            }
         };
         debug!(?ended, "tunnel ended");
     }
@@ -139,7 +170,8 @@ impl PreparedTunnel {
     {
         if first.is_empty() {
             first.reserve(BUFFER);
-            if let Ok(Ok(0) | Err(_)) = timeout(FIRST_BYTES, client.read_buf(&mut first)).await {
+            // A client that ends its direction at once may wait for what the host says.
+            if let Ok(Err(_)) = timeout(FIRST_BYTES, client.read_buf(&mut first)).await {
                 return;
             }
         }
@@ -183,7 +215,8 @@ where
     let first = first.into();
     if !first.is_empty() {
         counters.tunnel_bytes.add(first.len() as u64);
-        up.write(first).await.map_err(io::Error::other)?;
+        // A host that takes nothing may have sent something.
+        let _stopped = up.write(first).await;
     }
     relay(client, up, down, counters).await
 }

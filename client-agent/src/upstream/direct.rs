@@ -18,7 +18,9 @@ use std::{
     time::Duration,
 };
 
-use longhaul_origin::{Cidr, FetchError, Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
+use longhaul_origin::{
+    Cidr, DnsServers, FetchError, Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts,
+};
 use longhaul_proxy::{HttpProxy, ProxyError};
 
 /// Time for which a connection to a login page stays open: for the pictures of the page.
@@ -40,6 +42,7 @@ pub fn client(
 pub fn config(allow: &[Cidr], own: &[SocketAddr], proxy: Option<HttpProxy>) -> OriginConfig {
     OriginConfig {
         proxy,
+        dns: DnsServers::Library,
         guard: guard(allow, own),
         ..OriginConfig::default()
     }

@@ -1,6 +1,8 @@
-//! The ways from the agent to origins: the gateway session, and direct fetches while no gateway answers.
+//! The ways from the agent to origins: the gateway session, direct fetches while no gateway answers, and hosts of the local
+//! network.
 pub mod direct;
 mod fallback_clock;
+pub mod local;
 mod waiting_pages;
 mod working_hosts;
 
@@ -11,6 +13,7 @@ use longhaul_origin::OriginClient;
 use longhaul_proxy::HttpProxy;
 
 pub(crate) use fallback_clock::FallbackClock;
+pub(crate) use local::Asker;
 pub(crate) use waiting_pages::{PageKey, WaitingPage, WaitingPageId, WaitingPageState};
 pub use waiting_pages::{Queue, WaitingPages};
 pub use working_hosts::WorkingHosts;
@@ -48,6 +51,8 @@ pub struct Upstream {
     pub gateway: Gateway,
     /// HTTP client for direct fetches.
     pub direct: OriginClient,
+    /// HTTP client for hosts of this computer and of its network.
+    pub local: OriginClient,
     /// HTTP client for what detects a login page of the network, and for that page.
     pub at_portal: OriginClient,
     /// The certificates that TLS to the gateway has shown.

@@ -27,7 +27,7 @@ async fn requests_and_tunnels_go_direct_if_the_gateway_is_silent() {
     let mut client = agent.connect().await;
     client
         .send(format!(
-            "POST http://{origin}/form HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc"
+            "POST http://{origin}/form HTTP/1.1\r\nhost: a\r\naccept-language: en\r\ncontent-length: 3\r\n\r\nabc"
         ))
         .await
         .unwrap();
@@ -35,7 +35,7 @@ async fn requests_and_tunnels_go_direct_if_the_gateway_is_silent() {
     let mut client = agent.connect().await;
     client
         .send(format!(
-            "CONNECT {origin} HTTP/1.1\r\nhost: a\r\n\r\nGET /in-tunnel HTTP/1.1\r\n\r\n"
+            "CONNECT {origin} HTTP/1.1\r\nhost: a\r\naccept-language: en\r\n\r\nGET /in-tunnel HTTP/1.1\r\n\r\n"
         ))
         .await
         .unwrap();

@@ -192,7 +192,9 @@ async fn plain_http_goes_direct_until_the_click_and_then_the_session_opens() {
     assert!(status.reason.unwrap().contains(&portal.login()));
     assert_eq!(waiting.await.unwrap().text(), "GET /page HTTP/1.1");
     let mut client = agent.connect().await;
-    let form = format!("POST http://{site}/login HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc");
+    let form = format!(
+        "POST http://{site}/login HTTP/1.1\r\nhost: a\r\naccept-language: en\r\ncontent-length: 3\r\n\r\nabc"
+    );
     client.send(form).await.unwrap();
     assert_eq!(client.response().await.unwrap().text(), "POST /login HTTP/1.1");
     assert_eq!(agent.status().direct_requests, 2);
@@ -353,7 +355,7 @@ async fn at_a_portal_no_other_client_uses_a_connection_with_a_login() {
     let logins = ["authorization: NTLM x\r\n", ""];
     let mut connections = Vec::new();
     for (client, login) in clients.iter_mut().zip(logins) {
-        let request = format!("GET http://{site}/ HTTP/1.1\r\nhost: a\r\n{login}\r\n");
+        let request = format!("GET http://{site}/ HTTP/1.1\r\nhost: a\r\naccept-language: en\r\n{login}\r\n");
         client.send(request).await.unwrap();
         connections.push(client.response().await.unwrap().text());
     }

@@ -152,7 +152,7 @@ async fn malformed_requests_get_an_explanation() {
             "neither http nor https",
         ),
         (
-            "GET http://user:pw@a.test/ HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
+            "CONNECT user:pw@a.test:443 HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
             400,
             "user name",
         ),

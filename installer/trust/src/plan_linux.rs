@@ -244,11 +244,16 @@ fn firefox_policies(places: &Places, survey: &Survey, wishes: &Wishes) -> Vec<St
     certificate.into_iter().chain([policy]).collect()
 }
 
+/// What programs in shells reach without the agent. Some programs know no ranges, and some no suffixes; for these the agent
+/// has a direct way.
+const NO_PROXY: &str = "localhost,127.0.0.1,::1,127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,169.254.0.0/16,\
+                        fc00::/7,fe80::/10,.local,.localhost,.home.arpa,.internal,.lan,.home";
+
 fn shells(places: &Places, wishes: &Wishes) -> Step {
     let proxy = &wishes.proxy;
     let content = format!(
         "# Written by `longhaul up --shells`, removed by `longhaul down`.\nhttp_proxy=http://{proxy}\n\
-         https_proxy=http://{proxy}\nno_proxy=localhost,127.0.0.1,::1\n"
+         https_proxy=http://{proxy}\nno_proxy={NO_PROXY}\n"
     );
     let path: PathBuf = places.config.join("environment.d/50-longhaul.conf");
     own_file(

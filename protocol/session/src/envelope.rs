@@ -78,6 +78,7 @@ mod kind {
     pub(super) const ASSOCIATION_OPEN: u64 = 29;
     pub(super) const ASSOCIATION_ACCEPT: u64 = 30;
     pub(super) const SITE_IMAGES: u64 = 31;
+    pub(super) const CONTINUE: u64 = 32;
 }
 
 /// Appends a message in its envelope.
@@ -117,6 +118,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::AssociationOpen(payload) => (kind::ASSOCIATION_OPEN, to_bytes(payload)),
         Message::AssociationAccept(payload) => (kind::ASSOCIATION_ACCEPT, to_bytes(payload)),
         Message::SiteImages(payload) => (kind::SITE_IMAGES, to_bytes(payload)),
+        Message::Continue(payload) => (kind::CONTINUE, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -190,6 +192,7 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::ASSOCIATION_OPEN => from_bytes(payload).map(Message::AssociationOpen),
         kind::ASSOCIATION_ACCEPT => from_bytes(payload).map(Message::AssociationAccept),
         kind::SITE_IMAGES => from_bytes(payload).map(Message::SiteImages),
+        kind::CONTINUE => from_bytes(payload).map(Message::Continue),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })

@@ -136,6 +136,13 @@ pub enum Validator {
     ContentHash(ContentHash),
 }
 
+/// Asks for the body of a fetch whose client waits for that (`Expect: 100-continue`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Continue {
+    /// The fetch.
+    pub fetch: FetchId,
+}
+
 /// Cancels a fetch or tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Cancel {

@@ -36,7 +36,7 @@ pub use bundle::{
 };
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
 pub use failure::{ERROR_QUOTA, Failed, FailureReason, Fault};
-pub use fetch::{Cancel, Delivery, Fetch, FetchKind, Method, Resume, Validator};
+pub use fetch::{Cancel, Continue, Delivery, Fetch, FetchKind, Method, Resume, Validator};
 pub use hash_prefix::{ManifestId, ShortHash};
 pub use headers::{
     CodedRequest, FieldCoding, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION,

@@ -10,7 +10,7 @@ use crate::{
         Used, Want,
     },
     failure::Failed,
-    fetch::{Cancel, Fetch},
+    fetch::{Cancel, Continue, Fetch},
     hello::{Hello, Welcome},
     key_replacement::{KeyWanted, NewKey},
     origin_report::OriginReport,
@@ -61,4 +61,5 @@ pub enum Message {
     AssociationOpen(AssociationOpen),
     AssociationAccept(AssociationAccept),
     SiteImages(SiteImages),
+    Continue(Continue),
 }

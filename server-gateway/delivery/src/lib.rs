@@ -19,6 +19,6 @@ mod window_coding;
 pub use body_coder::{CodeError, Progress};
 pub use delta_bases::{DELTA_BASE_MEMORY, DeltaBases, DeltaCandidates, DeltaKey};
 pub use encoded_cache::EncodedCache;
-pub use mirror::Mirror;
+pub use mirror::{EvictionCount, Mirror};
 pub use pipeline::{BodyPipeline, SessionEncoding};
 pub use window_coding::WindowCoding;

@@ -3,7 +3,10 @@
 //!
 //! A page that learns that a body is held learns that somebody loaded it, so the body must have been loaded
 //! for the page's own partition.
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -15,6 +18,9 @@ use tokio::{sync::watch, time::timeout};
 /// Maximum time that a page waits for the agent's `Hello`. `Hello` is usually first, but streams may overtake
 /// one another.
 const HELLO: Duration = Duration::from_millis(500);
+/// Number of evictions that are remembered for bodies whose acknowledgement is awaited. An agent reports a body that it
+/// cannot store when the last byte has arrived, so few others come between.
+const RECENT_EVICTIONS: usize = 256;
 
 /// The mirror of one device's cache in one session.
 ///
@@ -27,11 +33,38 @@ pub struct Mirror {
     /// Cache state of the agent.
     state: Mutex<Option<CacheStateId>>,
     held: Mutex<Held>,
+    recent: Mutex<RecentEvictions>,
     opened: watch::Sender<Option<MirrorState>>,
 }
 
 /// Held bodies by short hash and partition. The full hash is `None` for bodies that the agent itself listed.
 type Held = BTreeMap<(ShortHash, PartitionLabel), Option<ContentHash>>;
+
+/// Number of bodies that the agent had reported as missing at some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EvictionCount(u64);
+
+/// The newest bodies that the agent reported as missing, and the number of all.
+#[derive(Debug, Default)]
+struct RecentEvictions {
+    all: EvictionCount,
+    newest: VecDeque<ShortHash>,
+}
+
+impl RecentEvictions {
+    fn record(&mut self, hashes: &[ShortHash]) {
+        self.all.0 += hashes.len() as u64;
+        let kept = &hashes[hashes.len().saturating_sub(RECENT_EVICTIONS)..];
+        self.newest.extend(kept);
+        let surplus = self.newest.len().saturating_sub(RECENT_EVICTIONS);
+        self.newest.drain(..surplus);
+    }
+
+    fn has_since(&self, since: EvictionCount, hash: ShortHash) -> bool {
+        let count = usize::try_from(self.all.0.saturating_sub(since.0)).unwrap_or(usize::MAX);
+        self.newest.iter().rev().take(count).any(|other| *other == hash)
+    }
+}
 
 impl Mirror {
     /// Creates the empty mirror of a device.
@@ -41,6 +74,7 @@ impl Mirror {
             device,
             state: Mutex::default(),
             held: Mutex::default(),
+            recent: Mutex::default(),
             opened: watch::Sender::new(None),
         }
     }
@@ -98,11 +132,26 @@ impl Mirror {
         held.is_some_and(|known| known.is_none_or(|known| known == *hash))
     }
 
-    /// Records that the agent stores these bodies, received for this partition.
-    pub async fn add(&self, partition: Option<&Partition>, hashes: Vec<ContentHash>) {
+    /// Number of bodies that the agent has reported as missing.
+    pub fn evictions(&self) -> EvictionCount {
+        self.recent.lock().all
+    }
+
+    /// Records that the agent stores these bodies, received for this partition, except those that it has reported as
+    /// missing since they were sent: such a report may overtake the acknowledgement of its body.
+    pub async fn add(
+        &self,
+        partition: Option<&Partition>,
+        mut hashes: Vec<ContentHash>,
+        since: EvictionCount,
+    ) {
         let Some(partition) = partition.filter(|_| !self.keeps_nothing()) else {
             return;
         };
+        {
+            let recent = self.recent.lock();
+            hashes.retain(|hash| !recent.has_since(since, ShortHash::of(hash)));
+        }
         let label = partition.label();
         let new: Vec<ContentHash> = {
             let mut held = self.lock();
@@ -146,6 +195,7 @@ impl Mirror {
 
     /// Removes bodies in all partitions: the agent does not hold them.
     pub async fn remove(&self, hashes: &[ShortHash]) {
+        self.recent.lock().record(hashes);
         let mut gone: Vec<ContentHash> = {
             let mut held = self.lock();
             let places = |held: &Held, hash: ShortHash| {
@@ -223,8 +273,8 @@ mod tests {
             Some(&site),
             [partition(0, "http://b.test/"), partition(1, "http://a.test/")],
         );
-        first.add(site, vec![a, b]).await;
-        first.add(Some(&others[0]), vec![b]).await;
+        first.add(site, vec![a, b], first.evictions()).await;
+        first.add(Some(&others[0]), vec![b], first.evictions()).await;
         first.named(site, &[ShortHash::of(&c)]);
         assert!(first.holds(site, &a) && first.holds(site, &b) && first.holds(site, &c));
         for other in others.iter().map(Some).chain([None]) {
@@ -245,7 +295,30 @@ mod tests {
         assert!(!reset.holds(site, &a));
         let empty = mirror(&cache);
         assert_eq!(empty.open(CacheStateId::new(0)).await, MirrorState::Agreed);
-        empty.add(site, vec![a]).await;
+        empty.add(site, vec![a], empty.evictions()).await;
         assert!(!empty.holds(site, &a));
+    }
+    #[tokio::test]
+    async fn a_report_may_overtake_the_acknowledgement_of_its_body() {
+        let mirror = Mirror::new(None, SecretKey::from_bytes([3; 32]).public());
+        mirror.open(CacheStateId::new(5)).await;
+        let site = partition(0, "http://a.test/");
+        let site = Some(&site);
+        let [a, b] = [b"a", b"b"].map(|body| ContentHash::of(body));
+        let sent = mirror.evictions();
+        mirror.remove(&[ShortHash::of(&a)]).await;
+        mirror.add(site, vec![a, b], sent).await;
+        assert!(!mirror.holds(site, &a) && mirror.holds(site, &b));
+        mirror.add(site, vec![a], mirror.evictions()).await;
+        assert!(mirror.holds(site, &a), "sent again after the report");
+        let many: Vec<ShortHash> = (0..1000_u32)
+            .map(|number| ShortHash::of(&ContentHash::of(&number.to_be_bytes())))
+            .collect();
+        let sent = mirror.evictions();
+        mirror.remove(&many).await;
+        assert_eq!(mirror.recent.lock().newest.len(), RECENT_EVICTIONS);
+        let last = ContentHash::of(&999_u32.to_be_bytes());
+        mirror.add(site, vec![last], sent).await;
+        assert!(!mirror.holds(site, &last));
     }
 }

@@ -53,15 +53,30 @@ impl fmt::Display for AddressClass {
 
 /// Returns true if an address is itself private, and does not embed an IPv4 address that is not public.
 pub(crate) fn is_plainly_private(address: IpAddr) -> bool {
+    matches!(
+        class_of_itself(address),
+        Some(AddressClass::Private | AddressClass::CarrierGrade)
+    )
+}
+
+/// Returns true for an address of this machine or of a network that it may be in: private, loopback, link-local. Addresses that
+/// embed another one are none.
+pub fn is_local(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    is_plainly_private(address)
+        || matches!(
+            class_of_itself(address),
+            Some(AddressClass::Loopback | AddressClass::LinkLocal | AddressClass::Unspecified)
+        )
+}
+
+/// The class of an address that embeds no other one.
+fn class_of_itself(address: IpAddr) -> Option<AddressClass> {
     let hides_another = match address {
         IpAddr::V4(_) => false,
         IpAddr::V6(v6) => class_of_embedded(v6).is_some(),
     };
-    !hides_another
-        && matches!(
-            class_of(address),
-            Some(AddressClass::Private | AddressClass::CarrierGrade)
-        )
+    class_of(address).filter(|_| !hides_another)
 }
 
 /// Returns the class of an address that is not public; `None` if it is public.

@@ -14,6 +14,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::{
     classify::body_failure,
+    continuation::EndOfExchange,
     error::Fault,
     host_scheduler::RequestPermit,
     pool::StreamGuard,
@@ -58,6 +59,8 @@ pub struct OriginBody {
     idle: Duration,
     /// Set while a reader waits for the origin.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Ends the exchange if the origin has answered without the request's body.
+    end: Option<EndOfExchange>,
 }
 
 /// Resources that an HTTP/2 request holds until its response has ended.
@@ -74,11 +77,18 @@ impl OriginBody {
             in_use,
             idle,
             timer: None,
+            end: None,
         };
         if body.is_end_stream() {
             body.in_use = None;
         }
         body
+    }
+
+    /// The same body; `end` is dropped with it, or with its end.
+    pub(crate) fn ending(mut self, end: Option<EndOfExchange>) -> Self {
+        self.end = end.filter(|_| !self.is_end_stream());
+        self
     }
 
     fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -120,6 +130,7 @@ impl Body for OriginBody {
         if has_ended {
             self.inner = None;
             self.in_use = None;
+            self.end = None;
         }
         polled
     }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use http::{Request, Response};
 use http_body::Body;
+use longhaul_http::expectation::is_continue_expected;
 use tokio::{net::TcpStream, task::yield_now};
 use tokio_rustls::client::TlsStream;
 
@@ -17,6 +18,7 @@ use crate::{
     config::{Limits, OriginConfig, OriginConfigError},
     connection::{Connection, NewConnection, open_http},
     connector::{Connector, Versions},
+    continuation::Continuation,
     dns::NoRecords,
     error::{BadUrl, FetchError},
     host_scheduler::HostSchedulers,
@@ -158,13 +160,24 @@ impl OriginClient {
         inner.stats.request();
         let (parts, body) = request.into_parts();
         let target = Target::of(&parts.uri)?;
-        let parts = outgoing(&target, parts)?;
-        let upload = Upload::new(body);
+        let mut request = Request::from_parts(outgoing(&target, parts)?, ());
+        let continuation =
+            (is_continue_expected(request.headers()) && !body.is_end_stream()).then(Continuation::default);
+        let upload = match &continuation {
+            None => Upload::new(body),
+            Some(continuation) => {
+                continuation.listen(&mut request);
+                Upload::new(continuation.hold(body))
+            }
+        };
+        let (parts, ()) = request.into_parts();
         let properties = RequestProperties::of(owner, &target, &parts, &upload, &inner.secret);
         let permit = inner.schedulers.enter(&target, owner).await?;
-        inner
+        let response = inner
             .exchange(&target, &properties, (parts, upload), permit)
-            .await
+            .await?;
+        let end = continuation.and_then(|continuation| continuation.answered());
+        Ok(response.map(|body| body.ending(end)))
     }
 
     /// Opens a TCP connection for a tunnel. `[fetch] resolve`, DNS, address guard, Happy Eyeballs and connect
@@ -219,7 +232,7 @@ impl OriginClient {
         self.0.connector.records(name, kind, owner).await
     }
 
-    /// Opens a TLS connection for a tunnel over a connection of [`Self::connect_tcp`], with the certificate
+    /// Opens a TLS connection for a tunnel as [`Self::connect_tcp`] opens a connection, with the certificate
     /// checks of fetches. The client offers only HTTP/1.1 (ALPN).
     ///
     /// # Errors
@@ -230,8 +243,12 @@ impl OriginClient {
         port: u16,
         owner: ConnectionOwner,
     ) -> Result<Tunnel<TlsStream<TcpStream>>, FetchError> {
-        let Tunnel { stream, slot } = self.connect_tcp(host, port, owner).await?;
-        let stream = self.0.connector.secure(&Host::parse(host)?, stream).await?;
+        if port == 0 {
+            return Err(BadUrl::Port.into());
+        }
+        let host = Host::parse(host)?;
+        let slot = self.0.slot(owner).await?;
+        let stream = self.0.connector.secure(&host, port, owner).await?;
         Ok(Tunnel { stream, slot })
     }
 

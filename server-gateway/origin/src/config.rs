@@ -67,6 +67,9 @@ pub enum OriginConfigError {
 pub enum DnsServers {
     /// Only these servers.
     Explicit(Vec<SocketAddr>),
+    /// No servers: the resolver of the system's C library, which also knows the hosts file, search domains and multicast DNS,
+    /// and follows the computer from network to network.
+    Library,
     /// The servers of the system (`/etc/resolv.conf`, the registry on Windows).
     #[default]
     System,

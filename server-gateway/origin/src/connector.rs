@@ -18,6 +18,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
+    chains,
     client_certificate_request::{self, CertificateRequest},
     config::{OriginConfig, OriginConfigError},
     dial::Forwarding,
@@ -137,14 +138,15 @@ impl Connector {
         self.rules().dns.records(name, kind, owner).await
     }
 
-    /// Starts TLS on a tunnel's connection.
+    /// Opens a TLS connection for a tunnel, which offers only HTTP/1.1.
     pub(crate) async fn secure(
         &self,
         host: &Host,
-        stream: TcpStream,
+        port: u16,
+        owner: ConnectionOwner,
     ) -> Result<TlsStream<TcpStream>, FetchError> {
         let rules = self.rules();
-        handshake(&rules, &rules.tls.http1, host, stream).await
+        dial_tls(&rules, &rules.tls.http1, (host, port), owner, |tcp| tcp).await
     }
 
     /// Opens a connection for fetches by these rules.
@@ -169,13 +171,11 @@ impl Connector {
                     (Versions::Any, false) => &rules.tls.any_version,
                     (Versions::Http11, _) | (_, true) => &rules.tls.http1,
                 };
-                let tcp = rules.dialer.dial(host, port, owner).await?;
-                let mut opened = handshake(rules, tls, host, socket(tcp)).await;
+                let mut opened = dial_tls(rules, tls, (host, port), owner, socket).await;
                 if is_remembered && opened.as_ref().is_err_and(is_of_versions) {
                     // The host speaks no HTTP/1.1 any more.
                     self.http11_hosts.forget(target);
-                    let tcp = rules.dialer.dial(host, port, owner).await?;
-                    opened = handshake(rules, &rules.tls.any_version, host, socket(tcp)).await;
+                    opened = dial_tls(rules, &rules.tls.any_version, (host, port), owner, socket).await;
                 }
                 Ok((OriginStream::Tls(Box::new(opened?)), None))
             }
@@ -185,7 +185,37 @@ impl Connector {
 
 /// True if a TLS handshake may have failed because of the offered versions of HTTP.
 fn is_of_versions(error: &FetchError) -> bool {
-    matches!(error, FetchError::Tls(TlsDefect::Other) | FetchError::Reset)
+    matches!(
+        error,
+        FetchError::Tls(TlsDefect::Other | TlsDefect::Closed) | FetchError::Reset
+    )
+}
+
+/// Opens a TLS connection. If the origin does not show all certificates of its chain, completes the chain and opens
+/// another connection.
+async fn dial_tls<S>(
+    rules: &Rules,
+    tls: &TlsConnector,
+    (host, port): (&Host, u16),
+    owner: ConnectionOwner,
+    socket: impl Fn(TcpStream) -> S,
+) -> Result<TlsStream<S>, FetchError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let tcp = rules.dialer.dial(host, port, owner).await?;
+    let (connected, unverified) = chains::observe(handshake(rules, tls, host, socket(tcp))).await;
+    match (connected, unverified) {
+        (Err(error), Some(chain)) => {
+            let dialer = (&rules.dialer, rules.timeouts().tls);
+            if !rules.tls.chains.complete(&chain, dialer, owner).await {
+                return Err(error);
+            }
+            let tcp = rules.dialer.dial(host, port, owner).await?;
+            handshake(rules, tls, host, socket(tcp)).await
+        }
+        (connected, _) => connected,
+    }
 }
 
 async fn handshake<S>(
@@ -210,6 +240,6 @@ where
             Err(FetchError::Tls(defect))
         }
         (_, CertificateRequest::Received) => Err(FetchError::Tls(TlsDefect::ClientCertificate)),
-        (_, CertificateRequest::None) => connected.map_err(|_| FetchError::Reset),
+        (_, CertificateRequest::None) => connected.map_err(|_| FetchError::Tls(TlsDefect::Closed)),
     }
 }

@@ -107,6 +107,11 @@ impl DenyList {
         self.0.is_empty()
     }
 
+    /// True if the key of a certificate is on the list.
+    pub(crate) fn denies(&self, certificate: &CertificateDer<'_>) -> bool {
+        !self.is_empty() && KeyHash::of_certificate(certificate).is_some_and(|hash| self.0.contains(&hash))
+    }
+
     /// The key hashes.
     pub fn iter(&self) -> impl Iterator<Item = &KeyHash> {
         self.0.iter()
@@ -128,7 +133,8 @@ pub(crate) fn is_denial(error: &OtherError) -> bool {
     error.0.is::<Denial>()
 }
 
-fn denial() -> Error {
+/// The error of a chain with a denied key.
+pub(crate) fn denial() -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(Denial))))
 }
 
@@ -148,22 +154,27 @@ impl DenyingVerifier {
         deny: DenyList,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, OriginConfigError> {
-        let build = |roots: RootCertStore| {
-            let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-            builder.build().map_err(|error| OriginConfigError::Tls {
-                detail: error.to_string(),
-            })
-        };
         let mut permitted = roots.clone();
         permitted
             .roots
             .retain(|anchor| !deny.0.contains(&KeyHash::of_anchor(anchor)));
         Ok(Self {
-            verifier: build(permitted)?,
-            all: build(roots)?,
+            verifier: verifier(permitted, provider)?,
+            all: verifier(roots, provider)?,
             deny,
         })
     }
+}
+
+/// The library's certificate verifier.
+pub(crate) fn verifier(
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, OriginConfigError> {
+    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    builder.build().map_err(|error| OriginConfigError::Tls {
+        detail: error.to_string(),
+    })
 }
 
 impl ServerCertVerifier for DenyingVerifier {
@@ -187,9 +198,7 @@ impl ServerCertVerifier for DenyingVerifier {
         // Also if another chain leads to a trusted authority: an origin that presents a denied key is not
         // trusted.
         let mut shown = std::iter::once(end_entity).chain(intermediates);
-        if shown.any(|certificate| {
-            KeyHash::of_certificate(certificate).is_some_and(|hash| self.deny.0.contains(&hash))
-        }) {
+        if shown.any(|certificate| self.deny.denies(certificate)) {
             return Err(denial());
         }
         Ok(verified)

@@ -25,8 +25,6 @@ use crate::{
 
 /// Delay between attempts to connect to the addresses of a host (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// Maximum number of addresses tried per host.
-const MAX_ATTEMPTS: usize = 8;
 /// Interval of TCP keep-alive probes, as in Chromium: address translators forget silent connections after some minutes,
 /// and a silent origin may be gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(45);
@@ -134,8 +132,7 @@ impl Dialer {
         port: u16,
         owner: ConnectionOwner,
     ) -> Result<TcpStream, FetchError> {
-        let mut addresses = self.addresses(host, port, owner).await?;
-        addresses.truncate(MAX_ATTEMPTS);
+        let addresses = self.addresses(host, port, owner).await?;
         let stream = timeout(self.timeout, connect_any(addresses))
             .await
             .unwrap_or(Err(FetchError::ConnectTimeout))?;

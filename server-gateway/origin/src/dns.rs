@@ -1,48 +1,38 @@
 //! DNS lookups.
-use std::{
-    collections::HashMap,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, future::Future, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 
 use hickory_resolver::{
-    TokioResolver,
-    config::{ConnectionConfig, NameServerConfig, ResolverConfig},
-    net::{DnsError, NetError, runtime::TokioRuntimeProvider},
+    net::{DnsError, NetError},
     proto::{
         op::ResponseCode,
-        rr::{Name, Record, RecordType},
+        rr::{Name, RData, Record, RecordType},
     },
 };
 use longhaul_types::Pii;
-use tokio::{
-    sync::OnceCell,
-    time::{sleep, timeout},
-};
+use tokio::{sync::OnceCell, time::timeout};
 use tracing::{debug, warn};
 
 use crate::{
     config::{DnsServers, OriginConfig},
     error::{DnsFailure, FetchError, Limit},
+    library_lookup,
+    name_servers::{MAX_QUESTIONS, NameServers},
     owner::ConnectionOwner,
     shares::{FairShares, Shares},
     stats::OriginStats,
+    target::is_of_names,
 };
 
 /// Time that an IPv4 answer waits for the IPv6 answer (RFC 8305 section 3).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
-/// Maximum number of addresses taken from one answer: more would only prolong a failure.
-const MAX_ADDRESSES: usize = 16;
-/// Maximum time that an answer is cached, regardless of its TTL: one day, as in common resolvers.
-const MAX_TTL: Duration = Duration::from_secs(86_400);
-/// Maximum time that a negative answer is cached: the name of a new site should work soon.
-const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(60);
-/// Concurrent queries per name server. A burst of page loads queries hundreds of names; the library's default
-/// of 32 would reject the rest.
-const MAX_QUESTIONS: usize = 1024;
+/// Time that an IPv6 answer waits for the IPv4 answer. It is longer, because many gateways have no IPv6; it is that of a
+/// question whose first packet is lost.
+const IPV4_DELAY: Duration = Duration::from_secs(2);
+/// Maximum number of addresses taken from one answer. All of them are tried, as browsers do: a site may name many servers
+/// of which the first ones are dead.
+pub(crate) const MAX_ADDRESSES: usize = 32;
 /// Concurrent lookups of all devices: each lookup sends two queries.
 const MAX_LOOKUPS: usize = MAX_QUESTIONS / 2;
 /// Concurrent lookups of one device: a page refers to a few dozen hosts, and other devices can still look up
@@ -51,7 +41,7 @@ const MAX_LOOKUPS_PER_DEVICE: usize = MAX_LOOKUPS / 4;
 /// Waiting lookups of one device: as many as its requests.
 const MAX_WAITING: usize = 1024;
 
-type Answer = Result<Vec<IpAddr>, FetchError>;
+pub(crate) type Answer = Result<Vec<IpAddr>, FetchError>;
 
 /// Reasons for an answer without records.
 #[derive(Clone, Debug)]
@@ -69,7 +59,9 @@ pub enum NoRecords {
 
 /// Resolver of names, with a cache that respects the TTL.
 pub(crate) struct DnsResolver {
-    resolver: Option<TokioResolver>,
+    /// `None`: no server is known, or the C library is asked.
+    resolver: Option<NameServers>,
+    asks_library: bool,
     timeout: Duration,
     stats: Arc<OriginStats>,
     /// Lookups in progress. The connections that a page opens at once to one host share one lookup. Bounded
@@ -84,8 +76,9 @@ type Subject = (ConnectionOwner, String);
 
 impl DnsResolver {
     pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Self {
-        let resolver = match resolver(&config.dns, config.limits.dns_cache_entries) {
-            Ok(resolver) => Some(resolver),
+        let asks_library = config.dns == DnsServers::Library;
+        let resolver = match NameServers::new(&config.dns, config.limits.dns_cache_entries) {
+            Ok(resolver) => resolver,
             Err(error) => {
                 warn!(%error, "no DNS server is known: only addresses and [fetch] resolve will work");
                 None
@@ -93,6 +86,7 @@ impl DnsResolver {
         };
         Self {
             resolver,
+            asks_library,
             timeout: config.timeouts.dns,
             stats,
             under_way: Mutex::default(),
@@ -161,20 +155,21 @@ impl DnsResolver {
     }
 
     async fn ask(&self, name: &str, owner: ConnectionOwner) -> Answer {
-        let resolver = self
-            .resolver
-            .as_ref()
-            .ok_or(FetchError::DnsFailed(DnsFailure::NoServers))?;
-        let _slot = self
+        let slot = self
             .slots
             .acquire_within(owner.share(), self.timeout, None)
             .await
             .map_err(|_| FetchError::Overloaded(Limit::Lookups))?;
         self.stats.dns_lookup();
-        let mut fqdn = Name::from_utf8(name).map_err(|_| FetchError::DnsNotFound)?;
-        // Disables the system's search list, which would turn a mistyped name into a name of the operator's
-        // own network.
-        fqdn.set_fqdn(true);
+        if self.asks_library {
+            let answer = timeout(self.timeout, library_lookup::ask(name.to_owned(), slot)).await;
+            return answer.unwrap_or(Err(FetchError::DnsFailed(DnsFailure::Timeout)));
+        }
+        let resolver = self
+            .resolver
+            .as_ref()
+            .ok_or(FetchError::DnsFailed(DnsFailure::NoServers))?;
+        let fqdn = absolute_name(name).ok_or(FetchError::DnsNotFound)?;
         let answer = timeout(self.timeout, both_families(resolver, fqdn)).await;
         let answer = answer.unwrap_or(Err(FetchError::DnsFailed(DnsFailure::Timeout)));
         debug!(name = ?Pii(name), ?answer, "a name was looked up");
@@ -203,30 +198,31 @@ impl Drop for Question<'_> {
     }
 }
 
-/// Queries IPv6 and IPv4 addresses at once, and waits only briefly for a missing IPv6 answer.
-async fn both_families(resolver: &TokioResolver, name: Name) -> Answer {
+/// The name of a question. It is absolute, which disables the system's search list: that would turn a mistyped name into
+/// a name of the operator's own network. Only browsers' names are asked for; DNS itself and the rules of IDNA know others.
+fn absolute_name(name: &str) -> Option<Name> {
+    let is_asked = name.bytes().all(|byte| byte == b'.' || is_of_names(byte));
+    let labels = name.split('.').map(str::as_bytes);
+    Name::from_labels(labels).ok().filter(|_| is_asked)
+}
+
+/// Queries IPv6 and IPv4 addresses at once. The first answer with addresses waits only briefly for the other one.
+async fn both_families(resolver: &NameServers, name: Name) -> Answer {
     let v6 = addresses(resolver, name.clone(), RecordType::AAAA);
     let v4 = addresses(resolver, name, RecordType::A);
     tokio::pin!(v6, v4);
     let (v6, v4) = tokio::select! {
-        v6 = &mut v6 => (v6, v4.await),
-        v4 = &mut v4 => {
-            let v6 = if v4.is_ok() {
-                tokio::select! {
-                    v6 = &mut v6 => v6,
-                    () = sleep(RESOLUTION_DELAY) => Err(FetchError::DnsFailed(DnsFailure::Timeout)),
-                }
-            } else {
-                v6.await
-            };
+        v6 = &mut v6 => {
+            let v4 = other_family(v4, v6.is_ok(), IPV4_DELAY).await;
             (v6, v4)
         }
+        v4 = &mut v4 => (other_family(v6, v4.is_ok(), RESOLUTION_DELAY).await, v4),
     };
     match (v6, v4) {
-        (Ok(mut v6), Ok(v4)) => {
-            v6.truncate(MAX_ADDRESSES / 2);
+        (Ok(mut v6), Ok(mut v4)) => {
+            v6.truncate(MAX_ADDRESSES - v4.len().min(MAX_ADDRESSES / 2));
+            v4.truncate(MAX_ADDRESSES - v6.len());
             v6.extend(v4);
-            v6.truncate(MAX_ADDRESSES);
             Ok(v6)
         }
         (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
@@ -236,14 +232,25 @@ async fn both_families(resolver: &TokioResolver, name: Name) -> Answer {
     }
 }
 
-async fn addresses(resolver: &TokioResolver, name: Name, record: RecordType) -> Answer {
+/// Waits for the second answer: briefly, if the first one has addresses.
+async fn other_family(answer: impl Future<Output = Answer>, has_addresses: bool, delay: Duration) -> Answer {
+    if !has_addresses {
+        return answer.await;
+    }
+    let answer = timeout(delay, answer).await;
+    answer.unwrap_or(Err(FetchError::DnsFailed(DnsFailure::Timeout)))
+}
+
+async fn addresses(resolver: &NameServers, name: Name, record: RecordType) -> Answer {
     let lookup = resolver
-        .lookup(name, record)
+        .lookup(name.clone(), record)
         .await
         .map_err(|error| failure(&error))?;
+    let aliases = aliases(name, lookup.answers());
     let found: Vec<IpAddr> = lookup
         .answers()
         .iter()
+        .filter(|record| aliases.contains(&record.name))
         .filter_map(|record| record.data.ip_addr())
         .take(MAX_ADDRESSES)
         .collect();
@@ -252,6 +259,27 @@ async fn addresses(resolver: &TokioResolver, name: Name, record: RecordType) -> 
     } else {
         Ok(found)
     }
+}
+
+/// A name and what it is an alias of: records of other names in an answer are not about it.
+fn aliases(name: Name, records: &[Record]) -> Vec<Name> {
+    let mut aliases = vec![name];
+    let mut next = 0;
+    while let Some(alias) = aliases.get(next) {
+        let targets = records.iter().filter(|record| record.name == *alias);
+        let targets: Vec<Name> = targets
+            .filter_map(|record| {
+                let RData::CNAME(target) = &record.data else {
+                    return None;
+                };
+                Some(target.0.clone())
+            })
+            .filter(|target| !aliases.contains(target))
+            .collect();
+        aliases.extend(targets);
+        next += 1;
+    }
+    aliases
 }
 
 #[expect(
@@ -267,29 +295,4 @@ fn failure(error: &NetError) -> FetchError {
         NetError::Dns(DnsError::ResponseCode(_)) | NetError::Proto(_) => DnsFailure::Server,
         _ => DnsFailure::Local,
     })
-}
-
-fn resolver(servers: &DnsServers, cache_entries: u64) -> Result<TokioResolver, NetError> {
-    let mut builder = match servers {
-        DnsServers::System => TokioResolver::builder_tokio()?,
-        DnsServers::Explicit(servers) => {
-            let servers = servers.iter().map(name_server).collect();
-            let config = ResolverConfig::from_name_servers(servers);
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-        }
-    };
-    let options = builder.options_mut();
-    options.cache_size = cache_entries;
-    options.max_active_requests = MAX_QUESTIONS;
-    options.positive_max_ttl = Some(MAX_TTL);
-    options.negative_max_ttl = Some(MAX_NEGATIVE_TTL);
-    builder.build()
-}
-
-fn name_server(server: &SocketAddr) -> NameServerConfig {
-    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
-        connection.port = server.port();
-        connection
-    });
-    NameServerConfig::new(server.ip(), true, connections.to_vec())
 }

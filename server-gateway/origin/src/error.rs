@@ -178,6 +178,9 @@ impl DnsFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum TlsDefect {
+    /// The origin closed or reset the connection during the handshake.
+    #[error("it closed the connection during the handshake")]
+    Closed,
     /// The origin requests a client certificate. The client does not try to continue without one: client
     /// certificates belong to the browser's user, and only the browser can ask for them.
     #[error("it asks for a client certificate")]
@@ -224,7 +227,12 @@ impl TlsDefect {
             | Self::NotValidYet
             | Self::Revoked
             | Self::UnknownIssuer => true,
-            Self::ClientCertificate | Self::NotTls | Self::Other | Self::Timeout | Self::Version => false,
+            Self::ClientCertificate
+            | Self::Closed
+            | Self::NotTls
+            | Self::Other
+            | Self::Timeout
+            | Self::Version => false,
         }
     }
 }

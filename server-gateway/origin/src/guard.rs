@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use thiserror::Error;
 
 use crate::{
-    address_class::{AddressClass, class_of, is_plainly_private},
+    address_class::{AddressClass, class_of, is_local, is_plainly_private},
     cidr::Cidr,
     nat64::Nat64Prefix,
 };
@@ -32,6 +32,8 @@ pub struct Guard {
     permits_private_literals: bool,
     /// True if names may resolve to private addresses.
     permits_private_names: bool,
+    /// True if addresses of this machine and of its network are permitted.
+    permits_local: bool,
 }
 
 /// Destination of a connection: address and port, and the notation of the address.
@@ -67,6 +69,7 @@ impl Guard {
             own_ports: BTreeSet::new(),
             permits_private_literals: false,
             permits_private_names: false,
+            permits_local: false,
         }
     }
 
@@ -130,6 +133,16 @@ impl Guard {
         }
     }
 
+    /// Like [`Self::permitting_private_names`], and permits loopback and link-local addresses: for programs that could connect
+    /// to them by themselves.
+    #[must_use]
+    pub fn permitting_local(self) -> Self {
+        Self {
+            permits_local: true,
+            ..self.permitting_private_names()
+        }
+    }
+
     /// Checks the destination of a connection.
     ///
     /// # Errors
@@ -151,7 +164,7 @@ impl Guard {
             return Err(GuardRefusal { address, class });
         }
         let is_permitted = is_literal && self.permits_private_literals || self.permits_private_names;
-        if is_permitted && is_plainly_private(canonical) {
+        if is_permitted && is_plainly_private(canonical) || self.permits_local && is_local(canonical) {
             return Ok(());
         }
         self.check(address)
@@ -372,6 +385,45 @@ mod tests {
             ("2002:a00:1::1", Private),
             ("64:ff9b::10.0.0.1", Private),
             ("224.0.0.1", Multicast),
+        ] {
+            assert_eq!(judge(&guard, text, 80, true), Some(class), "{text}");
+        }
+    }
+
+    #[test]
+    fn local_addresses_are_permitted_to_programs_of_this_machine() {
+        use AddressClass::*;
+        let guard = Guard::new([], [address("192.168.0.9")])
+            .refusing_ports([3128])
+            .permitting_local();
+        for text in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "0.0.0.0",
+            "::ffff:127.0.0.1",
+            "10.0.0.1",
+            "192.168.0.9",
+            "100.64.0.1",
+            "fd00::1",
+            "169.254.1.1",
+            "fe80::1",
+        ] {
+            for is_literal in [true, false] {
+                assert_eq!(judge(&guard, text, 80, is_literal), None, "{text}");
+            }
+        }
+        for text in ["127.0.0.1", "::1", "0.0.0.0", "192.168.0.9"] {
+            assert_eq!(judge(&guard, text, 3128, true), Some(Own), "{text}");
+        }
+        for (text, class) in [
+            ("169.254.169.254", Metadata),
+            ("fd00:ec2::254", Metadata),
+            ("::127.0.0.1", Loopback),
+            ("2002:a00:1::1", Private),
+            ("64:ff9b::10.0.0.1", Private),
+            ("224.0.0.1", Multicast),
+            ("255.255.255.255", Broadcast),
         ] {
             assert_eq!(judge(&guard, text, 80, true), Some(class), "{text}");
         }

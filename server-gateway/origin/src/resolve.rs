@@ -4,6 +4,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
+use longhaul_http::target;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -132,7 +133,7 @@ fn parse_key(key: &str) -> Result<(Pattern, Option<u16>), ResolveMapError> {
     let is_bare_v6 = key.parse::<std::net::Ipv6Addr>().is_ok();
     let (host, port) = match key.rsplit_once(':') {
         Some((host, port)) if !is_bare_v6 && !port.contains(']') => {
-            let port = parse_port(port).ok_or_else(|| ResolveMapError::Port(key.to_owned()))?;
+            let port = target::port(port).ok_or_else(|| ResolveMapError::Port(key.to_owned()))?;
             (host, Some(port))
         }
         Some(_) | None => (key, None),
@@ -177,10 +178,6 @@ fn parse_value(key: &str, value: &str) -> Result<Override, ResolveMapError> {
             value: value.to_owned(),
         }),
     }
-}
-
-fn parse_port(text: &str) -> Option<u16> {
-    text.parse().ok().filter(|port| *port != 0)
 }
 
 #[cfg(test)]

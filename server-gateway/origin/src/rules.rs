@@ -4,6 +4,7 @@ use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 
 use crate::{
+    chains::Chains,
     config::{DnsServers, OriginConfig, OriginConfigError, Timeouts},
     dial::Dialer,
     dns::DnsResolver,
@@ -28,15 +29,21 @@ pub(crate) struct Tls {
     pub(crate) any_version: TlsConnector,
     /// Offers only HTTP/1.1.
     pub(crate) http1: TlsConnector,
+    /// Completes chains that lack certificates.
+    pub(crate) chains: Arc<Chains>,
 }
 
 impl Tls {
     fn new(config: &OriginConfig) -> Result<Self, OriginConfigError> {
-        let both = tls::client_config(&config.extra_ca, &config.deny_keys)?;
+        let (both, chains) = tls::client_config(&config.extra_ca, &config.deny_keys)?;
         let mut http1 = both.clone();
         http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         let [any_version, http1] = [both, http1].map(|config| TlsConnector::from(Arc::new(config)));
-        Ok(Self { any_version, http1 })
+        Ok(Self {
+            any_version,
+            http1,
+            chains,
+        })
     }
 }
 

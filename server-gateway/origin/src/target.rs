@@ -58,20 +58,25 @@ impl Host {
         if let Ok(v6) = text.parse::<Ipv6Addr>() {
             return Ok(Self::Address(v6.into()));
         }
+        if is_plain_name(text) {
+            return Self::name(text);
+        }
         match url::Host::parse(text).map_err(|_| BadUrl::Host)? {
-            url::Host::Domain(name) => {
-                let name = name.strip_suffix('.').unwrap_or(&name);
-                let labels_fit = name
-                    .split('.')
-                    .all(|label| !label.is_empty() && label.len() <= MAX_LABEL);
-                if !labels_fit || name.len() > MAX_NAME {
-                    return Err(BadUrl::Host);
-                }
-                Ok(Self::Name(name.to_ascii_lowercase()))
-            }
+            url::Host::Domain(name) => Self::name(&name),
             url::Host::Ipv4(v4) => Ok(Self::Address(v4.into())),
             url::Host::Ipv6(v6) => Ok(Self::Address(v6.into())),
         }
+    }
+
+    fn name(name: &str) -> Result<Self, BadUrl> {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let labels_fit = name
+            .split('.')
+            .all(|label| !label.is_empty() && label.len() <= MAX_LABEL);
+        if !labels_fit || name.len() > MAX_NAME {
+            return Err(BadUrl::Host);
+        }
+        Ok(Self::Name(name.to_ascii_lowercase()))
     }
 
     /// Returns true if the name denotes this machine: `localhost` and all names below it (RFC 6761 section
@@ -82,6 +87,19 @@ impl Host {
             Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
         }
     }
+}
+
+/// True for a name that has its final form and cannot be another notation of an address. Chromium looks such names up
+/// even if IDNA has no decoding of them (`xn--a.test`), unlike the URL standard.
+fn is_plain_name(text: &str) -> bool {
+    let last = text.strip_suffix('.').unwrap_or(text).rsplit('.').next();
+    let may_end_an_address = last.is_none_or(|label| label.starts_with(|c: char| c.is_ascii_digit()));
+    !may_end_an_address && text.bytes().all(|byte| byte == b'.' || is_of_names(byte))
+}
+
+/// True for the characters of names that browsers look up: letters, digits, hyphens and underscores in any place.
+pub(crate) const fn is_of_names(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
 impl fmt::Display for Host {
@@ -135,11 +153,7 @@ impl Target {
         };
         let port = match port {
             "" => scheme.default_port(),
-            digits => digits
-                .parse()
-                .ok()
-                .filter(|port| *port != 0)
-                .ok_or(BadUrl::Port)?,
+            digits => longhaul_http::target::port(digits).ok_or(BadUrl::Port)?,
         };
         Ok(Self {
             scheme,
@@ -236,12 +250,28 @@ mod tests {
         let name = |text: &str| Ok(Host::Name(text.to_owned()));
         assert_eq!(Host::parse("WWW.Example.TEST."), name("www.example.test"));
         assert_eq!(Host::parse("b\u{fc}cher.test"), name("xn--bcher-kva.test"));
-        assert_eq!(Host::parse("under_score.test"), name("under_score.test"));
+        for odd in [
+            "under_score.test",
+            "_dmarc.x.test",
+            "-a.test",
+            "a-.test",
+            "-",
+            "xn--a.test",
+            "xn--.test",
+            "xn--zn7c.test",
+            "r3---sn-x.test",
+            "1.2.3.test",
+            &format!("{}.test", "x".repeat(63)),
+        ] {
+            assert_eq!(Host::parse(odd), name(odd), "{odd}");
+        }
         assert_eq!(Host::parse(""), Err(BadUrl::NoHost));
         for text in [
             "a b",
             "a/b",
             "a..b",
+            ".a",
+            "a.test..",
             ".",
             "..",
             "a%00b",
@@ -285,6 +315,9 @@ mod tests {
         assert_eq!(target("/relative"), Err(BadUrl::NoHost));
         assert_eq!(target("http://u:p@a.test/"), Err(BadUrl::UserInfo));
         assert_eq!(target("http://a.test:0/"), Err(BadUrl::Port));
+        for odd in ["http://a.test:+25/", "http://[::1]:+25/"] {
+            assert_eq!(target(odd), Err(BadUrl::Port), "{odd}");
+        }
         assert_eq!(target("http://a.test:99999/"), Err(BadUrl::Port));
     }
 

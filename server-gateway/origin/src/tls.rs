@@ -3,15 +3,16 @@ use std::{io, sync::Arc};
 
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, Error, PeerIncompatible, RootCertStore,
-    client::Resumption,
+    client::{Resumption, danger::ServerCertVerifier},
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 
 use crate::{
+    chains::Chains,
     client_certificate_request::{NoClientCertificate, TlsSessionCache},
     config::OriginConfigError,
-    deny::{DenyList, DenyingVerifier, is_denial},
+    deny::{self, DenyList, DenyingVerifier, is_denial},
     error::TlsDefect,
     target::Host,
 };
@@ -20,30 +21,32 @@ use crate::{
 const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// TLS 1.2 and 1.3 with the public authorities of Mozilla's list and those of `extra_ca` (PEM texts), except
-/// chains that contain a key of `deny`.
+/// chains that contain a key of `deny`. With the configuration comes what completes chains that lack certificates.
 pub(crate) fn client_config(
     extra_ca: &[Vec<u8>],
     deny: &DenyList,
-) -> Result<ClientConfig, OriginConfigError> {
+) -> Result<(ClientConfig, Arc<Chains>), OriginConfigError> {
     let roots = roots(extra_ca)?;
+    let authorities = roots.roots.iter().map(|anchor| anchor.subject.to_vec()).collect();
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| OriginConfigError::Tls {
             detail: error.to_string(),
         })?;
-    let builder = if deny.is_empty() {
-        builder.with_root_certificates(roots)
+    let verifier: Arc<dyn ServerCertVerifier> = if deny.is_empty() {
+        deny::verifier(roots, &provider)?
     } else {
-        let verifier = DenyingVerifier::new(roots, deny.clone(), &provider)?;
-        builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
+        Arc::new(DenyingVerifier::new(roots, deny.clone(), &provider)?)
     };
-    let mut config = builder.with_client_cert_resolver(Arc::new(NoClientCertificate));
+    let chains = Arc::new(Chains::new(verifier, deny.clone(), authorities));
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::<Chains>::clone(&chains))
+        .with_client_cert_resolver(Arc::new(NoClientCertificate));
     config.resumption = Resumption::store(Arc::new(TlsSessionCache::new()));
     config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
-    Ok(config)
+    Ok((config, chains))
 }
 
 fn roots(extra_ca: &[Vec<u8>]) -> Result<RootCertStore, OriginConfigError> {

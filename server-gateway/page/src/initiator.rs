@@ -184,7 +184,10 @@ impl Initiator {
             let _kept = reference.url.set_scheme("https");
         }
         let url = &reference.url;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() || port::is_blocked(url) {
+        if !matches!(url.scheme(), "http" | "https")
+            || !url.has_host()
+            || url.port().is_some_and(port::is_blocked)
+        {
             return None;
         }
         let is_secure = |document: &Self| document.0.url.scheme() == "https";

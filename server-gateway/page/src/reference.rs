@@ -196,7 +196,8 @@ impl Base {
         // Browsers block subresource requests with a user in the URL (Fetch standard, 4.5
         // HTTP-network-or-cache fetch).
         let plain = url.username().is_empty() && url.password().is_none();
-        (http && plain && !port::is_blocked(&url) && url.as_str().len() <= MAX_URL).then_some(url)
+        (http && plain && !url.port().is_some_and(port::is_blocked) && url.as_str().len() <= MAX_URL)
+            .then_some(url)
     }
 
     /// Like `resolve`, for any scheme.

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split},
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 use tracing::debug;
 
@@ -25,6 +25,10 @@ use crate::{
 const READ: usize = 16 * 1024;
 /// Time for the last bytes of a connection.
 const LINGER: Duration = Duration::from_secs(2);
+/// Time in which the last bytes of a connection that is broken off must advance: some retransmissions on a slow link.
+const STUCK: Duration = Duration::from_secs(10);
+/// Interval of looks at these bytes.
+const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of a client that are read after the last response, so that the client reads the response.
 const MAX_LINGER: usize = 1024 * 1024;
 const OPENED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
@@ -101,17 +105,25 @@ pub(super) async fn serve<S: ClientStream>(
         },
     );
     let idle = gateway.rules.load().tunnel_idle;
-    let is_complete = tokio::select! {
-        carried = async { tokio::try_join!(up, down) } => carried.is_ok(),
-        () = activity.idle(idle) => false,
-        () = connection.shared.access.removed(&request.admitted) => false,
-        () = gateway.quotas.until_reached(&limits) => false,
+    let ended = tokio::select! {
+        carried = async { tokio::try_join!(up, down) } => carried.map(drop),
+        () = activity.idle(idle) => Err(io::ErrorKind::TimedOut.into()),
+        () = connection.shared.access.removed(&request.admitted) => Err(io::ErrorKind::PermissionDenied.into()),
+        () = gateway.quotas.until_reached(&limits) => Err(io::ErrorKind::QuotaExceeded.into()),
     };
-    if !is_complete {
-        debug!("a tunnel was broken off");
-        client_read.unsplit(client_write).break_off();
+    if let Err(error) = ended {
+        debug!(%error, "a tunnel was broken off");
         // Fails if the host has already closed, which is harmless.
         let _gone = host_write.as_ref().set_zero_linger();
+        drop((host_read, host_write));
+        let client = client_read.unsplit(client_write);
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return client.break_off();
+        }
+        tokio::select! {
+            () = break_off_behind(client) => {}
+            () = connection.shared.access.removed(&request.admitted) => {}
+        }
     }
 }
 
@@ -132,6 +144,22 @@ pub(super) async fn open(
 pub(super) fn break_off<S: ClientStream>(stream: S) {
     stream.break_off();
     drop(stream);
+}
+
+/// Ends a connection abruptly once its client has what was written to it: what waits in the kernel would be dropped.
+pub(super) async fn break_off_behind<S: ClientStream>(stream: S) {
+    let (mut before, mut since) = (u64::MAX, Instant::now());
+    loop {
+        let pending = stream.pending();
+        if pending == 0 || since.elapsed() > STUCK {
+            break;
+        }
+        if pending != before {
+            (before, since) = (pending, Instant::now());
+        }
+        sleep(LOOK).await;
+    }
+    stream.break_off();
 }
 
 async fn refuse<S: ClientStream>(mut stream: S, failure: &Failure) {
@@ -169,7 +197,8 @@ pub(super) async fn close<S: ClientStream>(mut stream: S) {
     let _ended = timeout(LINGER, ending).await;
 }
 
-/// Relays bytes until the end of the source, which ends only this direction. `first` is what was read of it.
+/// Relays bytes until the end of the source, or until the receiver takes nothing more, which ends only this direction.
+/// `first` is what was read of the source.
 async fn relay(
     (first, from): (Bytes, &mut (impl AsyncRead + Unpin)),
     to: &mut (impl AsyncWrite + Unpin),
@@ -180,13 +209,16 @@ async fn relay(
     loop {
         if !buffer.is_empty() {
             let bytes = std::mem::take(&mut buffer);
-            to.write_all(&bytes).await?;
-            to.flush().await?;
+            if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
+                return Ok(());
+            }
             count(bytes.len())?;
             activity.note();
         }
         if read_arrived(from, &mut buffer).await? == 0 {
-            return to.shutdown().await;
+            // Fails if the receiver is gone, which ends only this direction.
+            let _gone = to.shutdown().await;
+            return Ok(());
         }
     }
 }

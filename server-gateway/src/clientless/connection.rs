@@ -6,8 +6,9 @@
 use std::{io, pin::pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, header};
+use http::{HeaderMap, Version, header};
 use longhaul_http::{
+    expectation::is_continue_expected,
     framing::BodyLength,
     method::{Repeatability, repeatability},
 };
@@ -124,7 +125,7 @@ pub(super) async fn serve<S: ClientStream>(
     } = reader;
     let stream = stream.unsplit(write);
     match (end, written) {
-        (_, Written::Cut) => stream.break_off(),
+        (_, Written::Cut) => Box::pin(connect::break_off_behind(stream)).await,
         (Ok(ReadEnd::Tunnel(request)), Written::All) => {
             Box::pin(connect::serve(&connection, *request, stream, buffer.freeze())).await;
         }
@@ -311,7 +312,10 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
             return Ok(false);
         };
         let mut headers = head.headers;
-        let expects = headers.contains_key(header::EXPECT);
+        let expects = head.version == Version::HTTP_11 && is_continue_expected(&headers);
+        if !expects {
+            headers.remove(header::EXPECT);
+        }
         let client = self.connection.client(admitted, &mut headers);
         self.admission.note();
         let last = self.owner.replace(client.owner);
@@ -322,13 +326,14 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
             // Returns once all earlier responses are written; the next place is free once this one is.
             place.merge(self.place(MAX_AHEAD - 1).await?);
         }
-        let (pieces, body) = match &framing {
+        let (pieces, mut body) = match &framing {
             Some(_) => {
                 let (pieces, body) = RequestBody::new(head.body);
                 (Some(pieces), Some(body))
             }
             None => (None, None),
         };
+        let asked = body.as_mut().filter(|_| expects).map(RequestBody::asked);
         let is_head = head.method == http::Method::HEAD;
         let limits = client.limits;
         let request = ProxyRequest {
@@ -348,7 +353,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
             version: head.version,
             is_head,
             keeps_alive: head.keeps_alive,
-            continues: expects && framing.is_some(),
+            asked,
             limits: Some(limits),
             places: place,
         };

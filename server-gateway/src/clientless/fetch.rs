@@ -3,7 +3,8 @@ use std::{sync::Arc, time::Instant};
 
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_http::{
-    credentials::is_connection_bound, hop_by_hop, policy::Reload, request_context::Navigation, target::Target,
+    coding::takes_decoded, credentials::is_connection_bound, hop_by_hop, policy::Reload,
+    request_context::Navigation, target::Target,
 };
 use longhaul_page::MediaType;
 use longhaul_session::{BoundConnectionId, FailureReason, FetchKind};
@@ -85,7 +86,7 @@ impl ConnectionState {
             .unwrap_or(self.shared.config.level);
         // What remains is the browser's request to the origin.
         hop_by_hop::strip_request(headers);
-        for name in [header::HOST, header::EXPECT, header::TE] {
+        for name in [header::HOST, header::TE] {
             headers.remove(name);
         }
         let browser = self.shared.browsers.of(&owner, headers);
@@ -164,7 +165,7 @@ async fn respond(
         proxies_before: PROXIES_BEFORE,
     };
     let prepared = prepare(line, request.headers)?;
-    let accepts = accepted_codings(&prepared.browser);
+    let accepts = takes_decoded(&prepared.browser).then(|| accepted_codings(&prepared.browser));
     let identity = client.identity(
         &gateway.credentials,
         &prepared.parts.method,
@@ -215,7 +216,8 @@ async fn respond(
                 link: client.link,
                 effort: gateway.rules.load().effort,
             };
-            let coding = encoding.apply(&accepts, status, &mut headers, reader.length());
+            let coding =
+                accepts.and_then(|accepts| encoding.apply(&accepts, status, &mut headers, reader.length()));
             let coding = coding.map(|coding| AppliedCoding {
                 coding,
                 share: client.share,

@@ -11,6 +11,7 @@ use longhaul_http::{
     limits::HeaderLimits,
     list::members,
     target::{self, Scheme, Target, TargetError},
+    url_credentials,
 };
 
 /// Maximum size of a head: the limits of target and fields together.
@@ -167,13 +168,16 @@ fn parse(head: &[u8]) -> Result<RequestHead, HeadError> {
         Some(0) => Version::HTTP_10,
         Some(_) | None => return Err(HeadError::Malformed),
     };
-    let headers = header_map(request.headers)?;
+    let mut headers = header_map(request.headers)?;
     let limits = HeaderLimits::default();
     let path = request.path.unwrap_or_default();
+    let target = request_target(&method, path)?;
+    if matches!(target, RequestTarget::Origin(_)) {
+        move_credentials(path, &mut headers)?;
+    }
     if limits.check(&headers).is_err() || limits.check_target(path).is_err() {
         return Err(HeadError::TooLarge);
     }
-    let target = request_target(&method, path)?;
     check_host(version, &headers, &target)?;
     let body = framing::request_body(version, &headers)?;
     let is_empty = matches!(body, BodyLength::None | BodyLength::Known(0));
@@ -225,6 +229,24 @@ fn request_target(method: &Method, path: &str) -> Result<RequestTarget, HeadErro
         return Err(TargetError::UnsupportedScheme.into());
     }
     Ok(RequestTarget::Origin(target))
+}
+
+/// Moves user name and password of the URL to their field. Some clients repeat them in `Host`, also decoded.
+fn move_credentials(url: &str, headers: &mut HeaderMap) -> Result<(), HeadError> {
+    let url: Uri = url.parse().map_err(|_| HeadError::Malformed)?;
+    url_credentials::move_to_fields(&url, headers);
+    let has_user = url
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'));
+    let told = headers.get(HOST).and_then(|told| told.to_str().ok());
+    if let (true, Some((_, host))) = (has_user, told.and_then(|told| told.rsplit_once('@'))) {
+        let host = HeaderValue::from_str(host).map_err(|_| HeadError::Host)?;
+        let repeated = headers.get_all(HOST).iter().nth(1).is_some();
+        if !repeated {
+            headers.insert(HOST, host);
+        }
+    }
+    Ok(())
 }
 
 /// Checks that `Host` names the target, so that nobody behind the proxy can be told another host. Only HTTP/1.1

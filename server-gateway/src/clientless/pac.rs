@@ -21,7 +21,7 @@ pub(super) fn answer(security: Security, method: &Method, path: &str, host: Opti
         return Answer::text(StatusCode::NOT_FOUND, "Not Found\n");
     };
     let script = match security {
-        Security::Plain => pac::script(&proxy),
+        Security::Plain => pac::script(&proxy, &[]),
         Security::Tls => pac::secure_script(&proxy),
     };
     let mut answer = Answer::text(StatusCode::OK, script);

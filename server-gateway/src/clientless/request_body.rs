@@ -12,7 +12,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use longhaul_http::framing::BodyLength;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::chunked::{ChunkEvent, ChunkedDecoder};
 
@@ -55,6 +55,9 @@ impl BodyFraming {
 /// incomplete: it must never look complete to the origin because its reader was stopped.
 pub(super) type Pieces = mpsc::Sender<io::Result<Bytes>>;
 
+/// Tells that the origin reads a body for which the client waits to be asked. Ends without that if it does not.
+pub(super) type Asked = oneshot::Receiver<()>;
+
 /// The last piece of a body.
 pub(super) const END: Bytes = Bytes::new();
 
@@ -66,6 +69,8 @@ pub(super) struct RequestBody {
     /// Bytes that are still to come, if known.
     left: Option<u64>,
     late: Late,
+    /// Told when the origin reads the body.
+    asked: Option<oneshot::Sender<()>>,
 }
 
 /// Whether the client did not send a body in time.
@@ -92,8 +97,16 @@ impl RequestBody {
             has_ended: false,
             left,
             late: Late::default(),
+            asked: None,
         };
         (sender, body)
+    }
+
+    /// Returns what tells when the origin reads the body, so that the client can be asked for it.
+    pub(super) fn asked(&mut self) -> Asked {
+        let (sender, receiver) = oneshot::channel();
+        self.asked = Some(sender);
+        receiver
     }
 
     /// Whether the client does not send the body in time.
@@ -109,6 +122,10 @@ impl Body for RequestBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if self.has_ended {
             return Poll::Ready(None);
+        }
+        if let Some(asked) = self.asked.take() {
+            // Without a writer, the connection ends.
+            let _gone = asked.send(());
         }
         let piece = ready!(self.pieces.poll_recv(cx)).unwrap_or_else(|| match self.left {
             Some(0) => Ok(END),

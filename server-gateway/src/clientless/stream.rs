@@ -20,6 +20,9 @@ pub(super) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Makes the connection end abruptly instead of cleanly.
     fn break_off(&self);
 
+    /// Bytes, about, that its client has not acknowledged; 0 if the system does not tell.
+    fn pending(&self) -> u64;
+
     /// How urgent is what it writes.
     fn urgency(&self) -> Arc<Urgency>;
 }
@@ -136,6 +139,11 @@ impl ClientStream for PacedStream {
         let _gone = self.link.tcp().set_zero_linger();
     }
 
+    fn pending(&self) -> u64 {
+        let told = longhaul_tcp_info::tcp_info(&*self.link.tcp());
+        told.map_or(0, |told| told.unsent_bytes.saturating_add(told.flight_bytes))
+    }
+
     fn urgency(&self) -> Arc<Urgency> {
         Arc::clone(&self.link.urgency)
     }
@@ -146,6 +154,10 @@ impl ClientStream for TlsStream<PacedStream> {
         self.get_ref().0.break_off();
     }
 
+    fn pending(&self) -> u64 {
+        self.get_ref().0.pending()
+    }
+
     fn urgency(&self) -> Arc<Urgency> {
         self.get_ref().0.urgency()
     }
@@ -154,6 +166,10 @@ impl ClientStream for TlsStream<PacedStream> {
 impl<S: ClientStream> ClientStream for Box<S> {
     fn break_off(&self) {
         (**self).break_off();
+    }
+
+    fn pending(&self) -> u64 {
+        (**self).pending()
     }
 
     fn urgency(&self) -> Arc<Urgency> {

@@ -20,6 +20,7 @@ use super::{
     head::RequestHead,
     held::{HeldBytes, ReadAhead},
     pace::Urgency,
+    request_body::Asked,
 };
 use crate::admin::metrics::Outcome;
 
@@ -29,8 +30,8 @@ pub(super) struct Exchange {
     pub(super) version: Version,
     pub(super) is_head: bool,
     pub(super) keeps_alive: bool,
-    /// True if the client waits for the status 100 before it sends the body.
-    pub(super) continues: bool,
+    /// Set if the client waits for the status 100 before it sends the body.
+    pub(super) asked: Option<Asked>,
     /// Whose limits apply.
     pub(super) limits: Option<PublicKey>,
     /// Places among the requests of the connection that are in progress.
@@ -50,7 +51,7 @@ impl Exchange {
             version: head.version,
             is_head: head.method == Method::HEAD,
             keeps_alive,
-            continues: false,
+            asked: None,
             limits: None,
             places,
         }
@@ -63,7 +64,7 @@ impl Exchange {
             version: Version::HTTP_11,
             is_head: false,
             keeps_alive: false,
-            continues: false,
+            asked: None,
             limits: None,
             places,
         }
@@ -126,17 +127,13 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             version,
             is_head,
             keeps_alive,
-            continues,
+            asked,
             limits,
             places,
         } = exchange;
-        if continues {
-            self.write(BytesMut::from(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]))
-                .await?;
-        }
         let (mut answer, _held) = match answer {
             PendingAnswer::Ready(answer) => (*answer, self.ahead.none()),
-            PendingAnswer::Fetch(mut task) => (&mut task.0).await.map_err(io::Error::other)?,
+            PendingAnswer::Fetch(task) => self.answer(task, asked).await?,
         };
         let framing = Framing::of(&answer, version, is_head);
         let keeps_alive = keeps_alive && !answer.closes && framing != Framing::UntilClose;
@@ -154,9 +151,39 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Outcome::Truncated,
             Err(_) => Outcome::Cancelled,
         });
-        written?;
+        if let Err(error) = written {
+            // The end of the connection shows that the body is incomplete, and what came before is not lost.
+            let is_framed = framing != Framing::UntilClose && error.kind() == io::ErrorKind::InvalidData;
+            return if is_framed { Ok(false) } else { Err(error) };
+        }
         drop(places);
         Ok(keeps_alive)
+    }
+
+    /// Waits for an answer; asks the client for the body of its request when the origin reads it.
+    async fn answer(&mut self, mut task: FetchTask, asked: Option<Asked>) -> io::Result<(Answer, HeldBytes)> {
+        let Some(asked) = asked else {
+            return (&mut task.0).await.map_err(io::Error::other);
+        };
+        let early = tokio::select! {
+            biased;
+            early = &mut task.0 => Some(early),
+            Ok(()) = asked => None,
+        };
+        if let Some(early) = early {
+            let (answer, held) = early.map_err(io::Error::other)?;
+            // What the client sends next may be the body or another request.
+            return Ok((
+                Answer {
+                    closes: true,
+                    ..answer
+                },
+                held,
+            ));
+        }
+        self.write(BytesMut::from(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]))
+            .await?;
+        (&mut task.0).await.map_err(io::Error::other)
     }
 
     async fn body(

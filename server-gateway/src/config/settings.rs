@@ -229,7 +229,8 @@ pub const FETCH_DNS: Setting<DnsServers> = Setting::new(
     parse::dns,
     |servers| {
         Some(match servers {
-            DnsServers::System => list(["system"]),
+            // No text of the setting means the library, which only agents use.
+            DnsServers::System | DnsServers::Library => list(["system"]),
             DnsServers::Explicit(servers) => list(servers),
         })
     },

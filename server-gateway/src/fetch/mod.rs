@@ -11,7 +11,7 @@ mod upload;
 use std::{sync::Arc, time::Instant};
 
 use http::{Method, header};
-use longhaul_http::policy::Reload;
+use longhaul_http::{framing, policy::Reload};
 use longhaul_session::{
     Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind, Message, Promised, class, encode,
 };
@@ -23,16 +23,13 @@ use self::{
     request::{Arrived, origin_request},
     respond::{Gone, Responder},
     response_head::respond,
-    upload::{UploadBody, UploadError},
+    upload::{UploadBody, UploadError, announcement},
 };
 use crate::{
     admin::metrics::{Metrics, Outcome},
     failure::Failure,
     pageload::Promise,
-    session::{
-        context::SessionContext,
-        incoming::{Incoming, IncomingError},
-    },
+    session::{context::SessionContext, incoming::Incoming},
 };
 
 /// Serves one fetch to its end.
@@ -117,7 +114,7 @@ async fn answer(
     };
     let request = origin_request(context, &mut fetch, arrived)?;
     if fetch.has_body {
-        let response = upload(context, request.clone(), incoming).await?;
+        let response = upload(context, fetch.id, request.clone(), incoming).await?;
         return respond(context, &fetch, &request, response).await;
     }
     tokio::select! {
@@ -190,18 +187,23 @@ async fn send_promise(
 
 /// Sends a request with the body that follows on its stream.
 async fn upload(
-    context: &SessionContext,
+    context: &Arc<SessionContext>,
+    fetch: FetchId,
     request: OriginRequest,
     mut incoming: Incoming,
 ) -> Result<GatewayResponse, Unanswered> {
     let malformed = |detail: &str| Unanswered::Failed(Failure::new(FailureReason::Malformed, detail));
-    let announced = match incoming.message().await {
-        Ok(Some(Message::Body(body))) if body.offset == 0 => body,
-        Ok(_) => return Err(malformed("the request's body is not announced as it should be")),
-        Err(IncomingError::Malformed(error)) => return Err(malformed(&error.to_string())),
-        Err(IncomingError::Broken(_)) => return Err(Unanswered::Gone),
+    let body = if request.parts.headers.contains_key(header::EXPECT) {
+        let length = framing::content_length(&request.browser);
+        let length = length.map_err(|error| malformed(&error.to_string()))?;
+        UploadBody::asked_for(Arc::clone(context), fetch, length, incoming)
+    } else {
+        match announcement(&mut incoming).await {
+            Ok(announced) => UploadBody::new(context.window_key, &announced, incoming),
+            Err(UploadError::Stream(_)) => return Err(Unanswered::Gone),
+            Err(error) => return Err(malformed(&error.to_string())),
+        }
     };
-    let body = UploadBody::new(context.window_key, &announced, incoming);
     let cause = body.failure();
     let response = context.gateway.store.upload(request, body);
     let response = tokio::select! {
@@ -228,7 +230,7 @@ async fn fail(context: &SessionContext, fetch: FetchId, failure: Failure) -> Out
         reason,
         detail,
     });
-    match context.send_failure(&failed).await {
+    match context.send_alone(&failed).await {
         Ok(()) => Outcome::Failed,
         Err(_) => Outcome::Cancelled,
     }

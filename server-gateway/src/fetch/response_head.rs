@@ -4,12 +4,11 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_delivery::{DeltaCandidates, DeltaKey};
 use longhaul_driver::SendStream;
-use longhaul_http::policy::only_if_cached;
-use longhaul_origin::OriginClient;
+use longhaul_http::policy::{agent_stores, only_if_cached};
 use longhaul_session::{BodyPlace, Delivery, FailureReason, Fetch, FetchKind, class};
 use longhaul_types::ContentHash;
 use longhaul_webcache::{
-    Audience, BodyReader, CacheStatus, Content, GatewayResponse, OriginRequest, OriginSize, RequesterIdentity,
+    Audience, BodyReader, CacheStatus, Content, GatewayResponse, OriginRequest, OriginSize,
 };
 use tokio::time::timeout;
 use tracing::debug;
@@ -76,11 +75,10 @@ pub(super) async fn respond(
     let head = ResponseHead {
         context,
         fetch,
-        identity: &request.identity,
+        request,
         delta_key,
         audience: response_context.audience,
         count,
-        login: request.login.as_deref(),
         status,
         headers: &headers,
     };
@@ -126,14 +124,12 @@ async fn tap(
 struct ResponseHead<'a> {
     context: &'a Arc<SessionContext>,
     fetch: &'a Fetch,
-    identity: &'a RequesterIdentity,
+    request: &'a OriginRequest,
     /// For the choice of a base.
     delta_key: Option<DeltaKey>,
     audience: Audience,
     /// Count of the response's bytes.
     count: ResponseCount,
-    /// See [`OriginRequest::login`].
-    login: Option<&'a OriginClient>,
     status: StatusCode,
     headers: &'a HeaderMap,
 }
@@ -155,15 +151,14 @@ impl ResponseHead<'_> {
         let Self {
             context,
             fetch,
-            identity,
+            request,
             ref delta_key,
             audience,
-            login,
             status,
             headers,
             ..
         } = self;
-        let body = match check_held(context, fetch, identity, body, tap).await {
+        let body = match check_held(context, fetch, &request.identity, body, tap).await {
             HeldCheck::Held(hash) => return self.send_alone(BodyPlace::Held, Some(hash)).await,
             HeldCheck::NotHeld(body) => body,
         };
@@ -199,19 +194,22 @@ impl ResponseHead<'_> {
         let class = class_of(fetch.kind, length, headers);
         let mut responder =
             Responder::new(Arc::clone(context), wire, class, length, offset).counted_in(self.count);
+        let evictions = context.page_loads.evictions();
         let relayed = relay(&mut responder, body, pipeline).await?;
         let decoded = responder.decoded();
         let is_one_piece = responder.is_one_piece();
         // The agent does not store responses of connection-bound logins.
-        let stream = responder.into_stream().filter(|_| login.is_none());
+        let is_stored =
+            request.login.is_none() && agent_stores(&request.parts.method, &request.browser, status, headers);
+        let stream = responder.into_stream().filter(|_| is_stored);
         if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
-            let (page_loads, headers) = (Arc::clone(&context.page_loads), headers.clone());
+            let page_loads = Arc::clone(&context.page_loads);
             let delta_key = delta_key.clone();
-            let partition = identity.partition();
+            let partition = request.identity.partition();
             // Outlives the fetch, and ends with the session at the latest.
             tokio::spawn(async move {
                 if is_delivered(&mut stream, is_one_piece).await {
-                    page_loads.delivered(partition, hash, status, &headers);
+                    page_loads.delivered(partition.as_ref(), hash, evictions).await;
                     if let Some(delta_key) = delta_key {
                         page_loads.context().bases.learn(&delta_key, hash, decoded).await;
                     }

@@ -6,13 +6,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::stream::{BoxStream, StreamExt as _, unfold};
+use futures_util::{
+    FutureExt as _,
+    future::ready as ready_now,
+    stream::{BoxStream, Stream, StreamExt as _, once, unfold},
+};
 use http_body::{Body, Frame, SizeHint};
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, Coding, DecodeError};
 use longhaul_driver::StreamError;
-use longhaul_session::{self as session, BodyCoding};
+use longhaul_session::{self as session, BodyCoding, Continue, EnvelopeError, FetchId, Message};
 
-use crate::session::incoming::Incoming;
+use crate::session::{
+    context::SessionContext,
+    incoming::{Incoming, IncomingError},
+};
 
 /// Errors that abort a request's body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +30,12 @@ pub(crate) enum UploadError {
     /// A window is invalid.
     #[error(transparent)]
     Window(#[from] DecodeError),
+    /// The body is not announced as it should be.
+    #[error("the request's body is not announced as it should be")]
+    Announcement,
+    /// A message is malformed.
+    #[error(transparent)]
+    Message(#[from] EnvelopeError),
     /// The length differs from the announced length.
     #[error("the agent announced {announced} bytes and sent {sent}")]
     Length {
@@ -50,32 +63,48 @@ struct Source {
     input: Bytes,
 }
 
+/// Returns the message that announces the body of a request.
+pub(crate) async fn announcement(incoming: &mut Incoming) -> Result<session::Body, UploadError> {
+    match incoming.message().await {
+        Ok(Some(Message::Body(body))) if body.offset == 0 => Ok(body),
+        Ok(_) => Err(UploadError::Announcement),
+        Err(IncomingError::Malformed(error)) => Err(error.into()),
+        Err(IncomingError::Broken(error)) => Err(error.into()),
+    }
+}
+
 impl UploadBody {
     /// Creates the body from its `announced` message and the windows on `incoming`.
     pub(crate) fn new(key: [u8; 32], announced: &session::Body, incoming: Incoming) -> Self {
-        let coding = match announced.coding {
-            BodyCoding::Identity => Coding::Identity,
-            BodyCoding::Zstd => Coding::Zstd,
-            BodyCoding::Brotli => Coding::Brotli,
-            BodyCoding::Mix => Coding::Mix,
-        };
-        let decoder = BodyDecoder::new(key, coding, BodyLimits::default());
-        let source = Source {
-            incoming,
-            decoder,
-            input: Bytes::new(),
-        };
-        let windows = unfold(Some(source), |source| async move {
-            let mut source = source?;
-            match source.window().await {
-                Ok(Some(bytes)) => Some((Ok(bytes), Some(source))),
-                Ok(None) => None,
-                Err(error) => Some((Err(error), None)),
+        let source = Source::new(key, announced, incoming);
+        Self::of(source.windows().boxed(), announced.length)
+    }
+
+    /// Creates a body for which the agent is asked when the origin reads it.
+    pub(crate) fn asked_for(
+        context: Arc<SessionContext>,
+        fetch: FetchId,
+        length: Option<u64>,
+        mut incoming: Incoming,
+    ) -> Self {
+        let source = async move {
+            // Fails if the session has ended, as the next read will tell.
+            let _gone = context.send_alone(&Message::Continue(Continue { fetch })).await;
+            match announcement(&mut incoming).await {
+                Ok(body) if body.length == length => {
+                    Source::new(context.window_key, &body, incoming).windows().boxed()
+                }
+                Ok(_) => once(ready_now(Err(UploadError::Announcement))).boxed(),
+                Err(error) => once(ready_now(Err(error))).boxed(),
             }
-        });
+        };
+        Self::of(source.flatten_stream().boxed(), length)
+    }
+
+    fn of(windows: BoxStream<'static, Result<Bytes, UploadError>>, length: Option<u64>) -> Self {
         Self {
-            windows: windows.boxed(),
-            length: announced.length,
+            windows,
+            length,
             sent: 0,
             failure: UploadFailure::default(),
         }
@@ -111,6 +140,31 @@ impl UploadBody {
 }
 
 impl Source {
+    fn new(key: [u8; 32], announced: &session::Body, incoming: Incoming) -> Self {
+        let coding = match announced.coding {
+            BodyCoding::Identity => Coding::Identity,
+            BodyCoding::Zstd => Coding::Zstd,
+            BodyCoding::Brotli => Coding::Brotli,
+            BodyCoding::Mix => Coding::Mix,
+        };
+        Self {
+            incoming,
+            decoder: BodyDecoder::new(key, coding, BodyLimits::default()),
+            input: Bytes::new(),
+        }
+    }
+
+    fn windows(self) -> impl Stream<Item = Result<Bytes, UploadError>> + Send {
+        unfold(Some(self), |source| async move {
+            let mut source = source?;
+            match source.window().await {
+                Ok(Some(bytes)) => Some((Ok(bytes), Some(source))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+
     async fn window(&mut self) -> Result<Option<Bytes>, UploadError> {
         loop {
             let mut rest = &self.input[..];

@@ -17,7 +17,7 @@ pub(super) fn may_transcode(
 ) -> bool {
     *method == Method::GET
         && status == StatusCode::OK
-        && transcoded_image::is_for_display(browser)
+        && transcoded_image::may_answer(browser)
         // A reload that bypasses caches requests the original.
         && reload(browser) != Reload::Bypass
         && !browser.contains_key(header::RANGE)
@@ -147,10 +147,12 @@ mod tests {
     fn only_images_displayed_by_a_page_are_transcoded() {
         assert!(lossy(&[ACCEPT], &[PNG]));
         assert!(lossy(&[ACCEPT], &[("content-type", "IMAGE/JPEG; x=y")]));
-        assert!(lossy(
-            &[("sec-fetch-dest", "image"), ("sec-fetch-mode", "no-cors")],
-            &[PNG]
-        ));
+        let display = [("sec-fetch-dest", "image"), ("sec-fetch-mode", "no-cors")];
+        assert!(lossy(&[display[0], display[1], ACCEPT], &[PNG]));
+        // Browsers that cannot show WebP.
+        let other = ("accept", "image/png,image/*,*/*;q=0.8");
+        assert!(!lossy(&[display[0], display[1], other], &[PNG]));
+        assert!(!lossy(&display, &[PNG]));
         // Requests of scripts, navigations, CORS requests, ranges.
         assert!(!lossy(&[("accept", "*/*")], &[PNG]));
         assert!(!lossy(&[("accept", "text/html,image/webp,*/*;q=0.8")], &[PNG]));

@@ -17,6 +17,7 @@ mod task;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use longhaul_delivery::EvictionCount;
 use longhaul_page::{Initiator, Reference, Sandbox};
 use longhaul_session::{EntryId, PageId, ShortHash, Used, Withdrawal};
 use longhaul_types::ContentHash;
@@ -297,8 +298,9 @@ impl PageLoad {
         self.send(Event::Push { entry, event }).await;
     }
 
-    /// Records that the agent has acknowledged the whole body of an entry.
-    pub(super) async fn delivered(&self, entry: EntryId, repeats: u8) {
+    /// Records that the agent has acknowledged the whole body of an entry; `since` is the mirror's count when it was
+    /// sent.
+    pub(super) async fn delivered(&self, entry: EntryId, repeats: u8, since: EvictionCount) {
         let delivered = |reply| Event::Push {
             entry,
             event: PushEvent::Delivered { repeats, reply },
@@ -312,7 +314,10 @@ impl PageLoad {
             partition,
             delta_key,
         } = stored;
-        self.context.mirror.add(partition.as_ref(), vec![hash]).await;
+        self.context
+            .mirror
+            .add(partition.as_ref(), vec![hash], since)
+            .await;
         if let (Some(key), Some(length)) = (delta_key, length) {
             self.context.bases.learn(&key, hash, length).await;
         }

@@ -105,6 +105,7 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
         decoded: 0,
         sent: 0,
     };
+    let evictions = load.context().mirror.evictions();
     let ended = pushing.run(&mut body).await;
     pushing.count = None;
     let sent = pushing.sent;
@@ -120,7 +121,7 @@ pub(super) async fn push(load: &PageLoad, attempt: PushAttempt) {
             load.pushed(entry, repeats, sent, PushProgress::Sent).await;
             if pushing.acknowledged().await {
                 load.context().counters().pushed();
-                load.delivered(entry, repeats).await;
+                load.delivered(entry, repeats, evictions).await;
             } else {
                 load.pushed(entry, repeats, 0, PushProgress::Broken).await;
             }

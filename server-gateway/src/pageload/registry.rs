@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::Partition;
-use longhaul_http::policy;
+use longhaul_delivery::EvictionCount;
 use longhaul_page::{
     CrossOrigin, Destination, Discovery, Initiator, MediaType, Reference, discover_link_header,
 };
@@ -194,19 +194,20 @@ impl PageLoadRegistry {
         self.context.holds(partition, hash)
     }
 
-    /// Called when the agent has acknowledged the whole body of a response with this status and these fields,
-    /// for a request of this partition.
-    pub(crate) fn delivered(
+    /// Called when the agent has acknowledged the whole body of a response that it stores
+    /// ([`longhaul_http::policy::agent_stores`]), for a request of this partition.
+    pub(crate) async fn delivered(
         &self,
-        partition: Option<Partition>,
+        partition: Option<&Partition>,
         hash: ContentHash,
-        status: StatusCode,
-        headers: &HeaderMap,
+        since: EvictionCount,
     ) {
-        if policy::agent_stores(status, headers) {
-            let context = Arc::clone(&self.context);
-            tokio::spawn(async move { context.mirror.add(partition.as_ref(), vec![hash]).await });
-        }
+        self.context.mirror.add(partition, vec![hash], since).await;
+    }
+
+    /// See [`longhaul_delivery::Mirror::evictions`].
+    pub(crate) fn evictions(&self) -> EvictionCount {
+        self.context.mirror.evictions()
     }
 
     fn load(&self, page: PageId) -> Option<Arc<PageLoad>> {

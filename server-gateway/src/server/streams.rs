@@ -211,6 +211,7 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         | Message::Body(_)
         | Message::Failed(_)
         | Message::Cancel(_)
+        | Message::Continue(_)
         | Message::TunnelAccept(_)
         | Message::TunnelFailed(_)
         | Message::Notice(_)

@@ -93,14 +93,14 @@ impl SessionContext {
         self.cancellations.cancel(id);
     }
 
-    /// Sends a message that takes the place of a response, on a stream of its own.
+    /// Sends a message that takes the place of a response or precedes it, on a stream of its own.
     ///
     /// # Errors
     /// The session has ended: then nobody can receive the message.
-    pub(crate) async fn send_failure(&self, failure: &Message) -> Result<(), SessionError> {
+    pub(crate) async fn send_alone(&self, message: &Message) -> Result<(), SessionError> {
         let mut wire = Vec::new();
         // The detail is at most 500 characters, which fits any envelope.
-        let _fits = encode(failure, &mut wire);
+        let _fits = encode(message, &mut wire);
         let total = Some(wire.len() as u64);
         let options = OpenOptions {
             class: class::PAGE,

@@ -333,10 +333,13 @@ impl Agent {
     }
 
     pub(crate) async fn get_failure(&mut self, url: &str) -> FailureReason {
-        let fetch = fetch_of(self.id(), Method::Get, url, &[]);
+        let fetch = fetch_of(self.id(), Method::Get, url, &[BROWSER]);
         self.failure(fetch).await
     }
 }
+
+/// A field of browsers, which take decoded bodies.
+pub(crate) const BROWSER: (&str, &str) = ("accept-encoding", "gzip, deflate");
 
 fn free_name(gateway: &Gateway) -> String {
     static NAMES: Mutex<BTreeMap<PathBuf, u32>> = Mutex::new(BTreeMap::new());

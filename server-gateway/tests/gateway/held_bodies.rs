@@ -6,7 +6,7 @@ use longhaul_types::{ContentHash, SecretKey};
 
 use super::{coalesced_fetches::fed_origin, store_bodies::coded};
 use crate::{
-    agent::{Agent, fetch_of},
+    agent::{Agent, BROWSER, fetch_of},
     gateway::Gateway,
     origin::{full, serve, text},
     store::{reply, setup},
@@ -31,7 +31,7 @@ async fn asked_with_held(
     let fetch = Fetch {
         held: Some(ContentHash::of(held)),
         kind,
-        ..fetch_of(agent.id(), method, url, &[])
+        ..fetch_of(agent.id(), method, url, &[BROWSER])
     };
     agent.send(Message::Fetch(fetch)).await;
     let mut answer = agent.answer().await;

@@ -5,7 +5,7 @@ use flate2::{Compression, write::GzEncoder};
 use longhaul_session::{Message, OriginReport};
 
 use crate::{
-    agent::{Agent, Answer},
+    agent::{Agent, Answer, BROWSER},
     gateway::Gateway,
     origin::{serve_raw, serve_tcp, text},
 };
@@ -56,7 +56,7 @@ async fn a_response_is_reported_as_its_origin_sent_it_and_as_it_crossed_the_hop(
     let coded = gzip(&page);
     let (wire, head) = raw("content-encoding: gzip\r\n", &coded);
     let port = serve_raw(wire).await;
-    let response = agent.get(&format!("http://a.test:{port}/"), &[]).await;
+    let response = agent.get(&format!("http://a.test:{port}/"), &[BROWSER]).await;
     assert_eq!(response.body, page);
     let report = report(&mut control).await;
     assert_eq!(report.heads.origin, head);
@@ -77,7 +77,7 @@ async fn an_answer_of_the_gateways_cache_counts_as_when_it_was_fetched() {
     let port = serve_raw(wire).await;
     let url = format!("http://a.test:{port}/");
     for _ in 0..2 {
-        assert_eq!(agent.get(&url, &[("referer", &url)]).await.body, page);
+        assert_eq!(agent.get(&url, &[BROWSER, ("referer", &url)]).await.body, page);
         let report = report(&mut control).await;
         assert_eq!(
             (report.heads.origin, report.coding.origin),
@@ -89,7 +89,7 @@ async fn an_answer_of_the_gateways_cache_counts_as_when_it_was_fetched() {
     let device = gateway.admit("other");
     let (mut agent, mut control) = Agent::connect_listening(&gateway, &device, 0).await;
     assert_eq!(report(&mut control).await, OriginReport::default());
-    assert_eq!(agent.get(&url, &[("referer", &url)]).await.body, page);
+    assert_eq!(agent.get(&url, &[BROWSER, ("referer", &url)]).await.body, page);
     let report = report(&mut control).await;
     assert_eq!(report.coding.origin, coded.len() as u64);
 }

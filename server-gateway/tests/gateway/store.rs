@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    agent::{Agent, BodyEnd},
+    agent::{Agent, BROWSER, BodyEnd},
     gateway::Gateway,
     origin::{OriginBody, full, serve, text},
 };
@@ -218,16 +218,23 @@ async fn variants_are_distinguished() {
         ("vary", "accept-language, accept-encoding"),
     ];
     let (url, log) = numbered(fields).await;
-    let (german, french) = ([("accept-language", "de")], [("accept-language", "fr")]);
+    let german = [BROWSER, ("accept-language", "de")];
+    let french = [BROWSER, ("accept-language", "fr")];
     assert_eq!(get(&mut agent, &url, &german).await, "answer 1");
     assert_eq!(get(&mut agent, &url, &french).await, "answer 2");
-    assert_eq!(get(&mut agent, &url, &[]).await, "answer 3");
+    assert_eq!(get(&mut agent, &url, &[BROWSER]).await, "answer 3");
     assert_eq!(get(&mut agent, &url, &german).await, "answer 1");
     assert_eq!(get(&mut agent, &url, &french).await, "answer 2");
-    // The browser's accepted content codings do not concern the origin.
-    let fields = [("accept-language", "de"), ("accept-encoding", "br")];
+    // The browser's further content codings do not concern the origin.
+    let fields = [
+        ("accept-language", "de"),
+        ("accept-encoding", "gzip, deflate, br"),
+    ];
     assert_eq!(get(&mut agent, &url, &fields).await, "answer 1");
     assert_eq!(log.count(), 3);
+    // A client that is no browser negotiates itself.
+    let fields = [("accept-language", "de"), ("accept-encoding", "br")];
+    assert_eq!(get(&mut agent, &url, &fields).await, "answer 4");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use longhaul_codec::DecodeError;
 
 use crate::{
-    agent::BodyEnd,
+    agent::{BROWSER, BodyEnd},
     origin::{full, serve, serve_tcp, text},
     store::{Log, reply, setup},
 };
@@ -52,15 +52,21 @@ async fn content_codings_are_decoded_before_storage() {
         })
         .await;
         let url = format!("http://a.test:{port}/");
-        // The second browser accepts no content coding.
-        for fields in [&[("accept-encoding", "gzip, br")][..], &[]] {
-            let response = agent.get(&url, fields).await;
+        for accepts in ["gzip, deflate, br", "deflate, gzip"] {
+            let response = agent.get(&url, &[("accept-encoding", accepts)]).await;
             assert_eq!(response.end, BodyEnd::Complete, "{coding}");
             assert!(response.body == page, "{coding}");
             assert_eq!(response.field("content-encoding"), None);
         }
         assert_eq!(log.count(), 1, "{coding}");
-        assert_eq!(agent.get(&url, &[]).await.field("content-length"), Some("300000"));
+        let browser = [("accept-encoding", "gzip, deflate")];
+        assert_eq!(
+            agent.get(&url, &browser).await.field("content-length"),
+            Some("300000")
+        );
+        let own = agent.get(&url, &[]).await;
+        assert_eq!(own.field("content-encoding"), Some(coding));
+        assert!(own.body == coded(coding, &page), "{coding}");
     }
 }
 
@@ -83,7 +89,7 @@ async fn no_transform_bodies_are_stored_encoded() {
     })
     .await;
     let url = format!("http://a.test:{port}/");
-    let gzip = [("accept-encoding", "gzip")];
+    let gzip = [("accept-encoding", "gzip, deflate")];
     for _ in 0..2 {
         let response = agent.get(&url, &gzip).await;
         assert_eq!(
@@ -92,16 +98,12 @@ async fn no_transform_bodies_are_stored_encoded() {
         );
     }
     assert_eq!(log.count(), 1);
-    let plain = agent.get(&url, &[]).await;
+    let own = agent.get(&url, &[]).await;
     assert_eq!(
-        (plain.field("content-encoding"), plain.body == page),
-        (None, true)
+        (own.field("content-encoding"), own.body == body),
+        (Some("gzip"), true)
     );
-    assert_eq!(
-        log.count(),
-        2,
-        "a browser without that content coding gets its own response"
-    );
+    assert_eq!(log.count(), 2, "a client without codings gets its own response");
 }
 
 #[tokio::test]
@@ -142,14 +144,14 @@ async fn truncated_bodies_are_not_stored() {
         })
         .await;
         let url = format!("http://a.test:{port}/");
-        let broken = agent.get(&url, &[]).await;
+        let broken = agent.get(&url, &[BROWSER]).await;
         // The last two messages are complete: browsers show what their codings contain.
         assert!(
             matches!(broken.end, BodyEnd::Broken(DecodeError::Truncated { .. })) || number >= 2,
             "{:?}",
             broken.end
         );
-        let response = agent.get(&url, &[]).await;
+        let response = agent.get(&url, &[BROWSER]).await;
         assert_eq!((response.end, response.body == page), (BodyEnd::Complete, true));
         assert_eq!(log.count(), 2);
     }

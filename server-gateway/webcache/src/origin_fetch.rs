@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Empty, combinators::UnsyncBoxBody};
 use longhaul_cache::{Cost, Deletion, DeletionScope, OwnerSelection, Partition};
 use longhaul_http::{
     clear_site_data::clears_cache,
+    coding::ORIGIN_ACCEPT_ENCODING,
     conditional::{RangeAnswer, range_answer},
     policy::{Reload, invalidates},
     request_context::origin_of,
@@ -166,7 +167,7 @@ impl OriginFetch {
         } = received;
         let (parts, body) = response.into_parts();
         let origin_size = OriginSize::of_head(parts.version, parts.status, &parts.headers);
-        let head = origin_head(&self.parts.method, &self.browser, parts, body.is_end_stream())?;
+        let head = origin_head(&self.parts, &self.browser, parts, body.is_end_stream())?;
         if invalidates(&self.parts.method, head.status) {
             self.invalidate(&head.headers).await;
         }
@@ -248,13 +249,16 @@ impl OriginFetch {
         let mut response = origin
             .fetch(Request::from_parts(parts.clone(), body), owner)
             .await?;
-        if range_answer(&self.browser, response.status(), response.headers()) == RangeAnswer::FetchWhole {
+        let (path, status) = (parts.uri.path(), response.status());
+        if range_answer(&self.browser, path, status, response.headers()) == RangeAnswer::FetchWhole {
             // The part counts coded bytes, but the browser holds decoded ones, so it gets the whole response.
             drop(response);
             let mut parts = parts;
             parts.headers.remove(header::RANGE);
             parts.headers.remove(header::IF_RANGE);
-            longhaul_http::coding::set_accept_encoding(&mut parts.headers);
+            parts
+                .headers
+                .insert(header::ACCEPT_ENCODING, ORIGIN_ACCEPT_ENCODING);
             requested_at = now();
             response = origin.fetch(Request::from_parts(parts, empty()), owner).await?;
         }

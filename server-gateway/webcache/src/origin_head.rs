@@ -1,5 +1,5 @@
 //! Conversion of an origin's response head to the head for the agent.
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, response::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, request, response};
 use longhaul_codec::{ContentDecoder, ContentDecodingLimits, OriginCoding, UnsupportedCoding};
 use longhaul_http::{
     coding::{self, CodingPlan, KeepReason},
@@ -37,14 +37,14 @@ pub(super) enum Integrity {
     Doubtful,
 }
 
-/// Converts a response's head. `is_empty` is true if the origin sends no body.
+/// Converts the head of the response to a request for an origin. `browser` has the fields of the browser's own request. `is_empty` is true if the origin sends no body.
 pub(super) fn origin_head(
-    method: &Method,
+    request: &request::Parts,
     browser: &HeaderMap,
-    response: Parts,
+    response: response::Parts,
     is_empty: bool,
 ) -> Result<OriginHead, FetchFailure> {
-    let Parts {
+    let response::Parts {
         status,
         mut headers,
         version,
@@ -53,8 +53,8 @@ pub(super) fn origin_head(
     if status.is_informational() {
         return Err(FetchFailure::Informational(status));
     }
-    let bodyless =
-        *method == Method::HEAD || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    let bodyless = request.method == Method::HEAD
+        || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
     let mut length = content_length(&headers);
     let ends = version > Version::HTTP_11
         || length.is_some()
@@ -67,8 +67,8 @@ pub(super) fn origin_head(
         Integrity::Doubtful
     };
     let mut content_decoder = None;
-    match coding::plan(browser, status, &headers) {
-        CodingPlan::Plain | CodingPlan::Keep(KeepReason::NoTransform) => {}
+    match coding::plan(browser, request.uri.path(), status, &headers) {
+        CodingPlan::Plain | CodingPlan::Keep(KeepReason::NoTransform | KeepReason::Negotiated) => {}
         CodingPlan::Keep(KeepReason::Partial | KeepReason::UnknownCoding) => integrity = Integrity::Doubtful,
         CodingPlan::Decode(names) => {
             content_decoder = Some(content_decoder_of(&names)?);
@@ -114,7 +114,7 @@ fn content_decoder_of(names: &[String]) -> Result<ContentDecoder, FetchFailure> 
 mod tests {
     use super::*;
 
-    fn parts(status: u16, fields: &[(&str, &str)]) -> Parts {
+    fn parts(status: u16, fields: &[(&str, &str)]) -> response::Parts {
         let mut response = http::Response::builder().status(status).version(Version::HTTP_11);
         for (name, value) in fields {
             response = response.header(*name, *value);
@@ -122,10 +122,44 @@ mod tests {
         response.body(()).unwrap().into_parts().0
     }
 
-    fn head(method: Method, response: Parts, is_empty: bool) -> OriginHead {
+    fn head(method: Method, response: response::Parts, is_empty: bool) -> OriginHead {
+        head_for("gzip, deflate, br", "http://a.test/x", method, response, is_empty)
+    }
+
+    fn head_for(
+        accepts: &'static str,
+        url: &str,
+        method: Method,
+        response: response::Parts,
+        is_empty: bool,
+    ) -> OriginHead {
         let mut browser = HeaderMap::new();
-        browser.insert("accept-encoding", HeaderValue::from_static("gzip"));
-        origin_head(&method, &browser, response, is_empty).unwrap()
+        browser.insert("accept-encoding", HeaderValue::from_static(accepts));
+        let request = http::Request::builder().method(method).uri(url);
+        let (request, ()) = request.body(()).unwrap().into_parts();
+        origin_head(&request, &browser, response, is_empty).unwrap()
+    }
+
+    #[test]
+    fn a_coding_that_the_client_negotiated_is_not_changed() {
+        let gzip = [
+            ("content-encoding", "x-gzip"),
+            ("content-length", "10"),
+            ("etag", "\"a\""),
+        ];
+        for (accepts, url) in [
+            ("identity", "http://a.test/x"),
+            ("gzip", "http://a.test/x"),
+            ("gzip, deflate;q=0.5", "http://a.test/x"),
+            ("gzip, deflate", "http://a.test/x.tar.gz?a"),
+        ] {
+            let head = head_for(accepts, url, Method::GET, parts(200, &gzip), false);
+            assert!(head.content_decoder.is_none(), "{accepts}");
+            assert_eq!(head.headers["content-encoding"], "x-gzip");
+            assert_eq!(head.headers["etag"], "\"a\"");
+            assert_eq!(head.content, OriginContent::Some(Some(10)));
+            assert_eq!(head.integrity, Integrity::Certain);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use longhaul_cache::{Partition, StoredResponse};
 use longhaul_http::{
-    field_list,
+    coding, field_list,
     policy::{CacheKind, Freshness, Reload, Reuse, may_share, reload},
     request_context::RequestContext,
 };
@@ -14,7 +14,7 @@ use longhaul_types::{ContentHash, UnixTime};
 use super::{
     origin_size::OriginSize,
     requester_identity::RequesterIdentity,
-    storage_rules::{StorageDecision, is_copy, is_shared_with},
+    storage_rules::{StorageDecision, is_coded_for, is_copy, is_shared_with, reuse_kind},
 };
 
 /// A stored response and its permitted use.
@@ -86,15 +86,12 @@ fn evaluate(
 ) -> Option<Candidate> {
     let status = StatusCode::from_u16(stored.status).ok()?;
     let headers = field_list::to_map_lossy(&stored.fields);
-    let kind = match stored.partition {
-        Partition::Shared => CacheKind::Shared,
-        Partition::Private(_) => CacheKind::Private,
-    };
-    let usable = is_acceptable(&headers, browser)
+    let usable = is_coded_for(&stored, request)
+        && is_acceptable(&headers, browser)
         && is_shared_with(&stored, request)
-        && match kind {
-            CacheKind::Private => context.may_reuse(stored.credentials, &headers),
-            CacheKind::Shared => !request.contains_key(header::COOKIE) || is_for_all(&headers),
+        && match stored.partition {
+            Partition::Private(_) => context.may_reuse(stored.credentials, &headers),
+            Partition::Shared => !request.contains_key(header::COOKIE) || is_for_all(&headers),
         };
     if !usable {
         return None;
@@ -105,7 +102,7 @@ fn evaluate(
         &headers,
         stored.requested_at,
         stored.received_at,
-        kind,
+        reuse_kind(&stored),
     );
     let reuse = freshness.reuse(method, request, now);
     match reuse {
@@ -134,11 +131,13 @@ fn is_for_all(response: &HeaderMap) -> bool {
         .any(|name| directive(response, name).is_some())
 }
 
-/// Returns true if the browser accepts the content codings that were left in place (`no-transform`).
+/// Returns true if the browser accepts the content codings that were left in place (`no-transform`). Other clients have
+/// the coding from the origin that sent it to an equal request.
 fn is_acceptable(response: &HeaderMap, browser: &HeaderMap) -> bool {
-    longhaul_http::coding::content_codings(response)
-        .iter()
-        .all(|coding| longhaul_http::coding::accepts(browser, coding))
+    !coding::takes_decoded(browser)
+        || coding::content_codings(response)
+            .iter()
+            .all(|coding| coding::accepts(browser, coding))
 }
 
 /// The request's fields for the cache's evaluation: with `Host`, and with the request's reload directive.
@@ -236,7 +235,7 @@ pub(super) fn allows_stale_if_error(
         response,
         stored.requested_at,
         stored.received_at,
-        CacheKind::Private,
+        reuse_kind(stored),
     );
     now <= stored.received_at + freshness.fresh_for(stored.received_at) + allowed
 }

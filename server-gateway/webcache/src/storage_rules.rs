@@ -3,6 +3,7 @@
 use http::{HeaderMap, Method, StatusCode, header, request::Parts};
 use longhaul_cache::{Partition, StoredResponse};
 use longhaul_http::{
+    coding::own_negotiation,
     field_list,
     policy::{CacheKind, Freshness, SharingKey, Storage, storage},
     vary,
@@ -25,6 +26,8 @@ pub(super) enum StorageDecision {
 const SHARING: &str = ":sharing";
 /// Pseudo field that marks a copy of a shared response in a private partition.
 const COPY: &str = ":copy";
+/// Pseudo field of responses to clients that negotiate content codings themselves: what they sent.
+const CODING: &str = ":coding";
 
 /// Decides where the response to a request is stored.
 pub(super) fn storage_decision(
@@ -38,20 +41,35 @@ pub(super) fn storage_decision(
     if request.contains_key(header::AUTHORIZATION) {
         return StorageDecision::No;
     }
-    match storage(method, request, status, response) {
-        Storage::No => StorageDecision::No,
+    let partition = match storage(method, request, status, response) {
+        Storage::No => return StorageDecision::No,
+        Storage::Private => identity.partition(),
+        Storage::Shared => Some(Partition::Shared),
+    };
+    match partition {
+        None => StorageDecision::No,
+        Some(partition) if is_useful(kind_of(&partition), status, response) => StorageDecision::In(partition),
         // Without freshness lifetime and validator a stored response could never be used.
-        Storage::Private | Storage::Shared if !is_useful(status, response) => {
-            if is_text(response) && identity.context().partition().is_some() {
-                StorageDecision::Body
-            } else {
-                StorageDecision::No
-            }
-        }
-        Storage::Private => identity
-            .partition()
-            .map_or(StorageDecision::No, StorageDecision::In),
-        Storage::Shared => StorageDecision::In(Partition::Shared),
+        Some(_) if is_text(response) && identity.context().partition().is_some() => StorageDecision::Body,
+        Some(_) => StorageDecision::No,
+    }
+}
+
+/// The kind of cache that a partition is.
+const fn kind_of(partition: &Partition) -> CacheKind {
+    match partition {
+        Partition::Shared => CacheKind::Shared,
+        Partition::Private(_) => CacheKind::Private,
+    }
+}
+
+/// The kind of cache whose rules decide about the reuse of a stored response: a copy of a shared response is as fresh
+/// as that.
+pub(super) fn reuse_kind(stored: &StoredResponse) -> CacheKind {
+    if is_copy(stored) {
+        CacheKind::Shared
+    } else {
+        kind_of(&stored.partition)
     }
 }
 
@@ -68,22 +86,15 @@ fn is_text(response: &HeaderMap) -> bool {
             .any(|ending| essence.ends_with(ending))
 }
 
-fn is_useful(status: StatusCode, response: &HeaderMap) -> bool {
+fn is_useful(kind: CacheKind, status: StatusCode, response: &HeaderMap) -> bool {
     let now = UnixTime::default();
     [header::ETAG, header::LAST_MODIFIED]
         .iter()
         .any(|name| response.contains_key(name))
         || response.contains_key(header::EXPIRES)
-        || !Freshness::of(
-            &HeaderMap::new(),
-            status,
-            &without_date(response),
-            now,
-            now,
-            CacheKind::Private,
-        )
-        .fresh_for(now)
-        .is_zero()
+        || !Freshness::of(&HeaderMap::new(), status, &without_date(response), now, now, kind)
+            .fresh_for(now)
+            .is_zero()
 }
 
 /// Removes the fields that depend on the clock.
@@ -108,6 +119,9 @@ pub(super) fn to_store(
     // A cookie is set only once, by the original response.
     headers.remove(header::SET_COOKIE);
     let mut request_fields = field_list::from_map(&vary::nominated(response, &parts.headers));
+    if let Some(own) = own_negotiation(&parts.headers) {
+        request_fields.push((CODING.to_owned(), own));
+    }
     if partition == Partition::Shared {
         let key = SharingKey::of(&parts.headers);
         request_fields.push((SHARING.to_owned(), key.as_bytes().to_vec()));
@@ -149,6 +163,12 @@ pub(super) fn is_shared_with(stored: &StoredResponse, request: &HeaderMap) -> bo
     }
     let key = stored.request_fields.iter().find(|(name, _)| name == SHARING);
     key.is_some_and(|(_, key)| key == SharingKey::of(request).as_bytes())
+}
+
+/// Returns true if the content codings of a stored response are those that the origin would choose for this request.
+pub(super) fn is_coded_for(stored: &StoredResponse, request: &HeaderMap) -> bool {
+    let coding = stored.request_fields.iter().find(|(name, _)| name == CODING);
+    coding.map(|(_, own)| own) == own_negotiation(request).as_ref()
 }
 
 pub(super) fn is_copy(stored: &StoredResponse) -> bool {
@@ -217,5 +237,23 @@ mod tests {
         );
         let public = storage_decision(&[("cache-control", "max-age=60")]);
         assert_eq!(public, StorageDecision::In(Partition::Shared));
+        // A lifetime for shared caches alone.
+        for control in [
+            "s-maxage=60",
+            "max-age=0, s-maxage=60",
+            "S-MaxAge=\"60\"",
+            "public, s-maxage = 60",
+        ] {
+            let shared = storage_decision(&[("cache-control", control)]);
+            assert_eq!(shared, StorageDecision::In(Partition::Shared), "{control}");
+            let secret = storage_decision(&[("cache-control", control), ("set-cookie", "a=1")]);
+            assert_eq!(
+                secret,
+                StorageDecision::No,
+                "a private cache has no lifetime for {control}"
+            );
+        }
+        let own_only = storage_decision(&[("cache-control", "max-age=60, s-maxage=0")]);
+        assert_eq!(own_only, own);
     }
 }

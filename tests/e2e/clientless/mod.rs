@@ -4,5 +4,5 @@
 mod dns;
 mod network;
 mod prefixes;
-mod quotas;
+pub(crate) mod quotas;
 mod transparent;

@@ -29,7 +29,7 @@ const FILE: &str = "http://files.test/file";
 const UPLOAD: usize = 100_000;
 const PAGE: &str = "http://files.test/page";
 /// Part of the line in the gateway's log with the address of its proxy.
-const LISTENS: &str = "clients without an agent may use the HTTP proxy";
+pub(crate) const LISTENS: &str = "clients without an agent may use the HTTP proxy";
 
 /// A gateway with a proxy, and an origin.
 struct Proxy {
@@ -153,7 +153,7 @@ async fn gateway(folder: &Path) -> Result<(Running, SocketAddr)> {
 }
 
 /// The address in the line of the log that contains these words.
-async fn logged_address(gateway: &Running, words: &str) -> Result<SocketAddr> {
+pub(crate) async fn logged_address(gateway: &Running, words: &str) -> Result<SocketAddr> {
     let log = gateway.log().contains(words, LIMIT).await?;
     let line = log.lines().find(|line| line.contains(words)).context("a line")?;
     let address = line.split("address=").nth(1).context("an address")?;

@@ -58,7 +58,7 @@ async fn impossible_requests_get_an_error_page() -> Result<()> {
         ),
         (
             "user information",
-            &get("http://user:word@no.invalid/", &[]),
+            "CONNECT user:word@no.invalid:443 HTTP/1.1\r\nHost: no.invalid:443\r\n\r\n",
             400,
             &["user name"],
         ),
@@ -150,7 +150,9 @@ async fn failures_of_origins_get_specific_error_pages() -> Result<()> {
         ),
         ("localhost", "http://localhost:80/", 403, &["not allowed"]),
     ] {
-        assert_page(what, &pair.get(url).await?, status, says);
+        let browser = [("User-Agent", "Mozilla/5.0")];
+        let answer = ask(pair.proxy(), get(url, &browser)).await?;
+        assert_page(what, &answer, status, says);
     }
     Ok(())
 }
@@ -160,7 +162,7 @@ async fn wait_for_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> 
     timeout(LIMIT, async {
         loop {
             let before = origin.seen().len();
-            let response = ask(proxy, get("http://127.0.0.1/", &[])).await?;
+            let response = ask(proxy, get("http://127.0.0.1/", &[("User-Agent", "Mozilla/5.0")])).await?;
             // Without the gateway no server listens on port 80; at the gateway the name resolves to the
             // origin.
             if response.status == 200 && origin.seen().len() > before {
@@ -191,7 +193,10 @@ async fn without_a_gateway_the_agent_shows_an_error_then_fetches_directly() -> R
     let direct_url = format!("http://{}/", origin.address());
     let (page, direct) = tokio::try_join!(
         ask(strict.address(), get("http://site.test/", &[])),
-        ask(lenient.address(), get(&direct_url, &[]))
+        ask(
+            lenient.address(),
+            get(&direct_url, &[("User-Agent", "Mozilla/5.0")])
+        )
     )?;
     assert_page(
         "no gateway",

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use anyhow::{Result, ensure};
 use http::{Request, Response};
 use hyper::body::Incoming;
+use longhaul_chromium::{Browser, BrowserOptions};
 use longhaul_tests::{
     authority::{Clients, ServerOptions, TestAuthority},
     origin::{AnswerBody, Origin},
@@ -18,7 +19,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{Accelerated, client_config, exchange, load, open, trusting};
+use super::{Accelerated, client_config, exchange, load, load_error, open, trusting};
 use crate::{content::ok, pair::COMMAND_LIMIT};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
@@ -76,11 +77,15 @@ async fn send_client_hello(
 async fn a_client_with_pinned_certificates_is_tunnelled_from_its_second_connection_on() -> Result<()> {
     let authority = TestAuthority::new()?;
     let hosts = ["alert.test", "leaves.test", "closes.test"];
-    let origin = origin(&authority, &hosts, Clients::Anybody).await?;
-    let names = hosts.map(|host| (host, origin.address()));
+    let all = ["alert.test", "leaves.test", "closes.test", "accepted.test"];
+    let origin = origin(&authority, &all, Clients::Anybody).await?;
+    let names = all.map(|host| (host, origin.address()));
     let mut site = Accelerated::start(&names, &authority, "all").await?;
     let ours = site.exported_authority().await?;
     let proxy = site.pair.proxy();
+    // The program has the authority, and has pinned certificates of some hosts.
+    let accepted = site.get("accepted.test", "/", "").await?;
+    assert!(accepted.ends_with("through the gateway"), "{accepted}");
 
     // The first client sends an alert.
     let first = site.connect("alert.test", authority.pem(), &[b"http/1.1"]).await;
@@ -129,10 +134,12 @@ async fn curl(site: &Accelerated, authority: &TestAuthority, url: &str) -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_without_the_authority_spoils_a_host_only_for_itself() -> Result<()> {
+async fn a_program_without_the_authority_fails_once_in_all_and_only_for_itself() -> Result<()> {
     let authority = TestAuthority::new()?;
-    let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
-    let site = Accelerated::start(&[("safe.test", origin.address())], &authority, "all").await?;
+    let hosts = ["safe.test", "second.test", "third.test"];
+    let origin = origin(&authority, &hosts, Clients::Anybody).await?;
+    let names = hosts.map(|host| (host, origin.address()));
+    let mut site = Accelerated::start(&names, &authority, "all").await?;
     let state = site.pair.folder().join("agent").display().to_string();
     let https = async |arguments: &[&str]| -> Result<String> {
         let arguments = [&["https"][..], arguments, &["--state-dir", state.as_str()]].concat();
@@ -145,15 +152,28 @@ async fn a_program_without_the_authority_spoils_a_host_only_for_itself() -> Resu
         return Ok(());
     }
     assert_eq!(site.wait_until_bypassed("safe.test").await?, REASON_REFUSED);
-    // The next attempt of curl uses a tunnel.
-    let second = curl(&site, &authority, "https://safe.test/").await?;
-    let answer = String::from_utf8_lossy(&second.stdout).into_owned();
-    assert!(answer.ends_with("through a tunnel"), "{answer} {second:?}");
+    // The next attempts of curl use tunnels, also to other hosts, and after a restart.
+    for host in hosts {
+        let second = curl(&site, &authority, &format!("https://{host}/")).await?;
+        let answer = String::from_utf8_lossy(&second.stdout).into_owned();
+        assert!(
+            answer.ends_with("through a tunnel"),
+            "{host}: {answer} {second:?}"
+        );
+    }
     let list = https(&["list"]).await?;
     assert!(
-        list.starts_with("safe.test  for another ") && list.contains("only for curl/"),
+        list.starts_with("safe.test  for another ")
+            && list.contains("only for curl/")
+            && list.ends_with("and for it at all other hosts\n"),
         "{list}"
     );
+    site.pair.end().await?;
+    site.pair.start_gateway().await?;
+    site.pair.start_agent().await?;
+    let later = curl(&site, &authority, "https://third.test/").await?;
+    let answer = String::from_utf8_lossy(&later.stdout).into_owned();
+    assert!(answer.ends_with("through a tunnel"), "{answer} {later:?}");
     // Other programs are accelerated.
     let mut browser = site.browser(&[authority.pin()]).await?;
     for _ in 0..2 {
@@ -179,6 +199,41 @@ async fn a_program_without_the_authority_spoils_a_host_only_for_itself() -> Resu
     let third = curl(&site, &authority, "https://safe.test/").await?;
     assert!(!third.status.success(), "{third:?}");
     site.wait_until_bypassed("safe.test").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_without_the_authority_fails_once_in_all_and_recovers() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let hosts = ["first.test", "second.test", "third.test"];
+    let origin = origin(&authority, &hosts, Clients::Anybody).await?;
+    let names = hosts.map(|host| (host, origin.address()));
+    let site = Accelerated::start(&names, &authority, "all").await?;
+    let mut options = BrowserOptions::behind(site.pair.proxy());
+    options.trust_spki = vec![authority.pin().to_owned()];
+    let mut browser = Browser::start(&options).await?;
+    let words = load_error(&mut browser, "https://first.test/").await?;
+    assert!(words.contains("ERR_CERT_AUTHORITY_INVALID"), "{words}");
+    assert_eq!(site.wait_until_bypassed("first.test").await?, REASON_REFUSED);
+    for host in hosts {
+        let loaded = load(&mut browser, &format!("https://{host}/")).await?;
+        assert!(
+            loaded.text.contains("through a tunnel"),
+            "{host}: {}",
+            loaded.text
+        );
+    }
+    // The user imports the authority; the bypass ends after an hour, or now.
+    site.forget_bypasses().await?;
+    let mut browser = site.browser(&[authority.pin()]).await?;
+    for host in hosts {
+        let loaded = load(&mut browser, &format!("https://{host}/")).await?;
+        assert!(
+            loaded.text.contains("through the gateway"),
+            "{host}: {}",
+            loaded.text
+        );
+    }
     Ok(())
 }
 
@@ -298,7 +353,7 @@ async fn a_host_that_requests_a_client_certificate_is_tunnelled_on_the_second_at
         let host = *host;
         // The first attempt is accelerated, and the agent has no client certificate.
         let first = site.get(host, "/", "").await?;
-        assert!(first.starts_with("HTTP/1.1 502"), "{host}: {first}");
+        assert!(first.starts_with("HTTP/1.1 307"), "{host}: {first}");
         assert!(
             first.contains("requests a certificate from you"),
             "{host}: {first}"

@@ -3,6 +3,8 @@ mod certificates;
 mod clients;
 mod device_authority;
 mod host_selection;
+mod incompatible_clients;
+mod incompatible_hosts;
 mod large_bodies;
 mod outage;
 mod requests;
@@ -106,6 +108,15 @@ impl Accelerated {
     /// The bypassed hosts with the reasons, from the agent's status.
     async fn bypassed_hosts(&self) -> Result<Vec<(String, String)>> {
         bypassed_hosts(&self.pair.status().await?)
+    }
+
+    /// Forgets all bypasses.
+    pub(crate) async fn forget_bypasses(&self) -> Result<()> {
+        let state = self.pair.folder().join("agent").display().to_string();
+        let arguments = ["https", "forget", "--state-dir", &state];
+        let done = run("longhaul-agent", &arguments, COMMAND_LIMIT).await?;
+        ensure!(done.code == Some(0), "{done:?}");
+        Ok(())
     }
 
     /// Waits until a host is bypassed and returns the reason.

@@ -144,7 +144,14 @@ async fn fetch_outcome(
 ) -> Result<Option<(u16, Vec<u8>, Ending)>> {
     let mut client = RawClient::connect(pair.proxy()).await?;
     client
-        .send(get(url, &[("Accept", accept), ("Referer", referer)]))
+        .send(get(
+            url,
+            &[
+                ("Accept", accept),
+                ("Accept-Encoding", "gzip, deflate, br, zstd"),
+                ("Referer", referer),
+            ],
+        ))
         .await?;
     Ok(client
         .response()

@@ -24,6 +24,8 @@ use crate::{
 };
 
 const PAGE: &str = "http://site.test/";
+/// A field of browsers, which take decoded bodies.
+const CODINGS: (&str, &str) = ("Accept-Encoding", "gzip, deflate");
 /// Names of objects; a name determines content coding and framing.
 const OBJECTS: &[&str] = &[
     "gzip.css",
@@ -206,12 +208,12 @@ async fn truncated_bodies_are_not_cached() -> Result<()> {
 }
 
 async fn navigate(pair: &Pair, url: &str) -> Result<Option<Vec<u8>>> {
-    complete_body(pair, get(url, &[("Upgrade-Insecure-Requests", "1")])).await
+    complete_body(pair, get(url, &[CODINGS, ("Upgrade-Insecure-Requests", "1")])).await
 }
 
 async fn request_object(pair: &Pair, page: &str, name: &str) -> Result<Option<Vec<u8>>> {
     let url = format!("{PAGE}{name}");
-    complete_body(pair, get(&url, &[("Accept", "*/*"), ("Referer", page)])).await
+    complete_body(pair, get(&url, &[CODINGS, ("Accept", "*/*"), ("Referer", page)])).await
 }
 
 /// The body if it ended cleanly; `None` if it was truncated or refused.
@@ -254,7 +256,7 @@ async fn decompression_bombs_do_not_exhaust_memory() -> Result<()> {
             "text/css"
         };
         client
-            .send(get(url, &[("Accept", accept), ("Referer", PAGE)]))
+            .send(get(url, &[CODINGS, ("Accept", accept), ("Referer", PAGE)]))
             .await?;
         let head = client.head().await?;
         let mut read = 0;

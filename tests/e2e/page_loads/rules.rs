@@ -126,7 +126,8 @@ async fn with_direct_way(fallback: &str) -> Result<(Origin, Pair, String)> {
 /// Loads the file and returns the bytes that the hop carried towards the agent.
 async fn loaded(pair: &Pair, url: &str) -> Result<u64> {
     let before = pair.relay().passed(Direction::Down);
-    let response = ask(pair.proxy(), get(url, &[])).await?;
+    // A browser's request: programs reach `localhost` directly.
+    let response = ask(pair.proxy(), get(url, &[("User-Agent", "Mozilla/5.0")])).await?;
     ensure!(
         response.status == 200 && response.body.len() == SIZE,
         "{}",

@@ -8,6 +8,7 @@
 
 mod authentic;
 mod carriers;
+mod certificates;
 mod client_hello;
 mod clientless;
 mod content;
@@ -61,6 +62,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "carrier_upgrade",
         run: carriers::carrier_upgrade,
         seeds: carriers::upgrade_seeds,
+    },
+    Harness {
+        name: "certificate_names",
+        run: certificates::certificate_names,
+        seeds: certificates::seeds,
     },
     Harness {
         name: "client_hello",

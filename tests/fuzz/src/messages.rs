@@ -1,6 +1,6 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_session::{
-    AcceleratedHosts, Ask, AssociationAccept, AssociationOpen, Body, BodyCoding, BodyPlace, Cancel,
+    AcceleratedHosts, Ask, AssociationAccept, AssociationOpen, Body, BodyCoding, BodyPlace, Cancel, Continue,
     Dictionaries, EntryId, Evicted, Failed, FailureReason, Fetch, FetchId, FetchKind, Flow, Forget, ForgetId,
     Forgotten, Head, HeaderField, HeaderSets, Hello, Holding, ImageLevel, KeyWanted, Manifest, ManifestId,
     Message, MessageReader, Method, NewKey, Notice, OriginReport, PageId, Preferences, Promised, Push,
@@ -84,6 +84,7 @@ fn messages() -> Vec<Message> {
             detail: "no".to_owned(),
         }),
         Message::Cancel(Cancel { fetch: FIRST }),
+        Message::Continue(Continue { fetch: FIRST }),
         Message::TunnelOpen(TunnelOpen {
             id: FetchId::new(2),
             host: "site.test".to_owned(),
@@ -178,6 +179,7 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Body(_)
             | Message::Failed(_)
             | Message::Cancel(_)
+            | Message::Continue(_)
             | Message::TunnelOpen(_)
             | Message::TunnelAccept(_)
             | Message::TunnelFailed(_)

@@ -142,7 +142,7 @@ impl Freshness {
         match vary::of(&self.response) {
             Vary::None => true,
             Vary::Any => false,
-            Vary::Names(_) => vary::key(&self.response, &self.request) == vary::key(&self.response, request),
+            Vary::Names(_) => vary::is_equal(&self.response, &self.request, request),
         }
     }
 

@@ -22,4 +22,4 @@ pub use freshness::{Freshness, Reuse};
 pub use request::{Reload, only_if_cached, reload};
 pub use scope::{Scope, scope};
 pub use sharing::{SharingKey, is_canonical, is_keyed, may_share};
-pub use storage::{Storage, agent_stores, invalidates, storage};
+pub use storage::{Storage, agent_stores, agent_stores_pushed, invalidates, storage};

@@ -30,7 +30,7 @@ impl Semantics {
         kind: CacheKind,
     ) -> Self {
         let mut reading = Response::new(());
-        *reading.status_mut() = status;
+        *reading.status_mut() = as_understood(status);
         *reading.headers_mut() = fields(response, requested_at, received_at, kind);
         let options = CacheOptions {
             shared: kind == CacheKind::Shared,
@@ -82,6 +82,15 @@ impl Semantics {
             BeforeRequest::Fresh(_)
         )
     }
+}
+
+/// Returns a status that the crate understands. A response with any final status may be stored if it states its lifetime
+/// or is `public` (RFC 9111 section 3): that is how 302 is treated. Those that concern one request only may not.
+fn as_understood(status: StatusCode) -> StatusCode {
+    let is_other = !status.is_informational()
+        && !HEURISTIC_STATUSES.contains(&status.as_u16())
+        && !UNSTORABLE_STATUSES.contains(&status.as_u16());
+    if is_other { StatusCode::FOUND } else { status }
 }
 
 /// Returns the relevant fields in normalised form.
@@ -158,6 +167,13 @@ fn age_on_arrival(
     apparent.max(told.unwrap_or_default().saturating_add(delay))
 }
 
+/// Statuses that caches may store without a stated lifetime (RFC 9110 section 15.1), except 206.
+const HEURISTIC_STATUSES: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
+/// Statuses that describe a part, a stored version, the connection, the credentials, the conditions or the rate of one
+/// request.
+const UNSTORABLE_STATUSES: [u16; 15] = [
+    206, 304, 401, 407, 408, 412, 416, 417, 421, 425, 426, 428, 429, 431, 511,
+];
 /// The typical fraction according to RFC 9111 section 4.2.2.
 const HEURISTIC: f32 = 0.1;
 /// Ten days: limits heuristic freshness to one day.

@@ -13,7 +13,11 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use longhaul_types::ContentHash;
 
-use crate::{coding::ORIGIN_ACCEPT_ENCODING, hop_by_hop, list::members};
+use crate::{
+    coding::{ORIGIN_ACCEPT_ENCODING, own_negotiation},
+    hop_by_hop,
+    list::members,
+};
 
 /// Key of the request fields that two requests for a URL must have in common to get the same shared response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,11 @@ impl SharingKey {
                 // No field value contains a line feed.
                 text.push(b'\n');
             }
+        }
+        // The same response may not answer a client that negotiates codings itself.
+        if let Some(own) = own_negotiation(request) {
+            text.extend_from_slice(b"=coding");
+            text.extend_from_slice(&own);
         }
         Self(ContentHash::of(&text))
     }
@@ -93,9 +102,10 @@ pub fn is_keyed(name: &HeaderName) -> bool {
 const VERSIONS: [&str; 5] = ["0.9 ", "1.0 ", "1.1 ", "2 ", "3 "];
 /// Fields that describe the browser, the user's preferences and the requesting page. Other fields may carry
 /// permissions (`X-Api-Key`) or control the origin (`X-Forwarded-Host`): responses to them are never shared.
-const KEYED: [&str; 20] = [
+const KEYED: [&str; 21] = [
     "accept",
     "accept-charset",
+    "accept-encoding",
     "accept-language",
     "device-memory",
     "dnt",

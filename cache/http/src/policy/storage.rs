@@ -45,13 +45,21 @@ pub fn storage(method: &Method, request: &HeaderMap, status: StatusCode, respons
     }
 }
 
-/// Returns true if an agent stores the body of a response, by status and fields that both ends see. The
-/// gateway's mirror assumes exactly these bodies to be held after delivery.
+/// Returns true if an agent stores the body of the response to a request, by what both ends see. The gateway's
+/// mirror assumes exactly these bodies to be held after delivery.
 ///
 /// A stored body may require revalidation (`no-cache`, `Vary: *`); it then serves as the held version.
-pub fn agent_stores(status: StatusCode, response: &HeaderMap) -> bool {
+pub fn agent_stores(method: &Method, request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> bool {
+    *method == Method::GET
+        && !Directives::of(request).has("no-store")
+        && agent_stores_pushed(status, response)
+}
+
+/// [`agent_stores`] of a response that was fetched before any request for it: with GET, and without `no-store`.
+pub fn agent_stores_pushed(status: StatusCode, response: &HeaderMap) -> bool {
     let bodyless = status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     !bodyless
+        && AGENT_STATUSES.contains(&status.as_u16())
         && !response.contains_key(header::CONTENT_RANGE)
         && !is_endless(response)
         && is_storable(status, response, CacheKind::Private)
@@ -110,6 +118,9 @@ fn permits_origins(response: &HeaderMap) -> bool {
     varies || !(named || credentials)
 }
 
+/// Statuses of responses whose bodies both ends know to be stored (docs/protocol/session.md section 7.2). An agent may store
+/// others.
+const AGENT_STATUSES: [u16; 13] = [200, 203, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 501];
 /// Statuses of shared responses. Temporary redirects and all errors stay private: an error that one client
 /// can provoke must not reach others.
 const SHARED_STATUSES: [StatusCode; 4] = [

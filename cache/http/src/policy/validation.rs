@@ -9,6 +9,9 @@ use crate::{
 
 /// Returns the fields of the request that revalidates the stored response (RFC 9111 section 4.3.1). None if
 /// the response has no validator, or has a status for which origins do not evaluate conditions.
+///
+/// Validators go back as they came, as browsers send them: origins recognise tags without quotation marks and dates in
+/// their own format, whatever the standards say about both.
 pub(super) fn conditional_request(
     request: &HeaderMap,
     status: StatusCode,
@@ -17,12 +20,12 @@ pub(super) fn conditional_request(
     if status != StatusCode::OK && status != StatusCode::NON_AUTHORITATIVE_INFORMATION {
         return None;
     }
-    let etag = response.get(header::ETAG).filter(|etag| is_etag(etag));
+    let etag = response.get(header::ETAG).filter(|etag| names_a_version(etag));
     // Both validators are sent if present; recipients that support the first ignore the second (RFC 9110
     // section 13.1.3).
     let modified = response
         .get(header::LAST_MODIFIED)
-        .filter(|_| date::field(response, header::LAST_MODIFIED).is_some());
+        .filter(|modified| !modified.is_empty());
     if etag.is_none() && modified.is_none() {
         return None;
     }
@@ -77,10 +80,10 @@ fn is_about(stored: &HeaderMap, not_modified: &HeaderMap) -> bool {
     .unwrap_or(true)
 }
 
-fn is_etag(value: &HeaderValue) -> bool {
-    let bytes = value.as_bytes();
-    let opaque = bytes.strip_prefix(b"W/").unwrap_or(bytes);
-    opaque.len() >= 2 && opaque.starts_with(b"\"") && opaque.ends_with(b"\"")
+/// False for a tag that origins would read as any version.
+fn names_a_version(etag: &HeaderValue) -> bool {
+    let mut members = etag.as_bytes().split(|byte| *byte == b',');
+    !etag.is_empty() && !members.any(|member| member.trim_ascii() == b"*")
 }
 
 /// Returns true for fields of a 304 that never replace stored ones: they describe the stored bytes, select

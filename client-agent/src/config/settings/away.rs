@@ -50,8 +50,9 @@ pub const DIRECT_ALLOW: Setting<Vec<Cidr>> = Setting::new(
 .reason(
     "Without an entry the agent rejects such addresses in this mode, except a private address \
          (RFC 1918, RFC 4193, RFC 6598) that the browser itself names as an IP address: a host \
-         name of a foreign site that resolves into your network is an attack (DNS rebinding). The \
-         agent's own ports are always rejected",
+         name of a foreign site that resolves into your network is an attack (DNS rebinding). \
+         Programs of the agent's own user that are no browsers reach local addresses without an \
+         entry. The agent's own ports are always rejected",
 );
 
 /// `away.page-after`

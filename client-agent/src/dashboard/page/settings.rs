@@ -149,9 +149,14 @@ fn bypassed(hosts: &[BypassedHost], may_change: bool) -> Markup {
 
 /// Names the program that a bypass is limited to.
 fn programs(bypassed: &BypassedHost) -> String {
+    let hosts = if bypassed.everywhere {
+        ", and for it at all other hosts"
+    } else {
+        ""
+    };
     match &bypassed.program {
-        Some(name) => format!(" (only for {name})"),
-        None if bypassed.one_program => " (only for this program)".to_owned(),
+        Some(name) => format!(" (only for {name}{hosts})"),
+        None if bypassed.one_program => format!(" (only for this program{hosts})"),
         None => String::new(),
     }
 }

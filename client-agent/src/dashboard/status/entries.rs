@@ -130,6 +130,9 @@ pub struct BypassedHost {
     /// The `User-Agent` of that program, if it says one.
     #[serde(default)]
     pub program: Option<String>,
+    /// True if that program is bypassed at all hosts, because it does not have the certificate authority.
+    #[serde(default)]
+    pub everywhere: bool,
 }
 
 impl From<https::BypassedHost> for BypassedHost {
@@ -140,6 +143,7 @@ impl From<https::BypassedHost> for BypassedHost {
             until: bypassed.until.since_epoch().as_secs(),
             one_program: bypassed.program.is_some(),
             program: bypassed.program_name,
+            everywhere: bypassed.everywhere,
         }
     }
 }

@@ -1,7 +1,10 @@
 use longhaul_types::ClientId;
 
 use super::*;
-use crate::https::{bypass_reason::REFUSED, program::Program};
+use crate::https::{
+    bypass_reason::{REFUSED, REFUSED_EVERYWHERE},
+    program::Program,
+};
 
 const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
 
@@ -30,6 +33,7 @@ fn left(bypasses: &Bypasses, host: &str, name: &str, now: UnixTime) -> Option<u6
 #[test]
 fn a_program_that_rejects_the_certificate_affects_no_other_program() {
     let mut bypasses = Bypasses::default();
+    bypasses.accept("c.test", program("curl"), NOW);
     refuse(&mut bypasses, ("a.test", "curl"), NOW);
     assert!(bypasses.contains("a.test", program("curl"), NOW));
     assert!(!bypasses.contains("a.test", program("browser"), NOW));
@@ -43,10 +47,92 @@ fn a_program_that_rejects_the_certificate_affects_no_other_program() {
 }
 
 #[test]
+fn a_program_that_has_accepted_no_certificate_is_bypassed_at_all_hosts() {
+    let (hour, day) = (3600, 86400);
+    let (browser, left) = ("Mozilla/5.0 (X11)", BypassReason::LeftByClient);
+    for (name, why, expected) in [
+        (
+            "curl/8",
+            BypassReason::RefusedByClient,
+            [7 * day, 7 * day, 7 * day],
+        ),
+        (browser, BypassReason::RefusedByClient, [hour, day, 7 * day]),
+        (browser, left, [300, day, 7 * day]),
+        ("git/2", left, [7 * day, 7 * day, 7 * day]),
+    ] {
+        let (mut bypasses, mut now) = (Bypasses::default(), NOW);
+        for (index, seconds) in expected.into_iter().enumerate() {
+            let name = Some(name.to_owned());
+            let of = program("some");
+            // Another host each time.
+            let host = format!("{index}.test");
+            assert!(bypasses.add((&host, of), name.clone(), why, now));
+            // A connection that the program had opened together with the first one.
+            bypasses.add(("beside.test", of), name, why, now);
+            assert!(
+                bypasses.contains("other.test", of, now) && !bypasses.contains_for_all("other.test", now)
+            );
+            assert!(!bypasses.contains("other.test", program("another"), now));
+            assert!(bypasses.are_all_unseen(now));
+            let kept = bypasses.kept(now);
+            bypasses = Bypasses::default();
+            kept.iter().for_each(|kept| bypasses.restore(kept, now));
+            now = now + Duration::from_secs(seconds - 1);
+            assert!(bypasses.contains("other.test", of, now), "{why:?} {index}");
+            now = now + Duration::from_secs(1);
+            assert!(!bypasses.contains("other.test", of, now), "{why:?} {index}");
+        }
+    }
+}
+
+#[test]
+fn an_accepted_certificate_ends_the_bypass_at_all_hosts() {
+    let mut bypasses = Bypasses::default();
+    let mut now = NOW;
+    for _ in 0..3 {
+        refuse(&mut bypasses, ("a.test", "app"), now);
+        assert!(bypasses.contains("b.test", program("app"), now));
+        now = now + REFUSED_EVERYWHERE[2];
+    }
+    refuse(&mut bypasses, ("a.test", "app"), now);
+    // On a connection that was opened before.
+    assert!(bypasses.accept("b.test", program("app"), now));
+    for host in ["a.test", "b.test", "c.test"] {
+        assert!(!bypasses.contains(host, program("app"), now), "{host}");
+    }
+    assert!(!bypasses.are_all_unseen(now));
+    // From now on only the host that it rejects is bypassed.
+    refuse(&mut bypasses, ("c.test", "app"), now);
+    assert!(bypasses.contains("c.test", program("app"), now));
+    assert!(!bypasses.contains("b.test", program("app"), now));
+}
+
+#[test]
+fn a_host_that_fails_repeatedly_is_bypassed_for_longer() {
+    let mut bypasses = Bypasses::default();
+    let mut now = NOW;
+    for expected in [300, 3600, 3600] {
+        // Two requests of one page.
+        bypasses.add_for_all("a.test", BypassReason::IncompatibleHost, now);
+        bypasses.add_for_all("a.test", BypassReason::IncompatibleHost, now);
+        assert_eq!(bypasses.active(now)[0].until, now + Duration::from_secs(expected));
+        now = now + Duration::from_secs(expected);
+        assert!(!bypasses.contains_for_all("a.test", now));
+    }
+    bypasses.add_for_all("a.test", BypassReason::UsersChoice, now);
+    bypasses.add_for_all("a.test", BypassReason::IncompatibleHost, now);
+    assert_eq!(
+        bypasses.reason_for_all("a.test", now),
+        Some(BypassReason::UsersChoice)
+    );
+}
+
+#[test]
 fn repeated_rejections_bypass_for_longer() {
     let mut bypasses = Bypasses::default();
     let mut now = NOW;
     for expected in [300, 3600, 86400, 86400] {
+        bypasses.accept("other.test", program("app"), now);
         refuse(&mut bypasses, ("a.test", "app"), now);
         // A second connection of the same page.
         refuse(&mut bypasses, ("a.test", "app"), now + Duration::from_secs(1));
@@ -57,6 +143,7 @@ fn repeated_rejections_bypass_for_longer() {
     }
     // Much later, the count begins again.
     now = now + MEMORY;
+    bypasses.accept("other.test", program("app"), now);
     refuse(&mut bypasses, ("a.test", "app"), now);
     assert_eq!(left(&bypasses, "a.test", "app", now), Some(300));
 }
@@ -69,10 +156,10 @@ fn a_program_that_accepts_a_certificate_ends_bypasses_after_single_rejections() 
         refuse(&mut bypasses, (host, "browser"), NOW);
     }
     refuse(&mut bypasses, ("pinned.test", "browser"), NOW);
+    assert!(bypasses.accept("c.test", program("browser"), NOW));
     let later = NOW + REFUSED[0];
     refuse(&mut bypasses, ("pinned.test", "browser"), later);
     refuse(&mut bypasses, ("b.test", "curl"), NOW);
-    assert!(bypasses.accept("c.test", program("browser"), NOW));
     for host in ["a.test", "b.test"] {
         assert!(!bypasses.contains(host, program("browser"), NOW), "{host}");
     }
@@ -102,6 +189,7 @@ fn a_program_that_also_accepts_the_certificate_is_bypassed_only_briefly() {
         assert_eq!(left(&bypasses, "a.test", "browser", NOW), Some(60));
     }
     let later = NOW + RECENT;
+    bypasses.accept("b.test", program("browser"), later);
     refuse(&mut bypasses, ("a.test", "browser"), later);
     assert_eq!(left(&bypasses, "a.test", "browser", later), Some(3600));
 }
@@ -135,6 +223,7 @@ fn restored_bypasses_last_at_most_the_maximum_time() {
         program: Some(program("x")),
         program_name: None,
         count: 1,
+        everywhere: false,
     };
     bypasses.restore(&of("over.test", NOW), NOW);
     bypasses.restore(&of("soon.test", NOW + Duration::from_secs(9)), NOW);
@@ -157,6 +246,7 @@ fn restored_bypasses_last_at_most_the_maximum_time() {
 #[test]
 fn counts_of_ended_bypasses_survive_a_restart() {
     let mut bypasses = Bypasses::default();
+    bypasses.accept("b.test", program("app"), NOW);
     refuse(&mut bypasses, ("a.test", "app"), NOW);
     let later = NOW + REFUSED[0];
     assert_eq!(bypasses.active(later), []);
@@ -165,6 +255,7 @@ fn counts_of_ended_bypasses_survive_a_restart() {
         .kept(later)
         .iter()
         .for_each(|kept| restored.restore(kept, later));
+    restored.accept("b.test", program("app"), later);
     refuse(&mut restored, ("a.test", "app"), later);
     assert_eq!(left(&restored, "a.test", "app", later), Some(3600));
 }
@@ -178,6 +269,8 @@ fn a_host_is_forgotten_with_its_subdomains() {
     assert_eq!(bypasses.forget(Some("a.test"), NOW), 2);
     assert_eq!(bypasses.active(NOW).len(), 1);
     assert_eq!(bypasses.forget(None, NOW), 1);
+    assert!(!bypasses.contains("c.test", program("curl"), NOW));
+    bypasses.accept("c.test", program("curl"), NOW);
     refuse(&mut bypasses, ("b.test", "curl"), NOW);
     assert_eq!(
         left(&bypasses, "b.test", "curl", NOW),

@@ -26,6 +26,9 @@ use tokio::task::JoinHandle;
 
 pub(crate) use gateway::TestGateway;
 
+/// A field of every browser: a program that is none reaches local addresses past the gateway.
+const OF_BROWSER: &str = "user-agent: Mozilla/5.0\r\n";
+
 /// Timeout of any wait in a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -96,7 +99,7 @@ impl TestAgent {
             .iter()
             .map(|(name, value)| format!("{name}: {value}\r\n"))
             .collect();
-        let request = format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n{fields}\r\n");
+        let request = format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n{OF_BROWSER}{fields}\r\n");
         tokio::spawn(async move {
             let mut client = RawClient::connect(proxy).await.unwrap();
             client.send(request).await.unwrap();
@@ -130,7 +133,7 @@ impl TestAgent {
     pub(crate) async fn get(&self, url: &str) -> RawResponse {
         let mut client = self.connect().await;
         client
-            .send(format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
+            .send(format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n{OF_BROWSER}\r\n"))
             .await
             .unwrap();
         client.response().await.unwrap()
@@ -140,7 +143,7 @@ impl TestAgent {
     pub(crate) async fn get_released(&self, url: &str, gateway: &TestGateway) -> RawResponse {
         let mut client = self.connect().await;
         client
-            .send(format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
+            .send(format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n{OF_BROWSER}\r\n"))
             .await
             .unwrap();
         client.response_with(|| gateway.release()).await.unwrap()

@@ -1,7 +1,9 @@
 //! A gateway that sends exactly the messages that a test writes.
 pub(crate) mod answers;
 
+use http::HeaderMap;
 use longhaul_agent::gateway::GatewayState;
+use longhaul_http::vary;
 use longhaul_session::{
     Entry, EntryBody, EntryHead, EntryId, HeaderField, Message, MirrorState, Record, Scope, ShortHash,
 };
@@ -178,7 +180,8 @@ pub(crate) fn reusable(entry: u32, fields: &[(&str, &str)], body: EntryBody) -> 
         entry: EntryId::new(entry),
         status: 200,
         scope: Scope::Reusable,
-        vary: None,
+        // Requests of these tests have no `Accept-Encoding`.
+        vary: vary::key(&HeaderMap::new(), &HeaderMap::new()),
         shape: OF_OWN_ORIGIN,
         cookie: None,
         body,

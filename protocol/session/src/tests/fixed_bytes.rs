@@ -232,6 +232,7 @@ fn answers_have_these_bytes() {
         "0606050503776879",
     );
     assert_message(&Message::Cancel(Cancel { fetch: id(5) }), "070105");
+    assert_message(&Message::Continue(Continue { fetch: id(5) }), "200105");
     assert_message(
         &Message::TunnelOpen(TunnelOpen {
             id: id(6),

@@ -1,5 +1,5 @@
 //! The delta key: the properties of a response that decide which bodies may be its base.
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_cache::Partition;
 use longhaul_http::{policy, request_context::CredentialsKey};
 use longhaul_webcache::RequesterIdentity;
@@ -40,7 +40,7 @@ impl DeltaKey {
         status: StatusCode,
         response: &HeaderMap,
     ) -> Option<Self> {
-        if !status.is_success() || !policy::agent_stores(status, response) {
+        if !status.is_success() || !policy::agent_stores(&Method::GET, request, status, response) {
             return None;
         }
         let kind = TextKind::of(response)?;

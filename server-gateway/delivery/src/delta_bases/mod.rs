@@ -242,7 +242,9 @@ mod tests {
             "the agent does not hold it"
         );
         let partition = delta_key("http://a.test/story/3", None).partition;
-        mirror.add(Some(&partition), vec![page, other]).await;
+        mirror
+            .add(Some(&partition), vec![page, other], mirror.evictions())
+            .await;
         assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
         assert_eq!(
             found(&later, "http://a.test/story/3", Some("sid=1")).await,

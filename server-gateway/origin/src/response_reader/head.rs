@@ -264,6 +264,8 @@ impl FieldReader {
             return None;
         }
         let is_url = name.eq_ignore_ascii_case(b"location");
+        // A URL parser removes those at both ends (URL standard, "C0 control or space").
+        let value = if is_url { trim_controls(value) } else { value };
         let mut formed = Vec::with_capacity(value.len());
         for &byte in value {
             match (is_control(byte), is_url) {
@@ -314,6 +316,16 @@ impl FieldReader {
             bytes: self.head,
         })
     }
+}
+
+fn trim_controls(mut value: &[u8]) -> &[u8] {
+    while let [..=b' ', rest @ ..] = value {
+        value = rest;
+    }
+    while let [rest @ .., ..=b' '] = value {
+        value = rest;
+    }
+    value
 }
 
 /// True if each line of a head ends with CR LF, and neither character stands elsewhere.

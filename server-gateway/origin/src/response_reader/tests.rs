@@ -174,6 +174,7 @@ fn fields_are_written_well_formed() {
         ("X-A: a\rb", "X-A: a"),
         ("X-A: 1\nX-B: 2", "X-A: 1\r\nX-B: 2"),
         ("Location: /a\u{1}b\u{7f}", "Location: /a%01b%7F"),
+        ("Location: \u{1} /a\u{1f} \u{2}", "Location: /a"),
         ("Cache-Control: private\u{1}", "Cache-Control: private"),
     ] {
         let (text, error) = get(format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n").as_bytes());

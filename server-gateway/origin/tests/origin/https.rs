@@ -259,7 +259,7 @@ async fn a_stalled_or_broken_handshake_ends() {
     let client = OriginClient::new(config_of(breaking.address)).unwrap();
     assert_eq!(
         client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err(),
-        FetchError::Reset
+        FetchError::Tls(TlsDefect::Closed)
     );
 }
 

@@ -4,6 +4,10 @@
 #[cfg(test)]
 mod broken_responses;
 #[cfg(test)]
+mod chains;
+#[cfg(test)]
+mod dns_answers;
+#[cfg(test)]
 mod http1;
 #[cfg(test)]
 mod http2_repeats;
@@ -19,6 +23,8 @@ mod limits;
 mod names;
 #[cfg(test)]
 mod odd_responses;
+#[cfg(test)]
+mod openssl;
 #[cfg(test)]
 mod owners;
 #[cfg(test)]

@@ -3,7 +3,7 @@ use std::{future::poll_fn, io, pin::pin, sync::Arc};
 
 use h2::{Reason, RecvStream, server::SendResponse};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use longhaul_http::framing::BodyLength;
+use longhaul_http::{expectation::is_continue_expected, framing::BodyLength};
 use longhaul_types::PublicKey;
 use tracing::debug;
 
@@ -23,7 +23,7 @@ use crate::{
         fetch::{ConnectionState, ProxyRequest, answer},
         head::{RequestHead, RequestTarget},
         pac,
-        request_body::{END, Pieces, RequestBody},
+        request_body::{Asked, END, Pieces, RequestBody},
     },
 };
 
@@ -105,22 +105,17 @@ async fn forward(
     };
     let unanswered = connection.resets.begin();
     let mut headers = head.headers;
-    let expects = headers.contains_key(header::EXPECT);
+    let expects = is_continue_expected(&headers);
     let client = state.client(admitted, &mut headers);
     let limits = client.limits;
     let is_head = head.method == Method::HEAD;
-    let (pieces, request_body) = if head.body == BodyLength::None {
+    let (pieces, mut request_body) = if head.body == BodyLength::None {
         (None, None)
     } else {
         let (pieces, body) = RequestBody::new(head.body);
         (Some(pieces), Some(body))
     };
-    if expects && pieces.is_some() {
-        let mut interim = Response::new(());
-        *interim.status_mut() = StatusCode::CONTINUE;
-        // Fails if the client has gone.
-        let _gone = respond.send_informational(interim);
-    }
+    let asked = request_body.as_mut().filter(|_| expects).map(RequestBody::asked);
     let request = ProxyRequest {
         method: head.method,
         target,
@@ -134,9 +129,10 @@ async fn forward(
         // The response decides when the exchange ends.
         std::future::pending::<()>().await;
     });
+    let mut answering = pin!(answer(state, client, request));
     let answer = tokio::select! {
-        answer = answer(state, client, request) => answer,
-        () = cancelled(&mut respond) => return,
+        answer = &mut answering => answer,
+        () = ask(asked, &mut respond) => return,
         () = &mut reading => return,
     };
     unanswered.answered();
@@ -149,6 +145,23 @@ async fn forward(
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Outcome::Truncated,
         Err(_) => Outcome::Cancelled,
     });
+}
+
+/// Asks for the body once the origin does; returns when the client has cancelled the request.
+async fn ask(asked: Option<Asked>, respond: &mut Respond) {
+    if let Some(asked) = asked {
+        let is_asked = tokio::select! {
+            asked = asked => asked.is_ok(),
+            () = cancelled(respond) => return,
+        };
+        if is_asked {
+            let mut interim = Response::new(());
+            *interim.status_mut() = StatusCode::CONTINUE;
+            // Fails if the client has gone.
+            let _gone = respond.send_informational(interim);
+        }
+    }
+    cancelled(respond).await;
 }
 
 async fn cancelled(respond: &mut Respond) {
@@ -220,7 +233,7 @@ async fn respond_with(
             } else {
                 Reason::CANCEL
             };
-            sender.break_off(reason);
+            sender.break_off(reason).await;
             Err(error)
         }
     }

@@ -101,6 +101,8 @@ fn request_target(method: &Method, uri: &Uri) -> Result<RequestTarget, HeadError
         // This server itself: the proxy fetches nothing by https, which would only look secure.
         return Ok(RequestTarget::Proxy(path.to_owned()));
     }
+    // RFC 9113 section 8.3.1: no user name.
+    target::host_and_port(uri.authority().ok_or(HeadError::Host)?)?;
     let target = target::absolute(uri)?;
     if target.scheme != Scheme::Http {
         return Err(TargetError::UnsupportedScheme.into());

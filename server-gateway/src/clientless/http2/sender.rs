@@ -4,7 +4,7 @@ use std::{future::poll_fn, io, time::Duration};
 use bytes::{Buf, Bytes};
 use h2::{Reason, SendStream};
 use longhaul_types::Priority;
-use tokio::time::timeout;
+use tokio::{sync::oneshot, time::timeout};
 
 use super::turns::{Turn, Turns};
 
@@ -16,6 +16,7 @@ const PIECE: usize = 16 * 1024;
 pub(super) struct Piece {
     bytes: Bytes,
     _turn: Option<Turn>,
+    _written: Option<oneshot::Sender<()>>,
 }
 
 impl Buf for Piece {
@@ -41,6 +42,8 @@ pub(super) struct BodySender {
     pub(super) class: Priority,
     /// Bytes that are left, if known.
     pub(super) left: Option<u64>,
+    /// Ends once the last piece is written.
+    last: Option<oneshot::Receiver<()>>,
 }
 
 impl BodySender {
@@ -56,6 +59,7 @@ impl BodySender {
             stall,
             class,
             left: None,
+            last: None,
         }
     }
 
@@ -68,10 +72,13 @@ impl BodySender {
             if let Some(left) = &mut self.left {
                 *left = left.saturating_sub(piece.len() as u64);
             }
+            let (written, last) = oneshot::channel();
             let piece = Piece {
                 bytes: piece,
                 _turn: Some(turn),
+                _written: Some(written),
             };
+            self.last = Some(last);
             self.stream.send_data(piece, false).map_err(io::Error::other)?;
         }
         Ok(())
@@ -101,12 +108,17 @@ impl BodySender {
         let piece = Piece {
             bytes: Bytes::new(),
             _turn: None,
+            _written: None,
         };
         self.stream.send_data(piece, true).map_err(io::Error::other)
     }
 
-    /// Breaks the body off, so that the client sees that it is incomplete.
-    pub(super) fn break_off(mut self, reason: Reason) {
+    /// Breaks the body off behind what was sent, so that the client sees that it is incomplete. A reset discards what the
+    /// library has not written.
+    pub(super) async fn break_off(mut self, reason: Reason) {
+        if let Some(last) = self.last.take() {
+            let _written = timeout(self.stall, last).await;
+        }
         self.stream.send_reset(reason);
     }
 

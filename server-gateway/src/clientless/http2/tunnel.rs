@@ -82,7 +82,7 @@ pub(super) async fn serve(
     if let Err(error) = ended {
         debug!(%error, "a tunnel was broken off");
         // The client sees that the connection to the host did not end cleanly (RFC 9113 section 8.5).
-        down.break_off(Reason::CONNECT_ERROR);
+        down.break_off(Reason::CONNECT_ERROR).await;
         // Fails if the host has already closed, which is harmless.
         let _gone = host_write.as_ref().set_zero_linger();
     }
@@ -98,7 +98,10 @@ async fn upwards(
     while let Some(bytes) = up.data().await {
         let bytes = bytes.map_err(io::Error::other)?;
         let count = bytes.len();
-        host.write_all(&bytes).await?;
+        if host.write_all(&bytes).await.is_err() {
+            // What the host has sent still arrives.
+            return Ok(());
+        }
         // What the host has not accepted keeps the client's window closed.
         up.flow_control()
             .release_capacity(count)
@@ -106,7 +109,9 @@ async fn upwards(
         count_bytes(count)?;
         activity.note();
     }
-    host.shutdown().await
+    // Fails if the host has already closed, which ends only this direction.
+    let _gone = host.shutdown().await;
+    Ok(())
 }
 
 /// Relays from the host.

@@ -206,7 +206,7 @@ impl Plan {
     pub(crate) fn delivered_body(&self, entry: EntryId) -> Option<DeliveredBody> {
         let found = self.get(entry)?;
         let answered = found.answered()?;
-        if !policy::agent_stores(answered.status, &answered.headers) {
+        if !policy::agent_stores_pushed(answered.status, &answered.headers) {
             return None;
         }
         Some(DeliveredBody {

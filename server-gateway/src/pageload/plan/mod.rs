@@ -353,7 +353,7 @@ impl Plan {
         known
             .filter(|(entry, _)| {
                 let answered = entry.answered();
-                answered.is_some_and(|answer| policy::agent_stores(answer.status, &answer.headers))
+                answered.is_some_and(|answer| policy::agent_stores_pushed(answer.status, &answer.headers))
             })
             .map(|(entry, hash)| (self.short(&entry.reference.url).to_owned(), hash))
             .collect()

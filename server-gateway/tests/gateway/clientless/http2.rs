@@ -100,7 +100,7 @@ async fn pages_are_compressed_and_cookies_joined() {
     })
     .await;
     let request = Request::get(format!("http://a.test:{port}/"))
-        .header(header::ACCEPT_ENCODING, "gzip")
+        .header(header::ACCEPT_ENCODING, "gzip, deflate")
         .header(header::COOKIE, "a=1")
         .header(header::COOKIE, "b=2")
         .header("proxy-made-up", "1")

@@ -94,7 +94,6 @@ fn corpus(url: &str, host: &str) -> Vec<(String, Vec<u8>)> {
         (format!("G@T {url} HTTP/1.1"), "Host: HOST"),
         (format!("GET {url}#fragment HTTP/1.1"), "Host: HOST"),
         (format!("GET {url}\x01 HTTP/1.1"), "Host: HOST"),
-        (format!("GET http://user@{host}/ HTTP/1.1"), "Host: HOST"),
         (format!("GET https://{host}/ HTTP/1.1"), "Host: HOST"),
         (format!("GET ftp://{host}/ HTTP/1.1"), "Host: HOST"),
         ("GET http:/// HTTP/1.1".to_owned(), "Host: HOST"),

@@ -11,7 +11,7 @@ use longhaul_session::{
 
 use super::{reply, setup};
 use crate::{
-    agent::{BodyEnd, coding, fetch_of, window_key},
+    agent::{BROWSER, BodyEnd, coding, fetch_of, window_key},
     origin::{full, serve, serve_raw, text},
 };
 
@@ -34,7 +34,7 @@ async fn content_codings_fail_or_end_where_their_data_ends() {
     .await;
     let reason = agent.get_failure(&format!("http://a.test:{port}/plain")).await;
     assert_eq!(reason, FailureReason::MalformedResponse);
-    let response = agent.get(&format!("http://a.test:{port}/half"), &[]).await;
+    let response = agent.get(&format!("http://a.test:{port}/half"), &[BROWSER]).await;
     // The message itself is complete: browsers show what the coding contains.
     assert_eq!(response.end, BodyEnd::Complete);
     assert!(response.body.len() > 100_000 && page.starts_with(&response.body));

@@ -30,11 +30,14 @@ async fn agent_without_gateway(folder: &Path, more: &[&str]) -> Result<Running> 
     start_agent(folder, &line, &arguments).await
 }
 
-/// Sends a request and a CONNECT request for the same target.
+/// A field of browsers, and so of pages: programs reach local addresses.
+const BROWSER: (&str, &str) = ("User-Agent", "Mozilla/5.0");
+
+/// Sends a request and a CONNECT request of a browser for the same target.
 async fn request_and_connect(proxy: SocketAddr, target: &str) -> Result<[RawResponse; 2]> {
-    let connect = request("CONNECT", target, &[]);
+    let connect = request("CONNECT", target, &[BROWSER]);
     Ok([
-        ask(proxy, get(&format!("http://{target}/"), &[])).await?,
+        ask(proxy, get(&format!("http://{target}/"), &[BROWSER])).await?,
         ask(proxy, connect).await?,
     ])
 }
@@ -103,14 +106,22 @@ async fn direct_fallback_reaches_neither_local_addresses_nor_the_agent() -> Resu
     // Addresses that the settings allow are reached, except for the agent's own ports.
     let open = folder()?;
     let agent = agent_without_gateway(open.path(), &["--direct-allow", "127.0.0.0/8, ::1"]).await?;
-    let answer = ask(agent.address(), get(&format!("http://127.0.0.1:{port}/"), &[])).await?;
+    let answer = ask(
+        agent.address(),
+        get(&format!("http://127.0.0.1:{port}/"), &[BROWSER]),
+    )
+    .await?;
     assert_eq!(answer.text(), "hello");
     let control_at = control(open.path())?;
     for host in ["127.0.0.1", "localhost", "127.0.0.2", "[::ffff:127.0.0.1]"] {
         for answer in request_and_connect(agent.address(), &format!("{host}:{}", control_at.port())).await? {
             assert_eq!(answer.status, 403, "{host}: {}", answer.text());
         }
-        let own = request("CONNECT", &format!("{host}:{}", agent.address().port()), &[]);
+        let own = request(
+            "CONNECT",
+            &format!("{host}:{}", agent.address().port()),
+            &[BROWSER],
+        );
         assert_eq!(ask(agent.address(), own).await?.status, 403, "{host}");
     }
     Ok(())

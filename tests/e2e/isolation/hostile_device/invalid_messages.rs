@@ -2,7 +2,7 @@
 use anyhow::{Result, bail, ensure};
 use longhaul_driver::{CloseReason, End};
 use longhaul_session::{
-    AcceleratedHosts, Ask, Body, BodyCoding, CacheStateId, Cancel, Dictionaries, EntryId, Evicted,
+    AcceleratedHosts, Ask, Body, BodyCoding, CacheStateId, Cancel, Continue, Dictionaries, EntryId, Evicted,
     FailureReason, Fetch, FetchId, HeaderSets, Hello, Holding, ImageLevel, Message, Method, Mixing, NewKey,
     Preferences, Resume, ShortHash, SiteImages, TunnelOpen, TunnelSecurity, Used, Validator, VersionRange,
     Want,
@@ -268,6 +268,9 @@ async fn hello_messages_are_validated() -> Result<()> {
         hello(),
         Message::Cancel(Cancel {
             fetch: FetchId::new(0),
+        }),
+        Message::Continue(Continue {
+            fetch: FetchId::new(1),
         }),
         Message::Dictionaries(Dictionaries { set: 9 }),
         new_key(),

@@ -33,7 +33,7 @@ fn scopes_follow_status_and_fields() {
         (200, &[lasting, ("age", "60")], Scope::ThisPage),
         (302, &[], Scope::ThisPage),
         (404, &[], Scope::ThisPage),
-        (500, &[lasting], Scope::ThisPage),
+        (500, &[lasting], Scope::Reusable),
         (204, &[], Scope::ThisPage),
     ] {
         assert_eq!(of(status, fields), Some(expected), "{status} {fields:?}");

@@ -50,6 +50,7 @@ fn requests_of_equal_browsers_share_a_response() {
     let browser = [
         ("user-agent", "x"),
         ("accept", "*/*"),
+        ("accept-encoding", "gzip, deflate, br, zstd"),
         ("referer", "http://a.test/"),
     ];
     let another = [

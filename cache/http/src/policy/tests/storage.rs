@@ -62,7 +62,8 @@ fn storage_follows_request_fields() {
         (&[("cache-control", "max-age=7")], &[public], Private),
         (&[("early-data", "1"), ("via", "1.1 longhaul")], &[public], Shared),
         (&[("early-data", "x")], &[public], Private),
-        (&[("accept-encoding", "gzip;q=0.123")], &[public], Private),
+        // A part of the key of what is shared.
+        (&[("accept-encoding", "gzip;q=0.123")], &[public], Shared),
         (
             &[
                 ("sec-ch-ua", "x"),
@@ -105,11 +106,20 @@ fn storage_follows_method_and_status() {
         (307, Storage::No, Storage::Private),
         (404, Storage::Private, Storage::Private),
         (410, Storage::Private, Storage::Private),
+        (201, Storage::No, Storage::Private),
+        (299, Storage::No, Storage::Private),
+        (400, Storage::No, Storage::Private),
+        (403, Storage::No, Storage::Private),
+        (500, Storage::No, Storage::Private),
+        (503, Storage::No, Storage::Private),
+        (599, Storage::No, Storage::Private),
+        (999, Storage::No, Storage::Private),
         (206, Storage::No, Storage::No),
         (304, Storage::No, Storage::No),
         (401, Storage::No, Storage::No),
-        (500, Storage::No, Storage::No),
-        (503, Storage::No, Storage::No),
+        (412, Storage::No, Storage::No),
+        (416, Storage::No, Storage::No),
+        (429, Storage::No, Storage::No),
     ] {
         let status = StatusCode::from_u16(status).unwrap();
         assert_eq!(storage(&GET, &map(&[]), status, &map(&[])), plain, "{status}");
@@ -120,7 +130,10 @@ fn storage_follows_method_and_status() {
 #[test]
 fn agents_store_these_responses() {
     let stores = |status: u16, fields: &[(&'static str, &'static str)]| {
-        agent_stores(StatusCode::from_u16(status).unwrap(), &map(fields))
+        let status = StatusCode::from_u16(status).unwrap();
+        let stores = agent_stores(&GET, &map(&[]), status, &map(fields));
+        assert_eq!(stores, agent_stores_pushed(status, &map(fields)));
+        stores
     };
     assert!(stores(200, &[]));
     assert!(stores(
@@ -136,6 +149,14 @@ fn agents_store_these_responses() {
     assert!(!stores(200, &[("content-range", "bytes 0-1/2")]));
     for status in [204, 206, 304, 500] {
         assert!(!stores(status, &[("cache-control", "max-age=60")]), "{status}");
+    }
+    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "PROPFIND"] {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        assert!(!agent_stores(&method, &map(&[]), OK, &map(&[])), "{method}");
+    }
+    for (control, expected) in [("no-cache", true), ("max-age=0", true), ("No-Store", false)] {
+        let request = map(&[("cache-control", control)]);
+        assert_eq!(agent_stores(&GET, &request, OK, &map(&[])), expected, "{control}");
     }
 }
 

@@ -25,8 +25,9 @@ fn validation_requests_name_the_stored_version() {
     assert_eq!(fields["if-modified-since"], "Sat, 05 Nov 1994 08:49:37 GMT");
     for response in [
         map(&[("cache-control", "no-cache")]),
-        map(&[("etag", "unquoted")]),
-        map(&[("last-modified", "yesterday")]),
+        map(&[("etag", ""), ("last-modified", "")]),
+        map(&[("etag", "*")]),
+        map(&[("etag", "a, *")]),
     ] {
         assert_eq!(conditional(&response, &request), None, "{response:?}");
     }
@@ -40,6 +41,51 @@ fn validation_requests_name_the_stored_version() {
         CacheKind::Private,
     );
     assert_eq!(missing.reuse(&GET, &map(&[]), NOW), Reuse::Forward);
+}
+
+#[test]
+fn validators_of_any_form_are_sent_back_as_they_came() {
+    for modified in [
+        "Sun, 06 Nov 1994 08:49:37 +0000",
+        "Mon, 06 Nov 1994 08:49:37 GMT",
+        "Sun, 6 Nov 1994 08:49:37 GMT",
+        "sun, 06 nov 1994 08:49:37 gmt",
+        "Sun, 06 Nov 94 08:49:37 GMT",
+        "Sunday, 06-Nov-94 08:49:37 GMT",
+        "Sun Nov  6 08:49:37 1994",
+        "1994-11-06T08:49:37Z",
+        "784111777",
+        "yesterday",
+    ] {
+        let response = map(&[("last-modified", modified)]);
+        let fields = conditional(
+            &map(&[("cache-control", "max-age=0"), ("last-modified", modified)]),
+            &map(&[]),
+        );
+        assert_eq!(fields.unwrap()["if-modified-since"], modified);
+        // The browser's copy is the same version.
+        let request = map(&[("if-modified-since", modified)]);
+        assert!(
+            crate::conditional::is_not_modified(&request, OK, &response),
+            "{modified}"
+        );
+        let other = map(&[("last-modified", "the day before")]);
+        assert!(
+            !crate::conditional::is_not_modified(&request, OK, &other),
+            "{modified}"
+        );
+    }
+    for etag in [
+        "unquoted", "\"\"", "W/x", "W/\"x\"", "w/\"x\"", "\"a b\"", "\"a,b\"", "'x'", "a*",
+    ] {
+        let response = map(&[("cache-control", "no-cache"), ("etag", etag)]);
+        assert_eq!(conditional(&response, &map(&[])).unwrap()["if-none-match"], etag);
+        let request = map(&[("if-none-match", etag)]);
+        assert!(
+            crate::conditional::is_not_modified(&request, OK, &response),
+            "{etag}"
+        );
+    }
 }
 
 /// Fields that describe the stored bytes remain, whatever servers put into a 304.

@@ -84,6 +84,7 @@ impl Link {
                 }
                 Message::AssociationOpen(open) => return self.association(open.id, stream).await,
                 Message::Manifest(_)
+                | Message::Continue(_)
                 | Message::Push(_)
                 | Message::Promised(_)
                 | Message::Welcome(_)
