@@ -1,6 +1,6 @@
 //! The content coding `deflate`: a zlib stream (RFC 1950) by RFC 9110 section 8.4.1.2; some servers send raw
 //! DEFLATE data (RFC 1951), as the name suggests.
-use flate2::{Decompress, FlushDecompress, Status};
+use zlib_rs::{Inflate, InflateFlush, Status};
 
 use crate::decompress::{Corrupt, Progress};
 
@@ -13,7 +13,7 @@ enum State {
     /// The format is unknown; contains the first byte, if it has arrived.
     Unknown(Option<u8>),
     /// The decoder, the first two bytes, and the number of those still to be decoded.
-    Data(Decompress, [u8; 2], usize),
+    Data(Inflate, [u8; 2], usize),
     Ended,
 }
 
@@ -38,7 +38,7 @@ impl Deflate {
             self.state = match first {
                 None => State::Unknown(Some(byte)),
                 Some(first) => {
-                    let decoder = Decompress::new(is_zlib_header(first, byte));
+                    let decoder = Inflate::new(is_zlib_header(first, byte), WINDOW_BITS);
                     State::Data(decoder, [first, byte], 2)
                 }
             };
@@ -76,15 +76,18 @@ fn is_zlib_header(cmf: u8, flg: u8) -> bool {
     cmf & 0x0f == 8 && cmf >> 4 <= 7 && u16::from_be_bytes([cmf, flg]).is_multiple_of(31)
 }
 
+/// Size of the largest window of DEFLATE, as a power of two (RFC 1951 section 2).
+pub(super) const WINDOW_BITS: u8 = 15;
+
 /// One step of raw or zlib inflation; the flag is true at the end of the stream.
 pub(super) fn inflate(
-    decoder: &mut Decompress,
+    decoder: &mut Inflate,
     input: &[u8],
     output: &mut [u8],
 ) -> Result<(Progress, bool), Corrupt> {
     let (read, written) = (decoder.total_in(), decoder.total_out());
     let status = decoder
-        .decompress(input, output, FlushDecompress::None)
+        .decompress(input, output, InflateFlush::NoFlush)
         .map_err(|_| Corrupt)?;
     let progress = Progress {
         read: usize::try_from(decoder.total_in() - read).map_err(|_| Corrupt)?,

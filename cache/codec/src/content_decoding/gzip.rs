@@ -1,7 +1,8 @@
 //! The gzip file format (RFC 1952), with multiple members.
-use flate2::{Crc, Decompress};
+use flate2::Crc;
+use zlib_rs::Inflate;
 
-use super::deflate::inflate;
+use super::deflate::{WINDOW_BITS, inflate};
 use crate::decompress::{Corrupt, Progress};
 
 /// Position of the decoder in a member.
@@ -28,7 +29,7 @@ enum Part {
 /// appended garbage).
 pub(crate) struct Gzip {
     part: Part,
-    inflate: Decompress,
+    inflate: Inflate,
     crc: Crc,
     members: u64,
     /// A member has another checksum or length than its trailer says, which browsers do not read.
@@ -47,7 +48,7 @@ impl Gzip {
     pub(crate) fn new() -> Self {
         Self {
             part: Part::Start,
-            inflate: Decompress::new(false),
+            inflate: Inflate::new(false, WINDOW_BITS),
             crc: Crc::new(),
             members: 0,
             is_damaged: false,

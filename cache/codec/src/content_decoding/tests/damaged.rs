@@ -44,6 +44,26 @@ fn what_precedes_a_missing_end_is_decoded() {
     assert_eq!(end, ContentEnd::Doubtful);
 }
 
+/// A match that begins before the first byte: there is nothing that it could repeat.
+#[test]
+fn a_distance_beyond_the_beginning_is_corrupt() {
+    // RFC 1951 section 3.2.6: the last block, fixed codes, the literal `a`, three bytes from 100 bytes before, the end.
+    let bits = "1 10 10010001 0000001 01101 11000 0000000".replace(' ', "");
+    let bytes: Vec<u8> = bits
+        .as_bytes()
+        .chunks(8)
+        .map(|bits| {
+            let bits = bits.iter().rev();
+            bits.fold(0, |byte, bit| byte << 1 | u8::from(*bit == b'1'))
+        })
+        .collect();
+    let mut decoder =
+        ContentDecoder::new(&[OriginCoding::Deflate], ContentDecodingLimits::default()).unwrap();
+    let mut out = Vec::new();
+    let decoded = decoder.push(&bytes, &mut out);
+    assert!(decoded.is_err(), "{out:?}");
+}
+
 #[test]
 fn a_wrong_checksum_of_gzip_is_doubtful() {
     let body = page(1000);
