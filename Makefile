@@ -36,6 +36,13 @@ sim: tools-build
 	LONGHAUL_REPLAYS=1000000 $(CARGO) test --locked --release -p longhaul-protocol --lib replays_are_never_accepted
 	LONGHAUL_SIM_SEEDS=1000 $(CARGO) test --locked --release -p longhaul-tests --test sim -- --nocapture
 
+# SEEDS odd origins in Chromium and in programs, directly and through Longhaul, from the seed FIRST.
+.PHONY: differential
+differential: FIRST = 0
+differential: tools
+	$(CARGO) build --locked --workspace --bins
+	LONGHAUL_DIFFERENTIAL_FIRST=$(FIRST) LONGHAUL_DIFFERENTIAL_SEEDS=$(SEEDS) $(CARGO) test --locked --workspace --test differential -- --nocapture
+
 # Sessions under random faults for MINUTES minutes: every byte is checked, and memory and descriptors must not grow.
 soak: MINUTES = 30
 soak: SEED = 1
@@ -114,6 +121,14 @@ deny: tools-build
 grafana-check: tools-build
 	@scripts/install-tools.sh grafana
 	scripts/check-grafana.sh
+
+# Suites of others and our own comparisons against the built programs: HTTP/2, WebSockets, HTTP caches. Go and npm download
+# them; therefore not part of `make test`. SUITES="http2 cache" runs only these.
+.PHONY: suites
+suites: tools-build
+	@scripts/install-tools.sh suites
+	$(CARGO) build --locked --workspace --bins
+	scripts/suites.sh target/debug $(SUITES)
 
 # Packages for Debian, an OCI image of the gateway, notices and lists of parts, in target/packages/out.
 # `PACKAGE_PROFILE=demo make packages` builds sooner, for trying the packages.

@@ -64,6 +64,13 @@ grafana)
     need node nodejs
     need npm npm
     ;;
+suites)
+    need node nodejs
+    need npm npm
+    need go golang-go
+    need openssl openssl
+    PATH="$PATH:/usr/sbin:/sbin" need squid squid
+    ;;
 product)
     need mmdebstrap mmdebstrap
     need systemd-nspawn systemd-container
@@ -75,7 +82,7 @@ product)
     PATH="$PATH:/usr/sbin:/sbin" need runc runc
     ;;
 *)
-    echo "usage: $0 build|test|packages|product" >&2
+    echo "usage: $0 build|test|packages|grafana|suites|product" >&2
     exit 2
     ;;
 esac

@@ -39,15 +39,15 @@ run_each_beside() { # name for files
 }
 
 # Test programs that mostly wait.
-is_beside='^tests/e2e:'
+is_beside='^tests/e2e:|^tests/differential:'
 # Test programs that measure emulated links in real time. They run last, when the command has ended and the end-to-end tests
 # have nearly ended.
 measures='^tests/bench:|^tests/world:|^tests:calibration '
 
 build_test_programs "$work/programs"
 : >"$work/failed"
-grep "$is_beside" "$work/programs" >"$work/beside"
-grep -v "$is_beside" "$work/programs" | grep -Ev "$measures" >"$work/others"
+grep -E "$is_beside" "$work/programs" >"$work/beside"
+grep -Ev "$is_beside|$measures" "$work/programs" >"$work/others"
 grep -E "$measures" "$work/programs" >"$work/measuring"
 run_each_beside beside <"$work/beside" &
 beside=$!
