@@ -16,8 +16,7 @@ pub fn is_local_name(name: &str) -> bool {
 }
 
 /// Returns the domains that the network tells this computer to search names in, from the text of `/etc/resolv.conf`
-/// (resolv.conf(5)). What anybody may register
-/// names below, such as `com`, is left out: it would lead too many hosts past the proxy.
+/// (resolv.conf(5)). Public suffixes, such as `com`, are left out: they would lead too many hosts past the proxy.
 pub fn search_domains(resolv_conf: &str) -> Vec<String> {
     let mut domains = Vec::new();
     for line in resolv_conf.lines() {

@@ -363,7 +363,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         aspects: &["events"],
-        kinds: &["status/100"],
+        kinds: &["status/100", "status/199"],
         scheme: Some(Scheme::Https),
         seen: Seen::Waits,
         what: "A WebSocket over https that gets an interim response alone waits",
