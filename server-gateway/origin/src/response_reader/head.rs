@@ -183,7 +183,9 @@ fn read_status_line(line: &[u8]) -> Result<HttpStatusLine, HeadError> {
         None => (line, &[][..]),
     };
     let is_1_1 = version(name).is_some_and(|version| version >= (1, 1));
-    let rest = rest.trim_ascii_start();
+    // Only spaces: behind a tab, Chromium sees no number.
+    let number = rest.iter().position(|byte| *byte != b' ').unwrap_or(rest.len());
+    let rest = &rest[number..];
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let number = std::str::from_utf8(&rest[..digits]).unwrap_or_default();
     let status = match number {

@@ -116,6 +116,8 @@ fn status_lines_are_read_as_browsers_read_them() {
         ("HTTP/1.1 0200 OK", 1, 200),
         ("HTTP/1.1 -1 OK", 1, 200),
         ("HTTP/1.1 404\tOK", 1, 404),
+        ("HTTP/1.1 \t404 OK", 1, 200),
+        ("HTTP/1.1\t404 OK", 1, 200),
         ("HTTP/1.1 200 Caf\u{e9} \u{1} \u{7f}", 1, 200),
         ("\r\nHTTP/1.1 200 OK", 1, 200),
         ("\n\n\n\nHTTP/1.1 200 OK", 1, 200),
