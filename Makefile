@@ -36,12 +36,13 @@ sim: tools-build
 	LONGHAUL_REPLAYS=1000000 $(CARGO) test --locked --release -p longhaul-protocol --lib replays_are_never_accepted
 	LONGHAUL_SIM_SEEDS=1000 $(CARGO) test --locked --release -p longhaul-tests --test sim -- --nocapture
 
-# SEEDS odd origins in Chromium and in programs, directly and through Longhaul, from the seed FIRST.
+# SEEDS odd origins in Chromium and in programs, directly and through Longhaul, from the seed FIRST, in LANES pairs of browsers.
 .PHONY: differential
 differential: FIRST = 0
+differential: LANES = 4
 differential: tools
 	$(CARGO) build --locked --workspace --bins
-	LONGHAUL_DIFFERENTIAL_FIRST=$(FIRST) LONGHAUL_DIFFERENTIAL_SEEDS=$(SEEDS) $(CARGO) test --locked --workspace --test differential -- --nocapture
+	LONGHAUL_DIFFERENTIAL_FIRST=$(FIRST) LONGHAUL_DIFFERENTIAL_SEEDS=$(SEEDS) LONGHAUL_DIFFERENTIAL_LANES=$(LANES) $(CARGO) test --locked --workspace --test differential -- --nocapture
 
 # Sessions under random faults for MINUTES minutes: every byte is checked, and memory and descriptors must not grow.
 soak: MINUTES = 30

@@ -1,8 +1,10 @@
 //! Differences that stay, each with its reason.
-mod list;
+mod fields;
+mod http2;
+mod messages;
+mod sockets;
 
-pub use self::list::KNOWN;
-use crate::{Case, Scheme, judge::Difference};
+use crate::{Case, Mode, Scheme, judge::Difference};
 
 /// A difference that stays.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +13,8 @@ pub struct Known {
     pub aspects: &'static [&'static str],
     /// Beginnings of the kinds of mutation for which it differs; none for all.
     pub kinds: &'static [&'static str],
+    /// Only if it is loaded in one of these ways; none for all.
+    pub modes: &'static [Mode],
     /// Only over this scheme.
     pub scheme: Option<Scheme>,
     /// How the values differ.
@@ -90,10 +94,23 @@ fn spaced(value: &str) -> String {
     spaced.trim().to_owned()
 }
 
+/// What shows the content of a response.
+const CONTENT: &[&str] = &[
+    "body", "length", "text", "markup", "title", "mode", "ran", "rules", "size",
+];
+
+/// All differences that stay; `docs/COMPATIBILITY.md` lists the same.
+pub fn known() -> impl Iterator<Item = &'static Known> {
+    [fields::FIELDS, messages::MESSAGES, http2::HTTP2, sockets::SOCKETS]
+        .into_iter()
+        .flatten()
+}
+
 /// What most entries have in common.
 const ANY: Known = Known {
     aspects: &[],
     kinds: &[],
+    modes: &[],
     scheme: None,
     seen: Seen::Anything,
     what: "",
@@ -110,9 +127,10 @@ pub(crate) fn is_known(case: &Case, scheme: Scheme, difference: &Difference) -> 
         Some(start) => difference.aspect.starts_with(start),
         None => difference.aspect == *aspect,
     };
-    KNOWN.iter().any(|known| {
+    known().any(|known| {
         known.aspects.iter().any(is_aspect)
             && of_kind(known)
+            && (known.modes.is_empty() || known.modes.contains(&case.mode))
             && known.scheme.is_none_or(|only| only == scheme)
             && known.seen.is(difference)
     })

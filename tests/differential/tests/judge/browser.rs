@@ -1,8 +1,16 @@
 //! Cases in Chromium, directly and through Longhaul.
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use anyhow::Result;
 use longhaul_differential::{Arena, Case, Mode, Protocol, Scheme, arena::Verdict};
+use tokio::task::JoinSet;
 
 use crate::number;
 
@@ -85,6 +93,14 @@ struct Found {
 
 #[expect(clippy::print_stderr, reason = "a long run shows each difference at once")]
 impl Found {
+    /// Adds what another found.
+    fn merge(&mut self, other: Self) {
+        for (key, (times, text)) in other.differences {
+            self.differences.entry(key).or_insert((0, text)).0 += times;
+        }
+        self.unsteady += other.unsteady;
+    }
+
     /// Loads the cases and adds their differences.
     async fn add(&mut self, arena: &mut Arena, round: Round, cases: &[Case]) -> Result<()> {
         let verdicts = arena.load(round.scheme, cases).await?;
@@ -204,20 +220,31 @@ async fn shrink(
     Ok((case, verdict))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn odd_origins_look_the_same_through_longhaul() -> Result<()> {
-    let first = number("LONGHAUL_DIFFERENTIAL_FIRST", 0);
-    let end = first + number("LONGHAUL_DIFFERENTIAL_SEEDS", 200);
-    let only = std::env::var("LONGHAUL_DIFFERENTIAL_ROUND").unwrap_or_default();
+/// The seeds that nobody has taken yet.
+#[derive(Debug)]
+struct Seeds {
+    next: AtomicU64,
+    end: u64,
+}
+
+impl Seeds {
+    /// Takes the seeds of a batch.
+    fn take(&self) -> Option<Range<u64>> {
+        let batch = u64::try_from(BATCH).ok()?;
+        let start = self.next.fetch_add(batch, Ordering::Relaxed);
+        (start < self.end).then(|| start..(start + batch).min(self.end))
+    }
+}
+
+/// Loads the cases of seeds in all rounds, or in the one of this name, until no seeds are left.
+#[expect(clippy::print_stderr, reason = "a long run shows how far it is")]
+async fn load(seeds: Arc<Seeds>, only: String) -> Result<Found> {
     let mut arena = Arena::start().await?;
     if !arena.has_tls() {
         eprintln!("SKIPPED TLS: Python or OpenSSL is not installed");
     }
     let mut found = Found::default();
-    let mut start = first;
-    while start < end {
-        let batch = start..(start + u64::try_from(BATCH)?).min(end);
-        start = batch.end;
+    while let Some(batch) = seeds.take() {
         for round in ROUNDS {
             if (!only.is_empty() && round.name != only)
                 || (round.protocol == Protocol::Tls && !arena.has_tls())
@@ -232,10 +259,27 @@ async fn odd_origins_look_the_same_through_longhaul() -> Result<()> {
             found.add(&mut arena, round, &cases).await?;
         }
         let (number, unsteady) = (found.differences.len(), found.unsteady);
-        eprintln!(
-            "{} seeds, {number} differences, {unsteady} unsteady",
-            start - first
-        );
+        eprintln!("seeds {batch:?}: so far {number} differences, {unsteady} unsteady");
+    }
+    Ok(found)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_origins_look_the_same_through_longhaul() -> Result<()> {
+    let first = number("LONGHAUL_DIFFERENTIAL_FIRST", 0);
+    let seeds = Arc::new(Seeds {
+        next: AtomicU64::new(first),
+        end: first + number("LONGHAUL_DIFFERENTIAL_SEEDS", 200),
+    });
+    let only = std::env::var("LONGHAUL_DIFFERENTIAL_ROUND").unwrap_or_default();
+    // Most of the time goes by in waiting: for what hangs, and for what fails late.
+    let mut lanes = JoinSet::new();
+    for _ in 0..number("LONGHAUL_DIFFERENTIAL_LANES", 1) {
+        lanes.spawn(load(seeds.clone(), only.clone()));
+    }
+    let mut found = Found::default();
+    while let Some(lane) = lanes.join_next().await {
+        found.merge(lane??);
     }
     let mut often: Vec<_> = found.differences.iter().collect();
     often.sort_by_key(|(_, (times, _))| *times);

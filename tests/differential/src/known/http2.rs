@@ -1,0 +1,85 @@
+//! Responses over HTTP/2 that differ.
+use super::{ANY, CONTENT, Known, Seen};
+use crate::{Mode, Scheme};
+
+pub(super) const HTTP2: &[Known] = &[
+    Known {
+        aspects: &["outcome"],
+        kinds: &["http2/reset-internal-once"],
+        seen: Seen::Lenient,
+        what: "A GET whose HTTP/2 stream ends with INTERNAL_ERROR loads if the second try does",
+        reason: "The gateway repeats a GET, a browser leaves it to the user.",
+        ..ANY
+    },
+    Known {
+        aspects: &["outcome"],
+        kinds: &["http2/interim-101"],
+        seen: Seen::Lenient,
+        what: "A response over HTTP/2 that status 101 precedes loads",
+        reason: "The status has no meaning there (RFC 9113 section 8.6), and nothing else could be meant.",
+        ..ANY
+    },
+    Known {
+        aspects: &["outcome"],
+        kinds: &[
+            "http2/",
+            "type/control",
+            "coding/control",
+            "alpn/http-2-is-http-1.1",
+        ],
+        scheme: Some(Scheme::Https),
+        seen: Seen::Lenient,
+        what: "A host whose HTTP/2 the browser does not accept loads if its HTTP/1.1 is sound",
+        reason: "The gateway asks such a host over HTTP/1.1.",
+        ..ANY
+    },
+    Known {
+        aspects: &["fields.*"],
+        kinds: &["http2/status-101"],
+        what: "The fields of a response over HTTP/2 with status 101 are those of its HTTP/1.1",
+        reason: "The gateway asks such a host over HTTP/1.1.",
+        ..ANY
+    },
+    Known {
+        aspects: CONTENT,
+        kinds: &["http2/status-204-with-body", "http2/status-304-with-body"],
+        what: "The body of a response over HTTP/2 with status 204 or 304 is missing",
+        reason: "Such responses have none (RFC 9110 section 6.4.1), and HTTP/1.1 cannot carry one.",
+        ..ANY
+    },
+    Known {
+        aspects: CONTENT,
+        kinds: &["http2/head-only"],
+        what: "A response over HTTP/2 that ends with its head although it has a length has the body of its HTTP/1.1",
+        reason: "The gateway asks such a host over HTTP/1.1.",
+        ..ANY
+    },
+    Known {
+        aspects: &["outcome"],
+        kinds: &["http2/reset-half-no-error", "http2/length-"],
+        seen: Seen::Refused,
+        what: "A body over HTTP/2 of another length than announced, or with an invalid length, is broken",
+        reason: "The response is malformed (RFC 9113 section 8.1.1).",
+        ..ANY
+    },
+    Known {
+        aspects: &["outcome"],
+        kinds: &[
+            "http2/connection",
+            "http2/keep-alive",
+            "http2/proxy-connection",
+            "http2/te",
+            "http2/transfer-encoding",
+            "http2/upgrade",
+            "http2/status-empty",
+            "http2/status-letters",
+            "http2/status-plus",
+            "http2/status-with-reason",
+        ],
+        modes: &[Mode::Post],
+        seen: Seen::Refused,
+        what: "A POST that is answered over HTTP/2 with a field of connections, or a status that is no number, is an error page, the first time",
+        reason: "The response is malformed (RFC 9113 sections 8.2.2 and 8.3.2), and the origin may have processed the request.",
+        ..ANY
+    },
+];
