@@ -52,8 +52,9 @@ pub(in crate::worker) async fn start_browser(
             };
             let mut options = ModelOptions::new(route, trust);
             options.rules = rules(job.system, job.outstanding);
-            if job.system.is_clientless() || job.system == System::Ziproxy {
-                // Without this field the proxy must not compress; every browser sends it.
+            if job.system.is_longhaul() || job.system.is_clientless() || job.system == System::Ziproxy {
+                // Every browser sends this field. Without it, a proxy must not compress, and Longhaul takes the client for a
+                // program, which gets the codings that it negotiated.
                 options.accept_encoding = AcceptEncoding::Gzip;
             }
             if job.system == System::DirectDns {
