@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
-use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidates};
+use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidated_urls};
 use longhaul_session::{
     BodyPlace, Delivery, EntryId, Evicted, FailureReason, HeaderField, Message, PageId, ShortHash,
 };
@@ -120,7 +120,7 @@ impl RequestTask {
         if let Some(page) = &self.page {
             page.load.record_host_answer(&self.request.fetch.origin);
         }
-        self.forget_written(status).await;
+        self.forget_written(status, &fields).await;
         self.clear_site_data(&fields).await;
         let store = self.storage.store.clone();
         let bound = self.request.is_bound();
@@ -183,12 +183,11 @@ impl RequestTask {
         Some(self.change_phase(exit, Phase::Over(RequestOutcome::Forwarded(response))))
     }
 
-    /// Invalidates the stored responses of an unsafe request's URL (RFC 9111 section 4.4), before the browser gets the
-    /// response.
-    pub(super) async fn forget_written(&self, status: StatusCode) {
-        if invalidates(&self.request.method, status) {
-            let (client, url) = (self.request.context.client(), &self.request.fetch.url);
-            self.storage.store.invalidate(client, url).await;
+    /// Removes the stored responses that a response to an unsafe request invalidates, before the browser gets the response.
+    pub(super) async fn forget_written(&self, status: StatusCode, fields: &HeaderMap) {
+        let client = self.request.context.client();
+        for url in invalidated_urls(&self.request.method, &self.request.fetch.url, status, fields) {
+            self.storage.store.invalidate(client, &url).await;
         }
     }
 

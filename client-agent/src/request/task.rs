@@ -366,7 +366,7 @@ impl RequestTask {
         debug!(url = ?Pii(&self.request.uri), "sending the request directly");
         match self.direct_fetch().await {
             Ok(answer) => {
-                self.forget_written(answer.status()).await;
+                self.forget_written(answer.status(), answer.headers()).await;
                 self.clear_site_data(answer.headers()).await;
                 let response = response::of_origin(answer, &self.request.method);
                 self.change_phase(PhaseExit::Direct, Phase::Over(RequestOutcome::Direct(response)))

@@ -8,7 +8,7 @@ use longhaul_http::{
     framing, hop_by_hop,
     limits::{HeaderLimits, LimitError},
     method::{Repeatability, is_safe_bodyless, repeatability},
-    policy::{Reload, reload},
+    policy::{Reload, SERVICE_WORKER, reload},
     request_context::{CredentialsSecret, Navigation, RequestContext},
     target::{self, Target},
     url_credentials,
@@ -199,13 +199,14 @@ fn required_state(
     }
 }
 
-static ONLY_FOR_ORIGINS: [HeaderName; 6] = [
+static ONLY_FOR_ORIGINS: [HeaderName; 7] = [
     header::AUTHORIZATION,
     header::RANGE,
     header::IF_RANGE,
     header::IF_MATCH,
     header::IF_UNMODIFIED_SINCE,
     header::UPGRADE,
+    SERVICE_WORKER,
 ];
 
 const fn limit(error: LimitError) -> BadRequest {

@@ -5,7 +5,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, header, request::Parts};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Empty, combinators::UnsyncBoxBody};
 use longhaul_cache::{Cost, Deletion, DeletionScope, OwnerSelection, Partition};
@@ -13,7 +13,7 @@ use longhaul_http::{
     clear_site_data::clears_cache,
     coding::ORIGIN_ACCEPT_ENCODING,
     conditional::{RangeAnswer, range_answer},
-    policy::{Reload, invalidates},
+    policy::{Reload, invalidated_urls},
     request_context::origin_of,
 };
 use longhaul_origin::{FetchError, OriginBody, OriginClient};
@@ -168,9 +168,7 @@ impl OriginFetch {
         let (parts, body) = response.into_parts();
         let origin_size = OriginSize::of_head(parts.version, parts.status, &parts.headers);
         let head = origin_head(&self.parts, &self.browser, parts, body.is_end_stream())?;
-        if invalidates(&self.parts.method, head.status) {
-            self.invalidate(&head.headers).await;
-        }
+        self.invalidate(head.status, &head.headers).await;
         let storage_decision = if may_store {
             self.storage_decision(&head, &deciding_fields)
         } else {
@@ -319,16 +317,11 @@ impl OriginFetch {
         }
     }
 
-    /// RFC 9111 section 4.4: invalidates the request's URL, and the same-origin URLs that the response names.
-    async fn invalidate(&self, response: &HeaderMap) {
+    /// Removes the stored responses that a response to an unsafe request invalidates.
+    async fn invalidate(&self, status: StatusCode, response: &HeaderMap) {
         let Some(cache) = &self.inner.cache else { return };
         let own = self.parts.uri.to_string();
-        let mut urls = vec![own];
-        for name in [header::LOCATION, header::CONTENT_LOCATION] {
-            let value = response.get(name).and_then(|value| value.to_str().ok());
-            urls.extend(value.and_then(|value| same_origin(&self.parts.uri, value)));
-        }
-        for url in urls {
+        for url in invalidated_urls(&self.parts.method, &own, status, response) {
             self.inner.writes.invalidate(&url);
             cache.remove(&Partition::Shared, &url).await;
             cache.forget_url(self.identity.owner(), &url).await;
@@ -354,50 +347,12 @@ impl OriginFetch {
     }
 }
 
-/// Resolves a reference of a response to an absolute URL of the same origin as `base`. Accepts only absolute
-/// URLs and absolute paths, which other caches also invalidate.
-fn same_origin(base: &http::Uri, reference: &str) -> Option<String> {
-    let (scheme, authority) = (base.scheme_str()?, base.authority()?);
-    let origin = format!("{scheme}://{authority}");
-    let reference = reference.split('#').next().unwrap_or_default();
-    if reference.starts_with('/') && !reference.starts_with("//") {
-        return Some(format!("{origin}{reference}"));
-    }
-    let rest = reference.strip_prefix(&origin)?;
-    rest.starts_with('/').then(|| reference.to_owned())
-}
-
 /// Completes once the coalesced fetch has no reader and is abandoned.
 async fn abandoned(coalesced: &CoalescedFetch) {
     loop {
         coalesced.unread().await;
         if coalesced.abandon() {
             return;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_urls_of_the_same_origin_are_invalidated() {
-        let base: http::Uri = "http://a.test:81/form".parse().unwrap();
-        let of = |reference| same_origin(&base, reference);
-        assert_eq!(of("/list?x#y").as_deref(), Some("http://a.test:81/list?x"));
-        assert_eq!(
-            of("http://a.test:81/list").as_deref(),
-            Some("http://a.test:81/list")
-        );
-        for other in [
-            "http://a.test:8/x",
-            "https://a.test:81/x",
-            "//b.test/x",
-            "list",
-            "http://a.test:810/",
-        ] {
-            assert_eq!(of(other), None, "{other}");
         }
     }
 }

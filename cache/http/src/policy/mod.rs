@@ -8,6 +8,7 @@
 //! `stale-if-error` would only permit it, not require it.
 mod cache_kind;
 mod freshness;
+mod invalidation;
 mod request;
 mod scope;
 mod semantics;
@@ -19,7 +20,8 @@ mod validation;
 
 pub use cache_kind::CacheKind;
 pub use freshness::{Freshness, Reuse};
-pub use request::{Reload, only_if_cached, reload};
+pub use invalidation::invalidated_urls;
+pub use request::{Reload, SERVICE_WORKER, only_if_cached, reload};
 pub use scope::{Scope, scope};
 pub use sharing::{SharingKey, is_canonical, is_keyed, may_share};
-pub use storage::{Storage, agent_stores, agent_stores_pushed, invalidates, storage};
+pub use storage::{Storage, agent_stores, agent_stores_pushed, storage};

@@ -1,9 +1,13 @@
 //! Cache directives of requests (RFC 9111 section 5.2.1).
 use std::time::Duration;
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderName, header};
 
 use crate::{directives::Directives, list::members};
+
+/// The field of requests for the script of a service worker (Service Workers, section 6.1), by which the origin decides
+/// whether a script that it serves to pages may control all of them.
+pub const SERVICE_WORKER: HeaderName = HeaderName::from_static("service-worker");
 
 /// Reload mode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +17,7 @@ pub enum Reload {
     /// `max-age=0`: revalidate (the reload button).
     Revalidate,
     /// `no-cache`, or `Pragma: no-cache` without `Cache-Control`: fetch from the origin (reload that bypasses
-    /// caches).
+    /// caches). Also for the script of a service worker, which the origin may refuse to be one.
     Bypass,
 }
 
@@ -21,7 +25,10 @@ pub enum Reload {
 pub fn reload(request: &HeaderMap) -> Reload {
     let directives = Directives::of(request);
     let pragma = members(request, header::PRAGMA).any(|member| member.eq_ignore_ascii_case("no-cache"));
-    if directives.has("no-cache") || pragma && !request.contains_key(header::CACHE_CONTROL) {
+    if directives.has("no-cache")
+        || request.contains_key(SERVICE_WORKER)
+        || pragma && !request.contains_key(header::CACHE_CONTROL)
+    {
         Reload::Bypass
     } else if directives.seconds("max-age") == Some(Duration::ZERO) {
         Reload::Revalidate

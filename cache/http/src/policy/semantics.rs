@@ -30,7 +30,7 @@ impl Semantics {
         kind: CacheKind,
     ) -> Self {
         let mut reading = Response::new(());
-        *reading.status_mut() = as_understood(status);
+        *reading.status_mut() = as_understood(status, &Directives::of(response));
         *reading.headers_mut() = fields(response, requested_at, received_at, kind);
         let options = CacheOptions {
             shared: kind == CacheKind::Shared,
@@ -85,9 +85,11 @@ impl Semantics {
 }
 
 /// Returns a status that the crate understands. A response with any final status may be stored if it states its lifetime
-/// or is `public` (RFC 9111 section 3): that is how 302 is treated. Those that concern one request only may not.
-fn as_understood(status: StatusCode) -> StatusCode {
+/// or is `public` (RFC 9111 section 3): that is how 302 is treated. Those that concern one request only may not, nor may those
+/// without a registered meaning whose response demands that it be understood (RFC 9111 section 5.2.2.3).
+fn as_understood(status: StatusCode, directives: &Directives) -> StatusCode {
     let is_other = !status.is_informational()
+        && (status.canonical_reason().is_some() || !directives.has("must-understand"))
         && !HEURISTIC_STATUSES.contains(&status.as_u16())
         && !UNSTORABLE_STATUSES.contains(&status.as_u16());
     if is_other { StatusCode::FOUND } else { status }
@@ -162,7 +164,10 @@ fn age_on_arrival(
 ) -> Duration {
     let received = received_at.since_epoch();
     let apparent = received.saturating_sub(generated.since_epoch());
-    let told = members(response, header::AGE).next().and_then(delta_seconds);
+    // RFC 9111 section 5.1: the first member counts. An invalid one comes from a cache, too, and may be any age.
+    let told = members(response, header::AGE)
+        .next()
+        .map(|age| delta_seconds(age).unwrap_or(MAX_DELTA));
     let delay = received.saturating_sub(requested_at.since_epoch());
     apparent.max(told.unwrap_or_default().saturating_add(delay))
 }

@@ -65,12 +65,6 @@ pub fn agent_stores_pushed(status: StatusCode, response: &HeaderMap) -> bool {
         && is_storable(status, response, CacheKind::Private)
 }
 
-/// Returns true if a response invalidates the stored responses of its request's URL (RFC 9111 section 4.4): a
-/// non-error response to an unsafe method.
-pub fn invalidates(method: &Method, status: StatusCode) -> bool {
-    !method.is_safe() && (status.is_success() || status.is_redirection())
-}
-
 /// Returns true if a body never ends by design, so that it cannot be stored or awaited completely.
 pub(super) fn is_endless(response: &HeaderMap) -> bool {
     let content_type = response.get(header::CONTENT_TYPE).map(|value| value.as_bytes());

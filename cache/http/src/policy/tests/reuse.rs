@@ -48,6 +48,7 @@ fn reuse_follows_request_directives() {
         reuse(&fresh, &[("pragma", "no-cache"), ("cache-control", "max-age=50")]),
         "fresh"
     );
+    assert_eq!(reuse(&fresh, &[("service-worker", "script")]), "no");
 }
 
 #[test]
@@ -58,6 +59,7 @@ fn reloads_are_recognised_by_request_directives() {
         (&[("cache-control", "max-age=5")], Reload::None),
         (&[("cache-control", "NO-CACHE")], Reload::Bypass),
         (&[("pragma", "No-Cache")], Reload::Bypass),
+        (&[("service-worker", "script")], Reload::Bypass),
         (
             &[("pragma", "no-cache"), ("cache-control", "max-age=0")],
             Reload::Revalidate,
