@@ -2,9 +2,10 @@
 //!
 //! Only the order of the messages on an HTTP/1.1 connection associates responses with requests. An origin, or
 //! a reverse proxy in front of it, that parses a part of one request as the start of the next answers the
-//! next request with a response that an attacker chose (request smuggling). A connection therefore serves one
-//! device at a time. A connection that carried a request that could cause this, or a request with private
-//! data, never serves another device.
+//! next request with a response that an attacker chose (request smuggling); so does one that can be made to send
+//! two responses to one request (response splitting). An HTTP/1.1 connection therefore serves one device, and a
+//! scope of it after a request that could cause this; an HTTP/2 connection serves one device at a time, and no
+//! other one after a request with private data.
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use http::{
@@ -126,7 +127,7 @@ impl RequestProperties {
 pub(crate) enum Ownership {
     /// The connection carried nothing private.
     Unclaimed,
-    /// The connection carried a device's credentials or private fields.
+    /// The connection carried a device's credentials or private fields, or a request of it over HTTP/1.1.
     Device(ConnectionOwner),
     /// The connection carried a body from the origin's own document over HTTP/1.1: only requests of this
     /// device and scope.
@@ -162,8 +163,8 @@ impl Ownership {
     /// Returns the ownership after the request.
     pub(crate) fn after(self, properties: &RequestProperties, protocol: Multiplexing) -> Self {
         match (properties.effect, self, protocol) {
-            (ConnectionEffect::None, ..)
-            | (ConnectionEffect::Private, Self::Device(_) | Self::Scope(..), _)
+            (ConnectionEffect::None, _, Multiplexing::Streams)
+            | (ConnectionEffect::None | ConnectionEffect::Private, Self::Device(_) | Self::Scope(..), _)
             | (_, Self::Nobody, _) => self,
             (ConnectionEffect::Body, _, Multiplexing::No) if properties.is_same_origin => {
                 Self::Scope(properties.owner, properties.scope)
@@ -173,7 +174,8 @@ impl Ownership {
             // confuse them; for such a proxy the device's other streams are equivalent to those of another
             // connection of the device.
             (ConnectionEffect::Body, _, Multiplexing::Streams)
-            | (ConnectionEffect::Private, Self::Unclaimed, _) => Self::Device(properties.owner),
+            | (ConnectionEffect::Private, Self::Unclaimed, _)
+            | (ConnectionEffect::None, Self::Unclaimed, Multiplexing::No) => Self::Device(properties.owner),
         }
     }
 }
@@ -289,7 +291,9 @@ mod tests {
         ];
         let plain = properties(&secret, ANNA, "GET", &browser);
         assert_eq!(plain.effect, ConnectionEffect::None);
-        let after = Ownership::Unclaimed.after(&plain, Multiplexing::No);
+        let over_http1 = Ownership::Unclaimed.after(&plain, Multiplexing::No);
+        assert_eq!(over_http1, Ownership::Device(ANNA));
+        let after = Ownership::Unclaimed.after(&plain, Multiplexing::Streams);
         assert_eq!(after, Ownership::Unclaimed);
         assert!(
             after

@@ -1,9 +1,8 @@
 //! Connection pool: idle connections and HTTP/2 connections, each with its ownership.
 //!
-//! A connection serves one device at a time. A connection that carried nothing private may serve another
-//! device afterwards; otherwise the connection belongs to its device permanently ([`Ownership`]). Requests of
-//! one device, with and without credentials, therefore use the same connections, and devices share only
-//! connections without private data.
+//! A connection serves one device at a time. An HTTP/2 connection that carried nothing private may serve another device
+//! afterwards; otherwise the connection belongs to its device permanently ([`Ownership`]). Requests of one device, with and
+//! without credentials, therefore use the same connections.
 use std::{
     collections::HashMap,
     sync::{

@@ -15,3 +15,4 @@ mod other_profiles;
 mod other_sites;
 mod picture_workers;
 mod size_side_channels;
+mod split_responses;

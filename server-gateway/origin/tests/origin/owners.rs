@@ -107,14 +107,14 @@ async fn a_claimed_connection_is_never_shared_with_another_device() {
 }
 
 #[tokio::test]
-async fn unclaimed_connections_are_shared() {
+async fn a_connection_of_http1_serves_one_device() {
     let origin = careless().await;
     let client = client_of(origin.address);
     for owner in [ANNA, BERT, ANNA, BERT] {
         let fields = [("user-agent", "Browser/1.0"), ("accept-language", "de")];
         ask(&client, owner, request(Method::GET, "/", &fields, "")).await;
     }
-    assert_eq!(origin.connections(), 1);
+    assert_eq!(origin.connections(), 2);
 }
 
 /// First visit of a page: requests without cookies and then with cookies use one connection in sequence.
