@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use longhaul_service::{NotPrivate, check_private_directory};
 use longhaul_types::{Invite, ParseInviteError, SecretKey, UnixTime};
 use serde::{Deserialize, Serialize};
 
@@ -56,12 +57,21 @@ pub enum InviteError {
     },
 }
 
-/// Error of writing a file of the state directory.
+/// Errors of writing the state directory.
 #[derive(Debug, thiserror::Error)]
-#[error("{} cannot be written: {source}; {}", path.display(), remedy(source))]
-pub struct StateError {
-    path: PathBuf,
-    source: io::Error,
+#[non_exhaustive]
+pub enum StateError {
+    /// A file cannot be written.
+    #[error("{} cannot be written: {source}; {}", path.display(), remedy(source))]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Others could replace the keys.
+    #[error(transparent)]
+    NotPrivate(#[from] NotPrivate),
 }
 
 /// What the user can do if a file cannot be written.
@@ -105,16 +115,17 @@ impl StateDir {
     /// Creates the directory, accessible to its owner only.
     ///
     /// # Errors
-    /// The directory cannot be created.
+    /// The directory cannot be created, or others could replace its files.
     pub fn create(&self) -> Result<(), StateError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.0).map_err(|source| StateError {
+        builder.create(&self.0).map_err(|source| StateError::Write {
             path: self.0.clone(),
             source,
-        })
+        })?;
+        Ok(check_private_directory(&self.0)?)
     }
 
     /// Reads the invite that `longhaul enroll` wrote.
@@ -221,7 +232,7 @@ impl StateDir {
     /// # Errors
     /// The file cannot be written.
     pub fn publish(&self, agent: &AgentFile) -> Result<(), StateError> {
-        let text = serde_json::to_string(agent).map_err(|error| StateError {
+        let text = serde_json::to_string(agent).map_err(|error| StateError::Write {
             path: self.0.join("agent.json"),
             source: error.into(),
         })?;
@@ -349,7 +360,9 @@ impl StateDir {
     pub(crate) fn remove(&self, name: &str) -> Result<(), StateError> {
         let path = self.0.join(name);
         match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(StateError { path, source }),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(StateError::Write { path, source })
+            }
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -361,7 +374,7 @@ impl StateDir {
         let written = write_private(&beside, contents).and_then(|()| fs::rename(&beside, &path));
         written.map_err(|source| {
             drop(fs::remove_file(&beside));
-            StateError { path, source }
+            StateError::Write { path, source }
         })
     }
 }

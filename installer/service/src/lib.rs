@@ -4,6 +4,7 @@
 //! * [`serve`] runs a [`Service`] until a stop signal: it tells the service manager the state (sd_notify(3)),
 //!   reloads the configuration at SIGHUP, sends the watchdog's messages while every [`LivenessProbe`] is answered, and
 //!   ends the service in order, within a limit.
+//! * [`check_private_directory`] refuses a state directory in which others could replace the keys.
 //! * [`Reloads`] compares a newly read configuration with the one in force, and logs what a reload does.
 //!
 //! The modules `*_unix` contain all code for Unix; the modules `*_portable` replace them elsewhere.
@@ -22,6 +23,13 @@ mod log_filter;
 mod log_format;
 mod logs;
 mod priority_format;
+mod private_directory;
+#[cfg(not(unix))]
+#[path = "private_directory_portable.rs"]
+mod private_directory_check;
+#[cfg(unix)]
+#[path = "private_directory_unix.rs"]
+mod private_directory_check;
 mod reloads;
 mod service_manager;
 #[cfg(not(unix))]
@@ -44,6 +52,8 @@ pub use liveness_probe::{LivenessProbe, Probed, liveness_probe};
 pub use log_filter::{FilterError, LogFilter};
 pub use log_format::LogFormat;
 pub use logs::{Logs, LogsError};
+pub use private_directory::NotPrivate;
+pub use private_directory_check::check_private_directory;
 pub use reloads::{Reloaded, Reloads};
 pub use service_manager::ServiceManager;
 pub use signals::Signals;

@@ -15,7 +15,7 @@ const HOUR: u64 = 3600;
 /// has lost its record of accepted stamps, which is at every start.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct EpochKeys {
-    /// Current epoch.
+    /// Current epoch: a random number.
     pub epoch: u32,
     /// 32 secret random bytes.
     pub key: [u8; 32],

@@ -6,6 +6,7 @@ use std::{
 };
 
 use longhaul_protocol::crypto::token::EpochKeys;
+use longhaul_service::{NotPrivate, check_private_directory};
 use longhaul_types::SecretKey;
 
 use super::ownership::adopt;
@@ -32,11 +33,20 @@ pub struct GatewayKeys {
 }
 
 impl GatewayKeys {
-    /// The token key with the number of the next epoch.
-    pub fn next_epoch(&self) -> EpochKeys {
-        EpochKeys {
-            epoch: self.epoch.epoch.wrapping_add(1),
-            key: self.epoch.key,
+    /// The token key with the random number of a new epoch: a counter would count the same numbers once more after the state
+    /// directory was restored from a snapshot of the machine, and early data recorded since then would be accepted again.
+    ///
+    /// # Errors
+    /// The operating system provides no randomness.
+    pub fn next_epoch(&self) -> Result<EpochKeys, StateError> {
+        loop {
+            let mut number = [0; 4];
+            getrandom::fill(&mut number).map_err(StateError::Random)?;
+            let epoch = u32::from_ne_bytes(number);
+            if epoch != self.epoch.epoch {
+                let key = self.epoch.key;
+                return Ok(EpochKeys { epoch, key });
+            }
         }
     }
 }
@@ -95,6 +105,9 @@ pub enum StateError {
         /// Consequence of a new key, for the message.
         consequence: &'static str,
     },
+    /// Others could replace the keys.
+    #[error(transparent)]
+    NotPrivate(#[from] NotPrivate),
     /// The operating system provides no randomness.
     #[error("the system provides no random numbers: {0}")]
     Random(getrandom::Error),
@@ -104,7 +117,7 @@ impl StateDir {
     /// Opens the directory; creates it if it does not exist.
     ///
     /// # Errors
-    /// It cannot be created, or is not a directory.
+    /// It cannot be created, is not a directory, or others could replace its files.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -114,6 +127,7 @@ impl StateDir {
             path: path.to_owned(),
             source,
         })?;
+        check_private_directory(path)?;
         warn_if_open_to_others(path);
         Ok(Self {
             path: path.to_owned(),

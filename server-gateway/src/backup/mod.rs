@@ -104,6 +104,7 @@ impl From<StateError> for BackupError {
             other @ (StateError::Write { .. }
             | StateError::Read { .. }
             | StateError::BadKey { .. }
+            | StateError::NotPrivate(_)
             | StateError::Random(_)) => Self::State(other),
         }
     }

@@ -119,7 +119,7 @@ impl Server {
         let clientless = ClientlessListener::bind(clientless, &state, &keys.secret, shared).await?;
         let mut carriers = Carriers::bind(config, &state, public, (links, clientless.as_ref())).await?;
         let portal = PortalListener::bind(config.portal.listen, public).await?;
-        let epoch = keys.next_epoch();
+        let epoch = keys.next_epoch()?;
         let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let (ports, shared) = config.udp_ports();
         let listening = ListenConfig {
