@@ -264,6 +264,11 @@ impl Access {
         let _removed = clients.wait_for(|list| !list.contains(client)).await;
     }
 
+    /// The list of clients, and its changes.
+    pub(super) fn clients(&self) -> watch::Receiver<Arc<Clients>> {
+        self.clients.subscribe()
+    }
+
     /// Applies changes of the list of clients, quotas included, as long as the future exists.
     pub(super) async fn look(&self, quotas: &Quotas) {
         let mut watch = ClientsWatch::new(self.state.clone());

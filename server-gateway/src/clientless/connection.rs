@@ -72,6 +72,7 @@ pub(super) async fn serve<S: ClientStream>(
     peer: Peer,
 ) {
     let (urgency, idle) = (stream.urgency(), shared.config.idle_timeout);
+    let clients = shared.access.clients();
     let (read, write) = split(stream);
     let (queue, exchanges) = mpsc::channel(MAX_AHEAD as usize);
     let (ahead, admission) = (Arc::new(ReadAhead::default()), Arc::new(Admission::default()));
@@ -112,7 +113,8 @@ pub(super) async fn serve<S: ClientStream>(
             end
         });
         let writing = pin!(writer.run(exchanges));
-        admission.serve(async { tokio::join!(reading, writing) }).await
+        let serving = async { tokio::join!(reading, writing) };
+        admission.serve(clients, serving).await
     };
     let Some((end, (write, written))) = served else {
         return;
@@ -317,7 +319,7 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
             headers.remove(header::EXPECT);
         }
         let client = self.connection.client(admitted, &mut headers);
-        self.admission.note();
+        self.admission.note(admitted);
         let last = self.owner.replace(client.owner);
         self.connection = self.connection.next(last, client.owner);
         let framing = BodyFraming::of(head.body);

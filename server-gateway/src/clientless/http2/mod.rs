@@ -28,7 +28,7 @@ use super::{
     Clientless,
     access::{Admitted, Peer},
     client::owner,
-    connections::UNUSED_TIME,
+    connections::{Admission, UNUSED_TIME},
     fetch::ConnectionState,
     stream::ClientStream,
 };
@@ -64,6 +64,7 @@ struct Http2Connection {
     activity: Arc<Activity>,
     /// The clients whose requests came through the connection: a login belongs to one of them.
     clients: Mutex<BTreeMap<PublicKey, Arc<ConnectionState>>>,
+    admission: Admission,
 }
 
 /// Serves a connection to its end.
@@ -83,6 +84,7 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
         uploads: Uploads::default(),
         activity,
         clients: Mutex::default(),
+        admission: Admission::default(),
     });
     // Dropped at the end, which ends the tasks.
     let mut streams = JoinSet::new();
@@ -100,6 +102,9 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
             },
             () = connection.resets.exhausted() => break Reason::ENHANCE_YOUR_CALM,
             () = connection.idle(is_used) => break Reason::NO_ERROR,
+            () = connection.admission.removed(connection.shared.access.clients()) => {
+                return debug!("the client of a connection was removed");
+            }
             () = &mut unused, if !is_judged => {
                 if connection.clients.lock().is_empty() {
                     break Reason::NO_ERROR;
@@ -149,6 +154,7 @@ impl Http2Connection {
 
     /// The state of the connection for a client.
     fn state(&self, admitted: &Admitted) -> Arc<ConnectionState> {
+        self.admission.note(admitted);
         let owner = owner(admitted, self.peer.address);
         let mut clients = self.clients.lock();
         let state = clients.entry(owner).or_insert_with(|| {
