@@ -57,6 +57,9 @@ const FIELD: HeaderName = http::header::CONTENT_SECURITY_POLICY;
 const MAX_POLICIES: usize = 16;
 /// Maximum length of a policy; real ones have up to about 10 KB.
 const MAX_LENGTH: usize = 64 * 1024;
+/// Maximum number of source expressions in all policies of a document: each of its references is compared with them. Real
+/// documents have up to 300.
+const MAX_SOURCES: usize = 1024;
 
 impl Policies {
     /// Parses the policies of the response from `url`.
@@ -81,7 +84,13 @@ impl Policies {
                 last.is_understood = false;
             }
         } else if !text.trim().is_empty() {
-            self.0.push(Policy::parse(url, text, source));
+            let policy = Policy::parse(url, text, source);
+            let sources: usize = self.0.iter().chain([&policy]).map(Policy::sources).sum();
+            self.0.push(if sources > MAX_SOURCES {
+                Policy::unknown(url)
+            } else {
+                policy
+            });
         }
     }
 
@@ -187,6 +196,11 @@ impl Policy {
             }
         }
         policy
+    }
+
+    /// Number of source expressions.
+    fn sources(&self) -> usize {
+        self.directives.values().map(Sources::len).sum()
     }
 
     fn allows(&self, reference: &Reference, client: &Url, redirects: usize) -> bool {

@@ -74,6 +74,11 @@ impl Sources {
         }
     }
 
+    /// Number of expressions.
+    pub(super) const fn len(&self) -> usize {
+        self.list.len() + self.nonces.len() + self.hashes.len()
+    }
+
     /// Returns true if an expression matches a URL that is the target of `redirects` redirects.
     pub(super) fn match_url(&self, url: &Url, own: &Url, redirects: usize) -> bool {
         self.list.iter().any(|source| source.matches(url, own, redirects))
@@ -131,7 +136,7 @@ impl Source {
             Some((host, port)) if !place.ends_with(']') => (host, Some(port.to_owned())),
             Some(_) | None => (place, None),
         };
-        let is_port = |port: &String| port == "*" || port.parse::<u16>().is_ok();
+        let is_port = |port: &String| port == "*" || longhaul_http::target::port(port).is_some();
         if !is_host(host) || !port.as_ref().is_none_or(is_port) {
             return None;
         }
@@ -175,7 +180,7 @@ impl HostSource {
         let wanted = match self.port.as_deref() {
             None => return url.port().is_none(),
             Some("*") => return true,
-            Some(port) => port.parse().ok(),
+            Some(port) => longhaul_http::target::port(port),
         };
         let port = url.port_or_known_default();
         wanted.is_some() && (wanted == port || wanted == Some(80) && port == Some(443))

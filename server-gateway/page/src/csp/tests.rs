@@ -259,3 +259,18 @@ proptest::proptest! {
         let _ = policies.allow(&Reference::new(url("https://b.test/x"), Destination::Script), &page, 0);
     }
 }
+
+/// S1: each reference is compared with each expression.
+#[test]
+fn all_policies_of_a_document_have_a_bounded_number_of_expressions() {
+    let many: &'static str = format!("img-src{}", " x.test".repeat(MAX_SOURCES / 2)).leak();
+    let few = "img-src b.test";
+    let image = |fields: &[&'static str]| allows(fields, Destination::Image, "https://x.test/a.png");
+    assert!(image(&[many]) && image(&[many, many]));
+    assert!(!image(&[many, many, "img-src x.test"]), "may forbid anything");
+    assert!(!image(&[few]));
+    for port in ["+443", " 443", "00443x"] {
+        let policy: &'static str = format!("img-src https://x.test:{port}").leak();
+        assert!(!image(&[policy]), "{port}");
+    }
+}
