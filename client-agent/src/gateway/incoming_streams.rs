@@ -6,6 +6,7 @@ use longhaul_session::{
     Announcement, Continue, FailureReason, FetchId, Head, Message, MessageReader, MirrorState, Promised,
     ReadEvent, Welcome, encode,
 };
+use longhaul_types::legible;
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
@@ -22,6 +23,8 @@ use crate::session_serial::SessionSerial;
 /// Maximum time from the first byte of a stream to its first complete message, including link outages. It
 /// bounds the number of tasks that wait for streams of a silent gateway.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(600);
+/// Maximum length of a notice of the operator, in characters.
+const MAX_NOTICE: usize = 500;
 
 /// Maximum size of control messages that are sent together: most of a packet.
 const MAX_MESSAGES_SIZE: usize = 1024;
@@ -222,12 +225,7 @@ async fn read_control(
 ) {
     while let Some(message) = first_message(&mut reader, &mut stream).await {
         if let Message::Notice(notice) = message {
-            let text: String = notice
-                .text
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(500)
-                .collect();
+            let text = legible(&notice.text, MAX_NOTICE);
             warn!(%text, "notice from the gateway");
             senders.notice.send_replace(Some(text));
         } else if let Message::Forgotten(forgotten) = message {

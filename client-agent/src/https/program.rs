@@ -5,7 +5,7 @@
 use std::fmt;
 
 use longhaul_http::client_hello::ClientHello;
-use longhaul_types::ClientId;
+use longhaul_types::{ClientId, legible};
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a name that is stored and shown.
@@ -71,8 +71,7 @@ impl Program {
 
     /// The name for people, if the program says one.
     pub(crate) fn name(&self) -> Option<String> {
-        let name = self.user_agent.as_deref()?.chars();
-        let name: String = name.filter(|c| !c.is_control()).take(MAX_NAME).collect();
+        let name = legible(self.user_agent.as_deref()?, MAX_NAME);
         Some(name).filter(|name| !name.is_empty())
     }
 }

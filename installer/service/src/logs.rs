@@ -1,10 +1,16 @@
 //! The log of a program.
-use std::io::{self, IsTerminal as _};
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal as _},
+};
 
+use longhaul_types::OneLine;
 use tracing::Subscriber;
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry, fmt,
-    fmt::MakeWriter,
+    EnvFilter, Layer, Registry,
+    field::MakeExt as _,
+    fmt,
+    fmt::{MakeWriter, format},
     layer::{Layered, SubscriberExt as _},
     registry::LookupSpan,
     reload,
@@ -64,17 +70,31 @@ where
     (subscriber, Logs { filter: handle })
 }
 
-/// Writes one line for each message, or several for the journal if a message has several.
+/// Writes one line for each message. What others chose may stand in each value: it begins no line and commands no terminal.
 fn lines<S, W>(format: LogFormat, writer: W, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let layer = fmt::layer().with_writer(writer).with_ansi(false);
+    let fields = format::debug_fn(|writer, field, value| {
+        let mut line = OneLine(writer);
+        match field.name() {
+            "message" => write!(line, "{value:?}"),
+            name => write!(line, "{}={value:?}", name.trim_start_matches("r#")),
+        }
+    });
+    let fields = fields.delimited(" ");
     match format {
         LogFormat::Json => layer.json().boxed(),
-        LogFormat::Journal => layer.event_format(PriorityFormat::default()).boxed(),
-        LogFormat::Auto | LogFormat::Text => layer.with_ansi(colours).with_target(false).boxed(),
+        LogFormat::Journal => {
+            let layer = layer.fmt_fields(fields);
+            layer.event_format(PriorityFormat::default()).boxed()
+        }
+        LogFormat::Auto | LogFormat::Text => {
+            let layer = layer.fmt_fields(fields).with_ansi(colours);
+            layer.with_target(false).boxed()
+        }
     }
 }
 
@@ -120,13 +140,13 @@ mod tests {
         let (subscriber, _logs, written) = log("debug", LogFormat::Journal);
         with_default(subscriber, || {
             let _span = info_span!("session", device = 7).entered();
-            warn!(cause = "none", "two\nlines");
+            warn!(cause = "none", text = %"a\n\u{1b}[31m\u{202e}", "two\nlines");
             info!("one");
             debug!("fine");
         });
         assert_eq!(
             written.take(),
-            "<4>session{device=7}: two\n<4>lines cause=\"none\"\n<6>session{device=7}: one\n<7>session{device=7}: fine\n"
+            "<4>session{device=7}: two\\nlines cause=\"none\" text=a\\n\\u{1b}[31m\\u{202e}\n<6>session{device=7}: one\n<7>session{device=7}: fine\n"
         );
     }
 

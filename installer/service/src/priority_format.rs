@@ -1,4 +1,4 @@
-//! Messages for the journal: lines with a priority of sd-daemon(3).
+//! Messages for the journal: lines with a priority of sd-daemon(3), which the journal reads in each line.
 use std::fmt;
 
 use tracing::{Event, Level, Subscriber};
@@ -10,8 +10,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Formats each line of a message with its priority as prefix, without a timestamp and the name of the
-/// severity: the journal stores both.
+/// Formats a message with its priority as prefix, without a timestamp and the name of the severity: the journal
+/// stores both.
 pub(crate) struct PriorityFormat(Format<Full, ()>);
 
 impl Default for PriorityFormat {
@@ -38,12 +38,8 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut text = String::new();
-        self.0.format_event(context, Writer::new(&mut text), event)?;
-        let priority = priority(*event.metadata().level());
-        // The journal reads a prefix in each line.
-        text.lines()
-            .try_for_each(|line| writeln!(writer, "<{priority}>{line}"))
+        write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        self.0.format_event(context, writer, event)
     }
 }
 

@@ -16,7 +16,7 @@ pub mod stateless;
 pub use longhaul_types::varint;
 
 pub use feedback::{Feedback, GapKind, GapRange, Gaps};
-pub use frame::{Data, DataHeader, Datagram, Extent, Frame, FrameError};
+pub use frame::{Data, DataHeader, Datagram, Extent, Frame, FrameError, MAX_REASON};
 pub use init::{Init, InitPayload};
 pub use packet::{
     Activity, HeaderError, IndexLength, KeyPhase, KeySpace, PacketKind, ReceiverIndex, ShortHeader,

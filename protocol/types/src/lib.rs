@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod error_text;
+mod foreign_text;
 mod hash;
 mod id;
 mod invite;
@@ -19,6 +20,7 @@ pub mod varint;
 mod version;
 
 pub use error_text::error_text;
+pub use foreign_text::{OneLine, is_misleading, legible};
 pub use hash::{ContentHash, ParseHashError};
 pub use id::{ClientId, DeviceId, StreamId};
 pub use invite::{Invite, ParseInviteError};

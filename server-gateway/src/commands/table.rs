@@ -1,6 +1,8 @@
 //! Tables that commands print.
 use std::io::{self, Write};
 
+use longhaul_types::legible;
+
 /// Writes rows with columns as wide as their widest cells.
 pub(super) fn write_table(rows: &[Vec<String>], out: &mut impl Write) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -19,6 +21,5 @@ pub(super) fn write_table(rows: &[Vec<String>], out: &mut impl Write) -> io::Res
 
 /// A cell. A manually edited file may contain anything, including terminal control sequences.
 pub(super) fn cell(value: Option<String>) -> String {
-    let text = value.unwrap_or_else(|| "-".to_owned());
-    text.chars().filter(|c| !c.is_control()).collect()
+    value.map_or_else(|| "-".to_owned(), |text| legible(&text, usize::MAX))
 }

@@ -1,5 +1,5 @@
 //! Frames of the peer's packets (transport.md section 4).
-use longhaul_types::Timestamp;
+use longhaul_types::{Timestamp, legible};
 
 use super::Incoming;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     endpoint::{CloseReason, Event},
     recovery::Arrival,
     streams::StreamViolation,
-    wire::{Frame, FrameError},
+    wire::{Frame, FrameError, MAX_REASON},
 };
 
 /// Error codes of CLOSE (transport.md section 7.4).
@@ -100,7 +100,7 @@ impl Connection {
                 return Ok(Elicits::Nothing);
             }
             Frame::Close { error, reason } => {
-                let reason = reason.to_owned();
+                let reason = legible(reason, MAX_REASON);
                 self.closed_by_peer(now, CloseReason::PeerClosed { error, reason });
                 return Ok(Elicits::Nothing);
             }

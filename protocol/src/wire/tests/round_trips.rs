@@ -105,7 +105,7 @@ proptest! {
     #[test]
     fn other_frames_round_trip(a in any_varint(), b in any_varint(), c in any_varint(), token in any::<[u8; 32]>(), data in any::<[u8; 8]>(), reason in ".{0,60}") {
         let stream = StreamId(a);
-        let reason = &reason[..reason.floor_char_boundary(frame::MAX_REASON)];
+        let reason = &reason[..reason.floor_char_boundary(MAX_REASON)];
         for frame in [
             Frame::Ping,
             Frame::Forward { distance: a },

@@ -15,7 +15,7 @@ use std::{
 };
 
 use longhaul_protocol::endpoint::DeviceStatus;
-use longhaul_types::{DeviceId, PublicKey};
+use longhaul_types::{DeviceId, PublicKey, is_misleading};
 
 use super::state::{StateError, readable};
 use crate::quota_limits::DeviceQuota;
@@ -392,7 +392,7 @@ impl Devices {
 }
 
 fn check_name(name: &str) -> Result<(), DevicesError> {
-    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+    if name.is_empty() || name.chars().count() > MAX_NAME || name.contains(is_misleading) {
         return Err(DevicesError::BadName(name.escape_debug().to_string()));
     }
     Ok(())
