@@ -42,9 +42,13 @@ pub(super) const HTTP2: &[Known] = &[
     },
     Known {
         aspects: CONTENT,
-        kinds: &["http2/status-204-with-body", "http2/status-304-with-body"],
-        what: "The body of a response over HTTP/2 with status 204 or 304 is missing",
-        reason: "Such responses have none (RFC 9110 section 6.4.1), and HTTP/1.1 cannot carry one.",
+        kinds: &[
+            "http2/status-204-with-body",
+            "http2/status-205-with-body",
+            "http2/status-304-with-body",
+        ],
+        what: "The body of a response over HTTP/2 with status 204 or 304, and in some cases 205, is missing",
+        reason: "Such responses have none (RFC 9110 sections 6.4.1 and 15.3.6), and HTTP/1.1 cannot carry one.",
         ..ANY
     },
     Known {
@@ -71,6 +75,7 @@ pub(super) const HTTP2: &[Known] = &[
             "http2/te",
             "http2/transfer-encoding",
             "http2/upgrade",
+            "http2/head-only",
             "http2/status-empty",
             "http2/status-letters",
             "http2/status-plus",
@@ -78,8 +83,8 @@ pub(super) const HTTP2: &[Known] = &[
         ],
         modes: &[Mode::Post],
         seen: Seen::Refused,
-        what: "A POST that is answered over HTTP/2 with a field of connections, or a status that is no number, is an error page, the first time",
-        reason: "The response is malformed (RFC 9113 sections 8.2.2 and 8.3.2), and the origin may have processed the request.",
+        what: "A POST that is answered over HTTP/2 with a field of connections, a status that is no number, or a length and no body, is an error page, the first time",
+        reason: "The response is malformed (RFC 9113 sections 8.1.1, 8.2.2 and 8.3.2), and the origin may have processed the request.",
         ..ANY
     },
 ];

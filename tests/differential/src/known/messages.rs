@@ -1,6 +1,6 @@
 //! Responses that differ, and their content.
 use super::{ANY, CONTENT, Known, Seen};
-use crate::Scheme;
+use crate::{Mode, Scheme};
 
 pub(super) const MESSAGES: &[Known] = &[
     Known {
@@ -139,6 +139,14 @@ pub(super) const MESSAGES: &[Known] = &[
         seen: Seen::Lenient,
         what: "A host with a certificate for Ed25519 loads",
         reason: "The gateway can verify it (RFC 8410), browsers do not offer it.",
+        ..ANY
+    },
+    Known {
+        aspects: &["body", "length"],
+        kinds: &["whole/http-0.9"],
+        modes: &[Mode::Head],
+        what: "What answers HEAD without a status line (HTTP/0.9) is missing",
+        reason: "A response to HEAD has no body (RFC 9110 section 9.3.2).",
         ..ANY
     },
 ];

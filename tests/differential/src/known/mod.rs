@@ -44,6 +44,8 @@ pub enum Seen {
     Cleanly,
     /// Through Longhaul there are more events.
     More,
+    /// Through Longhaul there are fewer events.
+    Fewer,
     /// Through Longhaul it is a phrase of the standard, or empty.
     Phrase,
     /// Through Longhaul it is empty.
@@ -71,13 +73,8 @@ impl Seen {
             Self::Lenient => fails(direct) && through.starts_with("whole") || errs(direct) && opens(through),
             Self::Waits => errs(direct) && through.starts_with("[\"still 0"),
             Self::Cleanly => direct.replace(" false\"]", " true\"]") == *through,
-            Self::More => {
-                let events = |text: &str| serde_json::from_str::<Vec<String>>(text).unwrap_or_default();
-                let mut all = events(through).into_iter();
-                events(direct)
-                    .into_iter()
-                    .all(|event| all.any(|other| other == event))
-            }
+            Self::More => contains_events(through, direct),
+            Self::Fewer => opens(direct) == opens(through) && contains_events(direct, through),
             Self::Phrase => through
                 .bytes()
                 .all(|byte| byte.is_ascii_alphabetic() || b" -\"'".contains(&byte)),
@@ -85,6 +82,15 @@ impl Seen {
             Self::Spaces => spaced(direct) == spaced(through),
         }
     }
+}
+
+/// True if a list of events contains all events of another one, in their order.
+fn contains_events(all: &str, some: &str) -> bool {
+    let events = |text: &str| serde_json::from_str::<Vec<String>>(text).unwrap_or_default();
+    let mut all = events(all).into_iter();
+    events(some)
+        .into_iter()
+        .all(|event| all.any(|other| other == event))
 }
 
 /// A value as JSON with spaces for its control characters, and none around it.

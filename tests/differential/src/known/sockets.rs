@@ -50,4 +50,12 @@ pub(super) const SOCKETS: &[Known] = &[
         reason: "Without a proxy they may be lost with the connection.",
         ..ANY
     },
+    Known {
+        aspects: &["events"],
+        kinds: &["late/"],
+        seen: Seen::Fewer,
+        what: "A WebSocket whose frames precede an invalid one may get fewer of them",
+        reason: "Frames that arrive together with an invalid one are lost in the browser; when they arrive is up to the network.",
+        ..ANY
+    },
 ];

@@ -124,7 +124,7 @@ const LEADS: &[(&str, Always)] = &[
     }),
 ];
 
-/// A status line of random parts.
+/// A status line of random parts, with a code that a response may have.
 fn random_line(random: &mut Random, _: u64) -> Change {
     const NAMES: &[&str] = &[
         "HTTP/1.1",
@@ -151,9 +151,9 @@ fn random_line(random: &mut Random, _: u64) -> Change {
         "%s",
     ];
     let code = match random.below(6) {
-        0 => random.below(1100).to_string(),
+        0 => (200 + random.below(800)).to_string(),
         1 => (600 + random.below(400)).to_string(),
-        2 => format!("{:03}", random.below(100)),
+        2 => format!("5{:02}", random.below(100)),
         3 => format!("2{:02}", random.below(100)),
         4 => format!("4{:02}", random.below(100)),
         _ => "200".to_owned(),
