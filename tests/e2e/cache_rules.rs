@@ -134,7 +134,7 @@ const LIFETIMES: &[Rule] = &[
         Fetched,
         Fetched,
     ),
-    // An invalid age comes from a cache, too, and may be any.
+    // The age is invalid, so nobody knows it.
     Rule(200, &[(CONTROL, "max-age=60"), ("Age", "-100")], Fetched, Fetched),
     Rule(
         200,

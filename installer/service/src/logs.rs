@@ -70,7 +70,7 @@ where
     (subscriber, Logs { filter: handle })
 }
 
-/// Writes one line for each message. What others chose may stand in each value: it begins no line and commands no terminal.
+/// Writes one line for each message. Values may contain text from peers, origins and programs: control characters are escaped.
 fn lines<S, W>(format: LogFormat, writer: W, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,

@@ -1,5 +1,5 @@
-//! Text that others chose: peers, origins, programs, files. It may contain what forges lines of a log, commands a terminal, or
-//! shows words in another order.
+//! Text from peers, origins, programs and files. It may contain ends of lines, control sequences of terminals, and marks that
+//! reverse the order of characters.
 use std::fmt::{self, Write};
 
 /// Returns true for characters that no line of text for people contains: control characters, ends of lines and paragraphs, and

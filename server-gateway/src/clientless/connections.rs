@@ -239,11 +239,14 @@ impl Admission {
             if served.borrow_and_update().iter().any(is_removed) {
                 return;
             }
-            // The sender of the list lives as long as the proxy.
-            let _changed = tokio::select! {
+            let changed = tokio::select! {
                 changed = list.changed() => changed,
                 changed = served.changed() => changed,
             };
+            if changed.is_err() {
+                // The proxy has ended, and with it the list.
+                return std::future::pending().await;
+            }
         }
     }
 }

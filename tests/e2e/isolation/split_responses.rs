@@ -27,8 +27,8 @@ fn answer(text: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// An origin that answers `/split` with two responses. The second one arrives when the connection has sent the next request,
-/// before the response to that.
+/// An origin that answers `/split` with two responses. It sends the second one after the next request of the connection, before
+/// the response to that request.
 fn splitting_origin() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     let split = Mutex::new(BTreeSet::new());
     move |request| {
@@ -48,7 +48,7 @@ async fn load(proxy: SocketAddr, path: &str) -> Result<RawResponse> {
     ask(proxy, get(&format!("{SITE}{path}"), BROWSER)).await
 }
 
-/// S3: what an origin sends without being asked reaches no device but the one that provoked it.
+/// The second response to one request reaches the device that sent the request, and no other device.
 #[tokio::test]
 async fn an_unasked_response_reaches_no_other_device() -> Result<()> {
     let origin = RawOrigin::start_kept(splitting_origin()).await?;

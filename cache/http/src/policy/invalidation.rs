@@ -2,16 +2,14 @@
 use http::{HeaderMap, Method, StatusCode, header};
 use url::Url;
 
-/// Returns the URLs whose stored responses the response to a request for `url` invalidates, without fragments: none, unless it
-/// is a non-error response to an unsafe method. They are the request's own URL, and those of the same origin that `Location`
-/// and `Content-Location` name: what a form changed, and the page that shows it.
-pub fn invalidated_urls(
-    method: &Method,
-    url: &str,
-    status: StatusCode,
-    response: &HeaderMap,
-) -> impl Iterator<Item = String> {
-    let is_invalidating = !method.is_safe() && (status.is_success() || status.is_redirection());
+/// Returns the URLs whose stored responses a response invalidates, without fragments. `url` is the URL of the request.
+///
+/// A non-error response to an unsafe method invalidates `url`, and the URLs of the same origin in `Location` and
+/// `Content-Location`. Other responses invalidate nothing.
+pub fn invalidated_urls(method: &Method, url: &str, status: StatusCode, response: &HeaderMap) -> Vec<String> {
+    if method.is_safe() || !(status.is_success() || status.is_redirection()) {
+        return Vec::new();
+    }
     let base = Url::parse(url).ok();
     let named = [header::LOCATION, header::CONTENT_LOCATION]
         .into_iter()
@@ -22,8 +20,7 @@ pub fn invalidated_urls(
             named.set_fragment(None);
             (named.origin() == base.origin()).then(|| named.to_string())
         });
-    let urls = is_invalidating.then(|| std::iter::once(url.to_owned()).chain(named).collect::<Vec<_>>());
-    urls.into_iter().flatten()
+    std::iter::once(url.to_owned()).chain(named).collect()
 }
 
 #[cfg(test)]
@@ -42,7 +39,6 @@ mod tests {
             status,
             &fields.into_iter().collect(),
         )
-        .collect()
     }
 
     #[test]
@@ -73,7 +69,7 @@ mod tests {
     fn content_location_counts() {
         let fields = [(header::CONTENT_LOCATION, HeaderValue::from_static("/item/7"))];
         let fields = fields.into_iter().collect();
-        let urls: Vec<_> = invalidated_urls(&Method::PUT, "https://a.test/items", OK, &fields).collect();
+        let urls = invalidated_urls(&Method::PUT, "https://a.test/items", OK, &fields);
         assert_eq!(urls, ["https://a.test/items", "https://a.test/item/7"]);
     }
 

@@ -5,8 +5,8 @@ use http::{HeaderMap, HeaderName, header};
 
 use crate::{directives::Directives, list::members};
 
-/// The field of requests for the script of a service worker (Service Workers, section 6.1), by which the origin decides
-/// whether a script that it serves to pages may control all of them.
+/// The request field that marks the script of a service worker (Service Workers section 6.1). An origin may refuse such a
+/// request for a script that it serves to pages.
 pub const SERVICE_WORKER: HeaderName = HeaderName::from_static("service-worker");
 
 /// Reload mode of a request.
@@ -17,7 +17,7 @@ pub enum Reload {
     /// `max-age=0`: revalidate (the reload button).
     Revalidate,
     /// `no-cache`, or `Pragma: no-cache` without `Cache-Control`: fetch from the origin (reload that bypasses
-    /// caches). Also for the script of a service worker, which the origin may refuse to be one.
+    /// caches). A request with [`SERVICE_WORKER`] is one, too: a stored response would hide the origin's refusal.
     Bypass,
 }
 

@@ -85,8 +85,8 @@ impl Semantics {
 }
 
 /// Returns a status that the crate understands. A response with any final status may be stored if it states its lifetime
-/// or is `public` (RFC 9111 section 3): that is how 302 is treated. Those that concern one request only may not, nor may those
-/// without a registered meaning whose response demands that it be understood (RFC 9111 section 5.2.2.3).
+/// or is `public` (RFC 9111 section 3): that is how 302 is treated. Statuses that concern one request may not be stored.
+/// Unregistered statuses may not be stored if the response has `must-understand` (RFC 9111 section 5.2.2.3).
 fn as_understood(status: StatusCode, directives: &Directives) -> StatusCode {
     let is_other = !status.is_informational()
         && (status.canonical_reason().is_some() || !directives.has("must-understand"))
@@ -164,7 +164,8 @@ fn age_on_arrival(
 ) -> Duration {
     let received = received_at.since_epoch();
     let apparent = received.saturating_sub(generated.since_epoch());
-    // RFC 9111 section 5.1: the first member counts. An invalid one comes from a cache, too, and may be any age.
+    // RFC 9111 section 5.1: the first member counts. A cache should ignore an invalid one; but the response was stored for a
+    // time that nobody knows, so it is treated as old.
     let told = members(response, header::AGE)
         .next()
         .map(|age| delta_seconds(age).unwrap_or(MAX_DELTA));

@@ -260,7 +260,7 @@ proptest::proptest! {
     }
 }
 
-/// S1: each reference is compared with each expression.
+/// Each reference is compared with each expression.
 #[test]
 fn all_policies_of_a_document_have_a_bounded_number_of_expressions() {
     let many: &'static str = format!("img-src{}", " x.test".repeat(MAX_SOURCES / 2)).leak();

@@ -40,7 +40,7 @@ fn a_start_begins_a_new_epoch_under_the_same_key() {
     assert_eq!(state.keys().unwrap().epoch.epoch, started.epoch);
 }
 
-/// S8: a directory that was restored from a snapshot begins no epoch that it had begun since then.
+/// The state directory was restored from a snapshot: a start repeats no epoch that began after the snapshot.
 #[test]
 fn a_restored_directory_begins_another_epoch() {
     let home = tempfile::tempdir().unwrap();

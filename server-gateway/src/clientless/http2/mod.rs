@@ -102,9 +102,8 @@ pub(super) async fn serve<S: ClientStream>(shared: Arc<Clientless>, stream: S, p
             },
             () = connection.resets.exhausted() => break Reason::ENHANCE_YOUR_CALM,
             () = connection.idle(is_used) => break Reason::NO_ERROR,
-            () = connection.admission.removed(connection.shared.access.clients()) => {
-                return debug!("the client of a connection was removed");
-            }
+            // Tunnels then end their connections to hosts so that no host takes the end for a clean one.
+            () = connection.admission.removed(connection.shared.access.clients()) => break Reason::CANCEL,
             () = &mut unused, if !is_judged => {
                 if connection.clients.lock().is_empty() {
                     break Reason::NO_ERROR;
