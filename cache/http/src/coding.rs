@@ -1,7 +1,7 @@
 //! Content codings of origins: requesting them, deciding on their removal, and correcting the header section.
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::{client_software, list::members};
+use crate::{client_software, list::members, redirection};
 
 /// `Accept-Encoding` of the gateway's requests to origins for clients that take decoded bodies. It is constant, so an
 /// origin whose ETag depends on the coding (Apache appends `-gzip`, nginx weakens the tag) receives its own tag in
@@ -91,7 +91,7 @@ pub enum CodingPlan {
 pub enum KeepReason {
     /// `Cache-Control: no-transform` (RFC 9111 section 5.2.2.6), and the browser accepts the coding.
     NoTransform,
-    /// The client has negotiated the coding with the origin itself, or uses the coded bytes.
+    /// The client has negotiated the coding with the origin itself, uses the coded bytes, or does not read them.
     Negotiated,
     /// A part of a representation: a range of coded bytes cannot be decoded alone.
     Partial,
@@ -105,13 +105,17 @@ pub enum KeepReason {
 /// Also applies to bodyless responses: a response to HEAD must have the same fields as the response to GET.
 ///
 /// With `no-transform`, a body whose coding the browser did not request is decoded nevertheless, because the
-/// gateway's request caused the coding.
+/// gateway's request caused the coding. The body of a redirection is not: browsers do not read it, and follow the redirection
+/// also if the body cannot be decoded.
 pub fn plan(request: &HeaderMap, path: &str, status: StatusCode, response: &HeaderMap) -> CodingPlan {
     let codings = content_codings(response);
     let accepted = || codings.iter().all(|coding| accepts(request, coding));
     if codings.is_empty() {
         CodingPlan::Plain
-    } else if !takes_decoded(request) || is_compressed_file(path, response) && accepted() {
+    } else if !takes_decoded(request)
+        || redirection::is_followed(status, response)
+        || is_compressed_file(path, response) && accepted()
+    {
         CodingPlan::Keep(KeepReason::Negotiated)
     } else if status == StatusCode::PARTIAL_CONTENT {
         CodingPlan::Keep(KeepReason::Partial)
@@ -335,6 +339,21 @@ mod tests {
             "the browser does not accept it"
         );
         assert_eq!(plan(&map(&[]), "/", OK, &br), kept);
+    }
+
+    #[test]
+    fn the_body_of_a_redirection_is_not_decoded() {
+        let browser = map(&[("accept-encoding", "gzip, deflate")]);
+        let coded = map(&[("content-encoding", "gzip, br"), ("location", "/x")]);
+        assert_eq!(
+            plan(&browser, "/", StatusCode::FOUND, &coded),
+            CodingPlan::Keep(KeepReason::Negotiated)
+        );
+        // Browsers show the body of this status.
+        assert_eq!(
+            plan(&browser, "/", StatusCode::MULTIPLE_CHOICES, &coded),
+            CodingPlan::Decode(vec!["gzip".to_owned(), "br".to_owned()])
+        );
     }
 
     #[test]

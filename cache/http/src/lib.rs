@@ -10,6 +10,7 @@
 //! * [`vary`]: the request fields that select a variant of a response (RFC 9111 section 4.1)
 //! * [`expectation`]: requests whose body waits until it is asked for
 //! * [`field_list`]: header fields as pairs of name and value
+//! * [`redirection`]: redirections that browsers follow
 //! * [`cookies`]: the `Cookie` field, byte for byte
 //! * [`credentials`]: connection-bound logins
 //! * [`method`]: requests that may be repeated or sent as early data
@@ -48,6 +49,7 @@ pub mod local_network;
 pub mod method;
 pub mod pac;
 pub mod policy;
+pub mod redirection;
 pub mod request_context;
 pub mod site;
 pub mod target;

@@ -25,6 +25,7 @@ use super::{
     departure::WatchedStream,
     error_page_stream::ExplainingIo,
     evictable_stream::{EvictableStream, InUseBody},
+    request_targets::TargetStream,
 };
 
 /// Maximum size of a header section that is parsed. Above 64 KiB the request gets an error page; above this
@@ -44,7 +45,7 @@ where
     S::Future: Send,
 {
     let connection = builder()
-        .serve_connection(ExplainingIo::new(TokioIo::new(io)), service)
+        .serve_connection(ExplainingIo::new(TokioIo::new(TargetStream::new(io))), service)
         .with_upgrades();
     tokio::pin!(connection);
     let ended = tokio::select! {
@@ -82,7 +83,7 @@ where
 {
     // Tunnels carry interactive traffic, and hyper writes whole heads.
     let _best_effort = stream.get_ref().set_nodelay(true);
-    let io = ExplainingIo::new(TokioIo::new(WatchedStream::new(stream)));
+    let io = ExplainingIo::new(TokioIo::new(TargetStream::new(WatchedStream::new(stream))));
     let mut builder = builder();
     // `WatchedStream` ends the requests of clients that have left.
     builder.half_close(true);
@@ -106,7 +107,7 @@ where
     let Some(parts) = connection.into_parts() else {
         return;
     };
-    let stream = parts.io.into_inner().into_inner().into_inner();
+    let stream = parts.io.into_inner().into_inner().into_inner().into_inner();
     match ended {
         Err(error) if !error.is_parse() => {
             debug!(%error, "a connection of a browser failed");

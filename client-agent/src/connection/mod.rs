@@ -9,6 +9,7 @@ mod departure;
 mod error_page_stream;
 mod evictable_stream;
 mod http1;
+mod request_targets;
 mod scope;
 
 pub(crate) use accept::{Accepted, accept};

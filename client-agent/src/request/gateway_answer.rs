@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
-use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidated_urls};
+use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidated_urls, redirection};
 use longhaul_session::{
     BodyPlace, Delivery, EntryId, Evicted, FailureReason, HeaderField, Message, PageId, ShortHash,
 };
@@ -158,7 +158,9 @@ impl RequestTask {
                         (PhaseExit::SentForwarded, source)
                     }
                     OpenedBody::Broken => return None,
-                    OpenedBody::EndedAtOrigin if self.request.is_navigation => {
+                    OpenedBody::EndedAtOrigin
+                        if self.request.is_navigation && !redirection::is_followed(status, &fields) =>
+                    {
                         let failure = RequestOutcome::of_failure(broken_off());
                         return Some(self.change_phase(PhaseExit::SentFailed, Phase::Over(failure)));
                     }

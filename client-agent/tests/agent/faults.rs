@@ -41,6 +41,23 @@ async fn a_body_that_cannot_be_resumed_is_truncated() {
 }
 
 #[tokio::test]
+async fn a_redirection_whose_body_breaks_off_is_followed() {
+    let (_gateway, agent) = pair().await;
+    let navigation = [("upgrade-insecure-requests", "1")];
+    let page = agent.begin("http://site.test/broken-page", &navigation);
+    let page = page.await.unwrap();
+    assert_eq!(page.status, 502);
+    assert!(page.text().contains("first byte"), "{}", page.text());
+    let redirection = agent.begin("http://site.test/broken-redirect", &navigation);
+    let redirection = redirection.await.unwrap();
+    assert_eq!(
+        (redirection.status, redirection.field("location")),
+        (302, Some("/next"))
+    );
+    assert_eq!(redirection.ending, Ending::Truncated);
+}
+
+#[tokio::test]
 async fn a_lost_session_repeats_safe_requests() {
     let (gateway, agent) = pair().await;
     assert_eq!(agent.get("http://site.test/die").await.text(), "this is die");

@@ -44,6 +44,26 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
+async fn targets_with_characters_that_no_url_contains_are_answered() {
+    let (gateway, agent) = pair().await;
+    let mut client = agent.connect().await;
+    let body = "GET http://site.test/<body> HTTP/1.1\r\n\r\n";
+    let length = body.len();
+    client
+        .send(format!(
+            "GET http://site.test/a<b>?q=\"x\" HTTP/1.1\r\nhost: a\r\nuser-agent: odd/1\r\n\r\n\
+             POST http://site.test/echo HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n{body}\
+             GET http://site.test/c?<d> HTTP/1.1\r\nhost: a\r\n\r\n"
+        ))
+        .await
+        .unwrap();
+    for expected in ["this is a%3Cb%3E?q=%22x%22", body, "this is c?%3Cd%3E"] {
+        assert_eq!(client.response().await.unwrap().text(), expected);
+    }
+    assert_eq!(gateway.seen("http://site.test/a%3Cb%3E?q=%22x%22").len(), 1);
+}
+
+#[tokio::test]
 async fn hop_by_hop_fields_stay_and_repeated_fields_cost_little() {
     let (gateway, agent) = pair().await;
     let mut client = agent.connect().await;

@@ -47,12 +47,17 @@ impl FramingFields {
         true
     }
 
-    /// Determines the length that a head of HTTP/1.`version` declares.
-    pub(super) fn declared(&self, version: u8) -> Result<Declared, HeadError> {
-        let is_chunked = self.is_chunked(version)?;
+    /// Determines the length that a head of HTTP/1.`version` declares. Browsers read no chunks in HTTP/1.0; most programs do,
+    /// and their files would contain the sizes of the chunks.
+    pub(super) fn declared(&self, version: u8, reads_old_chunks: bool) -> Result<Declared, HeadError> {
+        let is_chunked = if version == 0 {
+            reads_old_chunks && self.is_only_chunked()
+        } else {
+            self.is_chunked()?
+        };
         let length = self.length()?;
-        // Neither `identity` (RFC 2616 section 3.6) nor a coding in HTTP/1.0 means anything.
-        let are_codings_strict = self.codings.is_empty() || is_chunked && self.codings.len() == 1;
+        // Neither `identity` (RFC 2616 section 3.6) nor a coding in HTTP/1.0 is of RFC 9112.
+        let are_codings_strict = self.codings.is_empty() || version > 0 && self.is_only_chunked();
         let (framing, is_length_strict) = match (is_chunked, length) {
             (true, None) if self.lengths.is_empty() => (BodyFraming::Chunked, true),
             // Other recipients take the length (RFC 9112 section 6.3 rule 3).
@@ -80,10 +85,7 @@ impl FramingFields {
 
     /// True if the body has the chunked coding. No other coding is requested (RFC 9110 section 10.1.4), so that no
     /// correct server uses one; not decoded, it would reach the browser as content.
-    fn is_chunked(&self, version: u8) -> Result<bool, HeadError> {
-        if version == 0 {
-            return Ok(false);
-        }
+    fn is_chunked(&self) -> Result<bool, HeadError> {
         let mut codings = self
             .codings
             .iter()
@@ -93,6 +95,11 @@ impl FramingFields {
             (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(true),
             (Some(_), _) => Err(HeadError::TransferCoding),
         }
+    }
+
+    /// True if the fields name the chunked coding, and nothing else.
+    fn is_only_chunked(&self) -> bool {
+        matches!(self.codings.as_slice(), [coding] if coding.eq_ignore_ascii_case(b"chunked"))
     }
 
     /// Returns the value of `Content-Length`; a value that is no number counts as none, as in browsers.

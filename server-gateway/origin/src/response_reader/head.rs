@@ -44,6 +44,8 @@ pub(crate) enum HeadError {
 pub(crate) struct HeadContext {
     /// The request's method is HEAD: the response has no body, whatever its head says.
     pub(crate) is_head: bool,
+    /// The client decodes chunks in HTTP/1.0.
+    pub(crate) reads_old_chunks: bool,
     /// Bytes before the status line were skipped.
     pub(crate) has_junk: bool,
     /// Maximum number of fields.
@@ -261,18 +263,20 @@ impl FieldReader {
         }
         self.is_strict = false;
         // RFC 6265bis section 5.6: the cookie is ignored. A coding of such a name is none.
-        let is_ignored = |field: &[u8]| name.eq_ignore_ascii_case(field);
-        if is_ignored(b"set-cookie") || is_ignored(b"content-encoding") {
+        let is = |field: &[u8]| name.eq_ignore_ascii_case(field);
+        if is(b"set-cookie") || is(b"content-encoding") {
             return None;
         }
-        let is_url = name.eq_ignore_ascii_case(b"location");
+        let is_url = is(b"location");
         // A URL parser removes those at both ends (URL standard, "C0 control or space").
         let value = if is_url { trim_controls(value) } else { value };
+        // What a URL parser makes of the others (URL standard, "C0 control percent-encode set"). A media type stays one that
+        // browsers do not know: with a space in the place of the character, they would show text as HTML.
+        let is_encoded = is_url || is(b"content-type");
         let mut formed = Vec::with_capacity(value.len());
         for &byte in value {
-            match (is_control(byte), is_url) {
+            match (is_control(byte), is_encoded) {
                 (false, _) => formed.push(byte),
-                // What a URL parser makes of the character (URL standard, "C0 control percent-encode set").
                 (true, true) => formed.extend_from_slice(format!("%{byte:02X}").as_bytes()),
                 // Not removed with its field: the field may be a policy or forbid storing.
                 (true, false) => formed.push(b' '),
@@ -291,13 +295,19 @@ impl FieldReader {
     fn finish(mut self, status: u16, version: u8, context: HeadContext) -> Result<Head, HeadError> {
         let has_body = !(context.is_head || matches!(status, 100..=199 | 204 | 205 | 304));
         let declared = if has_body {
-            self.framing.declared(version)?
+            self.framing.declared(version, context.reads_old_chunks)?
         } else {
             self.framing.declared_without_body()
         };
         self.is_strict &= declared.is_strict;
         match declared.framing {
-            BodyFraming::Chunked => self.write(b"transfer-encoding", b"chunked"),
+            BodyFraming::Chunked => {
+                // HTTP/1.0 has no chunks (RFC 9112 section 6.1).
+                if let Some(version) = self.head.get_mut(b"HTTP/1.".len()) {
+                    *version = b'1';
+                }
+                self.write(b"transfer-encoding", b"chunked");
+            }
             BodyFraming::Length(length) if has_body || context.is_head || status == 304 => {
                 self.write(b"content-length", length.to_string().as_bytes());
             }

@@ -4,6 +4,7 @@
 //! It also knows where a response ends, so that bytes which the origin sends after the end, or before a
 //! request, are never taken for the response to the next request.
 mod chunks;
+mod expected;
 mod framing;
 mod head;
 
@@ -13,23 +14,18 @@ mod tests;
 use std::{
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{
-            AtomicU8,
-            Ordering::{AcqRel, Release},
-        },
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf as _, BytesMut};
-use http::{Method, Request, header::UPGRADE};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+pub use self::expected::ExpectedResponse;
 pub(crate) use self::head::HeadError;
 use self::{
     chunks::ChunkReader,
+    expected::{ExpectedRequest, RequestKind},
     framing::BodyFraming,
     head::{HeadContext, StatusLine},
 };
@@ -90,47 +86,6 @@ impl OldHttp {
     }
 }
 
-/// The request whose response the reader expects next. Shared with the sender of requests.
-#[derive(Debug, Default)]
-pub struct ExpectedResponse(AtomicU8);
-
-impl ExpectedResponse {
-    const NONE: u8 = 0;
-    const OTHER: u8 = 1;
-    const HEAD: u8 = 2;
-    const UPGRADE: u8 = 3;
-
-    /// A request is about to be written to the connection.
-    pub fn set<B>(&self, request: &Request<B>) {
-        let kind = match *request.method() {
-            Method::HEAD => Self::HEAD,
-            _ if request.headers().contains_key(UPGRADE) => Self::UPGRADE,
-            _ => Self::OTHER,
-        };
-        self.0.store(kind, Release);
-    }
-
-    /// Takes the request, if there is one.
-    fn take(&self) -> Option<RequestKind> {
-        match self.0.swap(Self::NONE, AcqRel) {
-            Self::NONE => None,
-            Self::HEAD => Some(RequestKind::Head),
-            Self::UPGRADE => Some(RequestKind::Upgrade),
-            _ => Some(RequestKind::Other),
-        }
-    }
-}
-
-/// What decides about the end of a response, of its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestKind {
-    /// HEAD: the response has no body.
-    Head,
-    /// The connection may change to another protocol.
-    Upgrade,
-    Other,
-}
-
 /// The connection to an origin, as hyper sees it.
 pub struct ResponseReader<S> {
     connection: S,
@@ -150,7 +105,7 @@ enum State {
     Idle,
     /// The head of a response.
     Head {
-        request: RequestKind,
+        request: ExpectedRequest,
         /// Bytes of `raw` that contain no end of the head.
         searched: usize,
         /// True once this response had a status line, of an informational response.
@@ -256,13 +211,14 @@ impl<S> ResponseReader<S> {
             return Err(malformed(HeadError::TooLarge));
         }
         let context = HeadContext {
-            is_head: *request == RequestKind::Head,
+            is_head: request.kind == RequestKind::Head,
+            reads_old_chunks: request.is_of_program,
             max_fields: self.limits.fields,
             has_junk: start > 0,
         };
         let head = head::read(&self.raw[start..end], context).map_err(malformed)?;
         self.raw.advance(end);
-        let is_upgrade = head.status == SWITCHING_PROTOCOLS && *request == RequestKind::Upgrade;
+        let is_upgrade = head.status == SWITCHING_PROTOCOLS && request.kind == RequestKind::Upgrade;
         // Without a request for another protocol, browsers skip this status, and hyper would take it for a final one.
         if head.status != SWITCHING_PROTOCOLS || is_upgrade {
             self.out.extend_from_slice(&head.bytes);

@@ -32,13 +32,23 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// What hyper gets of a response to a request with this method, and the error.
+/// What hyper gets of a response to a browser's request with this method, and the error.
 fn response(method: &str, limits: HeadLimits, bytes: &[u8], piece: usize) -> (String, Option<HeadError>) {
+    let request = Request::builder().method(method);
+    let request = request.header("user-agent", "Mozilla/5.0").body(()).unwrap();
+    response_to(&request, limits, bytes, piece)
+}
+
+/// What hyper gets of a response to this request, and the error.
+fn response_to(
+    request: &Request<()>,
+    limits: HeadLimits,
+    bytes: &[u8],
+    piece: usize,
+) -> (String, Option<HeadError>) {
     let pieces = bytes.chunks(piece).map(<[u8]>::to_vec).collect();
     let mut reader = ResponseReader::new(Pieces(pieces), limits);
-    reader
-        .expected()
-        .set(&Request::builder().method(method).body(()).unwrap());
+    reader.expected().set(request);
     let mut all = Vec::new();
     loop {
         let mut bytes = [0; 100];
@@ -248,11 +258,56 @@ fn the_length_of_a_body_is_that_of_browsers() {
         "HTTP/1.1 200 \ncontent-length: 5\n\n12345",
     );
     becomes(b"HTTP/1.1 200 OK\r\n\r\n12345", "HTTP/1.1 200 \n\n12345");
-    // A coding in HTTP/1.0 has no meaning.
+    // A coding in HTTP/1.0 has no meaning to a browser.
     becomes(
         b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n",
         "HTTP/1.0 200 \nconnection: close\n\n5\n12345\n0\n\n",
     );
+}
+
+#[test]
+fn chunks_in_http_1_0_are_read_for_programs() {
+    let program = Request::builder().header("user-agent", "curl/8.5.0");
+    let program = program.body(()).unwrap();
+    let nameless = Request::new(());
+    let odd = b"HTTP/1.0 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n";
+    for request in [&program, &nameless] {
+        for piece in [1, odd.len()] {
+            let (text, error) = response_to(request, LIMITS, odd, piece);
+            assert_eq!(error, None);
+            let (head, chunks) = text.split_once("\r\n\r\n").unwrap();
+            assert_eq!(
+                head,
+                "HTTP/1.1 200 \r\ntransfer-encoding: chunked\r\nconnection: close"
+            );
+            assert!(chunks.ends_with("5\r\n0\r\n\r\n"), "{chunks}");
+        }
+    }
+    for (fields, expected) in [
+        ("Transfer-Encoding: x", None),
+        (
+            "Transfer-Encoding: chunked\r\nContent-Length: 5",
+            Some(HeadError::AmbiguousLength),
+        ),
+    ] {
+        let bytes = format!("HTTP/1.0 200 OK\r\n{fields}\r\n\r\n12345");
+        let (_, error) = response_to(&program, LIMITS, bytes.as_bytes(), 7);
+        assert_eq!(error, expected, "{fields}");
+    }
+}
+
+#[test]
+fn a_media_type_with_a_control_character_stays_unknown() {
+    for (value, written) in [
+        ("text/html\u{1}", "text/html%01"),
+        ("\u{1f}text/html", "%1Ftext/html"),
+        ("text/html; charset=utf-8\u{7f}", "text/html; charset=utf-8%7F"),
+        ("text/html\t", "text/html"),
+    ] {
+        let (text, error) = get(format!("HTTP/1.1 200 OK\r\nContent-Type: {value}\r\n\r\n").as_bytes());
+        assert_eq!(error, None);
+        assert!(text.contains(&format!("Content-Type: {written}\r\n")), "{text}");
+    }
 }
 
 #[test]

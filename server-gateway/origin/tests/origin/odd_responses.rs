@@ -55,9 +55,28 @@ async fn odd_responses_load() {
     ] {
         let origin = Origin::answering(answer).await;
         let client = client_of(origin.address);
-        let response = client.fetch(get("http://site.test/"), LOCAL).await.unwrap();
+        let response = client.fetch(get_with("Mozilla/5.0"), LOCAL).await.unwrap();
         assert_eq!(response.status().as_u16(), status, "{answer}");
         assert_eq!(text(response).await.unwrap(), body, "{answer}");
+    }
+}
+
+fn get_with(user_agent: &str) -> Request<Empty<Bytes>> {
+    let request = Request::get("http://site.test/").header("user-agent", user_agent);
+    request.body(Empty::new()).unwrap()
+}
+
+#[tokio::test]
+async fn chunks_in_http_1_0_are_decoded_for_programs() {
+    let answer = "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    for (user_agent, expected) in [
+        ("curl/8.5.0", "hello"),
+        ("Mozilla/5.0", "5\r\nhello\r\n0\r\n\r\n"),
+    ] {
+        let origin = Origin::answering(answer).await;
+        let client = client_of(origin.address);
+        let response = client.fetch(get_with(user_agent), LOCAL).await.unwrap();
+        assert_eq!(text(response).await.unwrap(), expected, "{user_agent}");
     }
 }
 

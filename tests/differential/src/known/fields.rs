@@ -39,9 +39,22 @@ pub(super) const FIELDS: &[Known] = &[
         ..ANY
     },
     Known {
-        aspects: &["fields.transfer-encoding"],
+        aspects: &[
+            "fields.accept-ranges",
+            "fields.content-md5",
+            "fields.content-digest",
+            "fields.digest",
+            "fields.repr-digest",
+        ],
+        kinds: &["coding/"],
         seen: Seen::Gone,
-        what: "`Transfer-Encoding` is missing",
+        what: "`Accept-Ranges` and the digests of a coded body are missing",
+        reason: "They describe the coded bytes, and the browser gets them decoded.",
+        ..ANY
+    },
+    Known {
+        aspects: &["fields.transfer-encoding"],
+        what: "`Transfer-Encoding` is missing or there",
         reason: "How the end of the body is marked belongs to one connection (RFC 9112 section 6.1).",
         ..ANY
     },
@@ -118,10 +131,18 @@ pub(super) const FIELDS: &[Known] = &[
     },
     Known {
         aspects: &["fields.*"],
-        kinds: &["field/", "type/control"],
+        kinds: &["field/"],
         seen: Seen::Spaces,
         what: "A control character in a field is a space",
         reason: "No valid field contains it (RFC 9110 section 5.5).",
+        ..ANY
+    },
+    Known {
+        aspects: &["fields.content-type", "fields.location", "type"],
+        kinds: &["type/control", "redirect/control", "redirect/delete"],
+        seen: Seen::Encoded,
+        what: "A control character in `Content-Type` or `Location` is percent-encoded",
+        reason: "No valid field contains it (RFC 9110 section 5.5), and with a space in its place the type or the URL would be another one.",
         ..ANY
     },
     Known {

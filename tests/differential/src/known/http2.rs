@@ -20,6 +20,14 @@ pub(super) const HTTP2: &[Known] = &[
         ..ANY
     },
     Known {
+        aspects: &["fields.*"],
+        kinds: &["http2/interim-101"],
+        seen: Seen::Added,
+        what: "A response over HTTP/2 that status 101 precedes has its fields",
+        reason: "The status has no meaning there (RFC 9113 section 8.6), and nothing else could be meant.",
+        ..ANY
+    },
+    Known {
         aspects: &["outcome"],
         kinds: &[
             "http2/",
@@ -52,10 +60,21 @@ pub(super) const HTTP2: &[Known] = &[
         ..ANY
     },
     Known {
-        aspects: CONTENT,
+        // Without a type, the content decides about it.
+        aspects: &[
+            "body", "length", "text", "markup", "title", "mode", "ran", "rules", "size", "type",
+        ],
         kinds: &["http2/head-only"],
         what: "A response over HTTP/2 that ends with its head although it has a length has the body of its HTTP/1.1",
         reason: "The gateway asks such a host over HTTP/1.1.",
+        ..ANY
+    },
+    Known {
+        aspects: &["outcome"],
+        kinds: &["http2/interim-101+http2/reset-no-error"],
+        seen: Seen::Refused,
+        what: "A response over HTTP/2 of which only status 101 arrives is an error page",
+        reason: "The status is not the final one (RFC 9110 section 15.2).",
         ..ANY
     },
     Known {
@@ -64,6 +83,14 @@ pub(super) const HTTP2: &[Known] = &[
         seen: Seen::Refused,
         what: "A body over HTTP/2 of another length than announced, or with an invalid length, is broken",
         reason: "The response is malformed (RFC 9113 section 8.1.1).",
+        ..ANY
+    },
+    Known {
+        aspects: &["text", "markup", "title", "mode"],
+        kinds: &["http2/reset-half-no-error", "http2/length-"],
+        modes: &[Mode::Frame],
+        what: "A frame shows a body over HTTP/2 of another length than announced as far as it came",
+        reason: "A browser shows what it has of a document.",
         ..ANY
     },
     Known {
@@ -76,6 +103,9 @@ pub(super) const HTTP2: &[Known] = &[
             "http2/transfer-encoding",
             "http2/upgrade",
             "http2/head-only",
+            "http2/pseudo-of-requests",
+            "http2/pseudo-unknown",
+            "http2/status-101",
             "http2/status-empty",
             "http2/status-letters",
             "http2/status-plus",
@@ -83,8 +113,8 @@ pub(super) const HTTP2: &[Known] = &[
         ],
         modes: &[Mode::Post],
         seen: Seen::Refused,
-        what: "A POST that is answered over HTTP/2 with a field of connections, a status that is no number, or a length and no body, is an error page, the first time",
-        reason: "The response is malformed (RFC 9113 sections 8.1.1, 8.2.2 and 8.3.2), and the origin may have processed the request.",
+        what: "A POST that is answered over HTTP/2 with a field of connections, an unknown pseudo-field, status 101, a status that is no number, or a length and no body, is an error page, the first time",
+        reason: "The response is malformed (RFC 9113 sections 8.1.1, 8.2.2, 8.3 and 8.6), and the origin may have processed the request.",
         ..ANY
     },
 ];

@@ -50,6 +50,15 @@ pub(super) const MESSAGES: &[Known] = &[
     },
     Known {
         aspects: &["outcome"],
+        kinds: &["length/list-different"],
+        modes: &[Mode::Head],
+        seen: Seen::Lenient,
+        what: "A response to HEAD with two lengths loads",
+        reason: "It has no body of which they could be the length (RFC 9110 section 9.3.2).",
+        ..ANY
+    },
+    Known {
+        aspects: &["outcome"],
         kinds: &["chunks/tab-behind"],
         seen: Seen::Lenient,
         what: "A tab behind the size of a chunk loads",
@@ -78,6 +87,13 @@ pub(super) const MESSAGES: &[Known] = &[
             "transfer/two-lines",
             "transfer/unknown",
             "transfer/vertical-tab",
+            // The line continues that of the coding.
+            "field/space-before-name+transfer/",
+            "field/space-before-name+chunks/",
+            "field/tab-before-name+transfer/",
+            "field/tab-before-name+chunks/",
+            "field/random-name+transfer/",
+            "field/random-name+chunks/",
         ],
         seen: Seen::Refused,
         what: "A length beside chunks, and a transfer coding that is not `chunked` or `identity`, is an error page",

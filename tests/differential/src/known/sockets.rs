@@ -32,7 +32,7 @@ pub(super) const SOCKETS: &[Known] = &[
     },
     Known {
         aspects: &["events"],
-        kinds: &["close/reset"],
+        kinds: &["close/reset", "page/closes-no-answer-reset"],
         seen: Seen::Cleanly,
         what: "A WebSocket that the origin closes and resets at once closes cleanly",
         reason: "The browser's answer is taken before the end of the origin's connection can be known.",
@@ -54,7 +54,7 @@ pub(super) const SOCKETS: &[Known] = &[
         aspects: &["events"],
         kinds: &["late/"],
         seen: Seen::Fewer,
-        what: "A WebSocket whose frames precede an invalid one may get fewer of them",
+        what: "A WebSocket whose frames precede an invalid one may get fewer of them, or more",
         reason: "Frames that arrive together with an invalid one are lost in the browser; when they arrive is up to the network.",
         ..ANY
     },

@@ -37,6 +37,8 @@ async function load(url) {
   return new Promise((resolve, reject) => {
     sent.setTimeout(5000, () => sent.destroy(new Error("silence")));
     sent.on("error", reject);
+    // After an answer this comes too late to change anything; an upgrade that nobody asked for ends without one.
+    sent.on("close", () => reject(new Error("no answer")));
     sent.on("response", (answer) => {
       const hash = createHash("sha256");
       let length = 0;

@@ -52,6 +52,11 @@ impl Link {
             },
             "bad-whole" => self.body_from(fetch, etag, noise(65_536), Fault::BadWhole).await,
             "cut" => self.body_from(fetch, etag, noise(300_000), Fault::Cut).await,
+            "broken-page" => self.break_off(fetch, 200, &[]).await,
+            "broken-redirect" => {
+                self.break_off(fetch, 302, &[("location", "/next"), ("content-length", "50")])
+                    .await
+            }
             "echo" => self.respond(fetch, 200, &[], seen.body, 0, Fault::None).await,
             "empty" => {
                 self.respond(fetch, 204, &[("x-empty", "1")], Vec::new(), 0, Fault::None)
@@ -79,6 +84,21 @@ impl Link {
         let headers = encode_header_set(&set, fetch.id, fetch.seen, &responses).unwrap();
         responses.insert(fetch.id, set);
         headers
+    }
+
+    /// The head of a response whose body breaks off at the origin before its first byte.
+    async fn break_off(&self, fetch: &Fetch, status: u16, fields: &[(&str, &str)]) {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
+        let head = Message::Head(Head {
+            fetch: fetch.id,
+            status,
+            headers: self.fields(fetch, fields.collect()),
+            body: BodyPlace::Follows,
+            content_hash: None,
+        });
+        self.open(&[head], &[], End::Finish).await;
     }
 
     async fn respond(
