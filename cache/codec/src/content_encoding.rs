@@ -2,7 +2,7 @@
 //! [`ContentDecoder`](crate::ContentDecoder).
 use std::io::Write as _;
 
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compression, GzBuilder, write::GzEncoder};
 use longhaul_types::ByteCount;
 
 use crate::{
@@ -17,7 +17,10 @@ const GZIP_LEVEL: u32 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCoding {
     /// `gzip` (RFC 1952), level 9.
-    Gzip,
+    Gzip {
+        /// Bytes of padding in the header, at most 4,096, so that the size reveals less.
+        padding: u16,
+    },
     /// `br` (RFC 7932).
     Brotli {
         /// Quality, 0 to 11.
@@ -34,7 +37,7 @@ impl ContentCoding {
     /// The name in `Content-Encoding`.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Gzip => "gzip",
+            Self::Gzip { .. } => "gzip",
             Self::Brotli { .. } => "br",
             Self::Zstd { .. } => "zstd",
         }
@@ -49,6 +52,8 @@ enum Encoder {
     Other(Box<Compressor>),
 }
 
+/// Maximum padding of a body.
+const MAX_PADDING: u16 = 4096;
 const GZIP_FAILED: EncodeError = EncodeError("gzip");
 
 impl ContentEncoder {
@@ -58,8 +63,12 @@ impl ContentEncoder {
     /// The encoder lacks memory.
     pub fn new(coding: ContentCoding, length: Option<ByteCount>) -> Result<Self, EncodeError> {
         let coder = match coding {
-            ContentCoding::Gzip => {
-                let encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
+            ContentCoding::Gzip { padding } => {
+                let level = Compression::new(GZIP_LEVEL);
+                let encoder = match extra_field(padding) {
+                    Some(field) => GzBuilder::new().extra(field).write(Vec::new(), level),
+                    None => GzEncoder::new(Vec::new(), level),
+                };
                 return Ok(Self(Encoder::Gzip(Box::new(encoder))));
             }
             ContentCoding::Brotli { quality } => Coder::Brotli { quality },
@@ -101,13 +110,23 @@ impl ContentEncoder {
     }
 }
 
+/// Returns an extra field (RFC 1952 section 2.3.1.1) with one subfield of zeros.
+fn extra_field(padding: u16) -> Option<Vec<u8>> {
+    let length = padding.min(MAX_PADDING);
+    let mut field = b"LH".to_vec();
+    field.extend_from_slice(&length.to_le_bytes());
+    field.resize(field.len() + usize::from(length), 0);
+    (length > 0).then_some(field)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{ContentDecodingLimits, decode_content};
 
-    const CODINGS: [ContentCoding; 3] = [
-        ContentCoding::Gzip,
+    const CODINGS: [ContentCoding; 4] = [
+        ContentCoding::Gzip { padding: 0 },
+        ContentCoding::Gzip { padding: 300 },
         ContentCoding::Brotli { quality: 5 },
         ContentCoding::Zstd { level: 3 },
     ];

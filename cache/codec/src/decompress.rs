@@ -1,6 +1,8 @@
 //! Decompressors with one interface: each step fills at most one output buffer.
-use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState};
 use zstd::stream::raw::{self, DParameter, Operation as _};
+
+use crate::{charged_allocator::ChargedAllocator, memory_shares::MemoryShare};
 
 /// Bytes that one step read and wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub(crate) struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 
-type BrotliDecoder = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
+type BrotliDecoder = BrotliState<ChargedAllocator, ChargedAllocator, ChargedAllocator>;
 
 /// Brotli decoder (RFC 7932). It reads no bytes after the end of the stream.
 pub(crate) struct Brotli {
@@ -25,9 +27,10 @@ pub(crate) struct Brotli {
 }
 
 impl Brotli {
-    /// Returns a decoder that rejects streams whose window exceeds 2^`window_log` bytes.
-    pub(crate) fn new(window_log: u8) -> Self {
-        let alloc = StandardAlloc::default;
+    /// Returns a decoder that rejects streams whose window exceeds 2^`window_log` bytes, and whose memory is charged to
+    /// `share`, if there is one.
+    pub(crate) fn new(window_log: u8, share: Option<&MemoryShare>) -> Self {
+        let alloc = || ChargedAllocator::new(share.cloned());
         Self {
             state: Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())),
             window_log,
@@ -39,6 +42,13 @@ impl Brotli {
 
     pub(crate) const fn ended(&self) -> bool {
         self.ended
+    }
+
+    /// True if decoding failed because the share is used up.
+    pub(crate) fn lacks_memory(&self) -> bool {
+        self.state.alloc_u8.is_refused()
+            || self.state.alloc_u32.is_refused()
+            || self.state.alloc_hc.is_refused()
     }
 
     pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Corrupt> {

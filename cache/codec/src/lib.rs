@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod brotli;
+mod charged_allocator;
 mod choice;
 mod coding;
 mod compress;
@@ -21,17 +22,21 @@ mod content_decoding;
 mod content_encoding;
 mod decompress;
 pub mod dictionary;
+mod memory_shares;
 mod mix;
 pub mod vcdiff;
 mod window;
 
-pub use choice::{AdaptiveEncoder, Base, BodyTraits, EffortPolicy, Finished, Load, choose, suits_mixing};
+pub use choice::{
+    AdaptiveEncoder, Base, BodyTraits, EffortPolicy, Finished, Load, SizeHiding, choose, suits_mixing,
+};
 pub use coding::{Coder, Coding, EncodeError};
 pub use content_decoding::{
     ContentDecoder, ContentDecodingError, ContentDecodingLimits, ContentEnd, MAX_CODINGS, OriginCoding, Step,
     UnsupportedCoding, decode_content,
 };
 pub use content_encoding::{ContentCoding, ContentEncoder};
+pub use memory_shares::{MemoryReservation, MemoryShare, MemoryShares};
 pub use mix::MixMemory;
 pub use window::{
     BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, DecodeError, MAX_BASE, MAX_BASED_WINDOW,

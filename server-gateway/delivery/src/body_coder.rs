@@ -5,8 +5,9 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, EncodeError, Load};
+use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, EncodeError, Load, SizeHiding};
 use longhaul_types::{ByteCount, ContentHash};
+use longhaul_webcache::Audience;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
@@ -69,6 +70,7 @@ impl BodyCoder {
     pub(crate) fn whole(
         key: [u8; 32],
         traits: BodyTraits<'_>,
+        audience: Audience,
         candidates: DeltaCandidates,
         prior: PriorEncoding,
     ) -> Self {
@@ -79,7 +81,10 @@ impl BodyCoder {
             .with_mixing(candidates.mixing)
             .with_coded(stored);
         if candidates.is_personal {
-            encoder = encoder.hiding_size();
+            encoder = encoder.hiding(SizeHiding::Based);
+        }
+        if audience == Audience::RequestingUser {
+            encoder = encoder.hiding(SizeHiding::Coded);
         }
         Self {
             encoder: Encoder::Whole {
@@ -263,6 +268,7 @@ mod tests {
         BodyCoder::whole(
             KEY,
             BodyTraits::default(),
+            Audience::RequestingDevice,
             DeltaCandidates::default(),
             PriorEncoding::default(),
         )

@@ -60,7 +60,8 @@ impl SessionEncoding {
             takes_mixing: candidates.mixing.is_some(),
         };
         let prior = self.encoded_cache.prior(body).await;
-        self.pipeline(BodyCoder::whole(self.window_key, traits, candidates, prior))
+        let coder = BodyCoder::whole(self.window_key, traits, audience, candidates, prior);
+        self.pipeline(coder)
     }
 
     /// Creates the pipeline of a body that is sent with coding identity from offset `skip`.

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use longhaul_codec::{BodyTraits, Coder, ContentCoding, ContentEncoder, EffortPolicy, EncodeError, choose};
 use longhaul_http::{coding, list::members};
 use longhaul_types::{BitRate, ByteCount, PublicKey};
-use longhaul_webcache::CpuPool;
+use longhaul_webcache::{Audience, CpuPool};
 
 /// Bodies below this length are not coded: the fields and the coding's own header would take most of the gain.
 const LEAST: u64 = 256;
@@ -15,12 +15,16 @@ const BRIEF: usize = 2048;
 /// Effort if the link asks for none of the codings that the client accepts.
 const USUAL_QUALITY: u8 = 5;
 const USUAL_LEVEL: u8 = 9;
+/// Maximum padding of a body that may contain secrets, as on the hop to agents (docs/protocol/body.md section 2).
+const MAX_PADDING: u16 = 512;
 
 /// Properties of a response's coding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoding {
     pub(super) link: Option<BitRate>,
     pub(super) effort: EffortPolicy,
+    /// Who may get the body.
+    pub(super) audience: Audience,
 }
 
 impl Encoding {
@@ -57,7 +61,10 @@ impl Encoding {
         }
         // Also without a coding, so that no cache behind this proxy gives a coded body to the wrong client.
         vary_by_coding(response);
-        let coding = accepted(request, coder)?;
+        let coding = match self.audience {
+            Audience::Everybody | Audience::RequestingDevice => accepted(request, coder),
+            Audience::RequestingUser => padded(request),
+        }?;
         describe(response, coding);
         Some(coding)
     }
@@ -73,10 +80,20 @@ fn accepted(request: &HeaderMap, coder: Coder) -> Option<ContentCoding> {
     [
         ContentCoding::Brotli { quality },
         ContentCoding::Zstd { level },
-        ContentCoding::Gzip,
+        ContentCoding::Gzip { padding: 0 },
     ]
     .into_iter()
     .find(|coding| coding::accepts(request, coding.name()))
+}
+
+/// A coding whose size hides what the parts of the body have in common, if the client accepts it. Only gzip has padding that
+/// all clients ignore.
+fn padded(request: &HeaderMap) -> Option<ContentCoding> {
+    let mut random = [0; 2];
+    getrandom::fill(&mut random).ok()?;
+    let padding = u16::from_le_bytes(random) % MAX_PADDING + 1;
+    let coding = ContentCoding::Gzip { padding };
+    coding::accepts(request, coding.name()).then_some(coding)
 }
 
 fn vary_by_coding(response: &mut HeaderMap) {
@@ -176,10 +193,38 @@ mod tests {
         let encoding = Encoding {
             link: None,
             effort: EffortPolicy::ByLink,
+            audience: Audience::RequestingDevice,
         };
         let request = fields(&[("accept-encoding", accepts)]);
         let coding = encoding.apply(&request, StatusCode::OK, response, length);
         coding.map(ContentCoding::name)
+    }
+
+    #[test]
+    fn a_body_with_secrets_is_padded_at_random() {
+        let encoding = Encoding {
+            link: None,
+            effort: EffortPolicy::ByLink,
+            audience: Audience::RequestingUser,
+        };
+        let mut paddings = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let request = fields(&[("accept-encoding", "gzip, br")]);
+            let mut response = fields(&[("content-type", "text/html")]);
+            let coding = encoding.apply(&request, StatusCode::OK, &mut response, None);
+            let Some(ContentCoding::Gzip { padding }) = coding else {
+                panic!("{coding:?}");
+            };
+            paddings.insert(padding);
+        }
+        assert!(paddings.len() > 10 && paddings.iter().all(|padding| (1..=512).contains(padding)));
+        let mut response = fields(&[("content-type", "text/html")]);
+        let request = fields(&[("accept-encoding", "br")]);
+        assert!(
+            encoding
+                .apply(&request, StatusCode::OK, &mut response, None)
+                .is_none()
+        );
     }
 
     #[test]

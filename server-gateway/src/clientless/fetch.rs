@@ -207,7 +207,7 @@ async fn respond(
         status,
         mut headers,
         content,
-        ..
+        response_context,
     } = response;
     let (body, coding) = match content {
         Content::None => (AnswerBody::None, None),
@@ -215,6 +215,7 @@ async fn respond(
             let encoding = Encoding {
                 link: client.link,
                 effort: gateway.rules.load().effort,
+                audience: response_context.audience,
             };
             let coding =
                 accepts.and_then(|accepts| encoding.apply(&accepts, status, &mut headers, reader.length()));

@@ -185,7 +185,7 @@ impl ResponseHead<'_> {
             };
             // After damage the body is encoded again.
             let audience = if is_plain {
-                Audience::RequestingDevice
+                audience.only_requesting()
             } else {
                 audience
             };

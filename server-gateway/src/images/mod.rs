@@ -2,11 +2,9 @@
 //!
 //! `conversion` is what the user requests, `transcodable` selects the responses, `transcode_policy` decides if a smaller image arrives earlier,
 //! `break_even` ends the wait for one that does not, `transcode_speed` measures how long it takes,
-//! `variant_records` stores the results, `image_memory` bounds the memory of waiting images, and
-//! `picture_workers` transcode in separate processes.
+//! `variant_records` stores the results, and `picture_workers` transcode in separate processes.
 mod break_even;
 mod conversion;
-mod image_memory;
 pub mod picture_workers;
 mod transcodable;
 mod transcode_policy;
@@ -21,6 +19,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::{Cache, Cost};
+use longhaul_codec::MemoryShares;
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_transcode::{Header, Limits, Request, TranscodeEffort, inspect};
 use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
@@ -31,7 +30,6 @@ use tracing::debug;
 pub(crate) use self::{conversion::ImageConversion, transcode_policy::HopReservations};
 use self::{
     conversion::eased,
-    image_memory::ImageMemory,
     picture_workers::{Made, PictureWorkers, Settings},
     transcode_policy::Pending,
     transcode_speed::TranscodeSpeed,
@@ -40,6 +38,9 @@ use self::{
 
 /// Maximum size of an image that is transcoded: larger ones take too much time and memory.
 const MAX_PICTURE: ByteCount = ByteCount::mib(16);
+/// Memory of the images that are read completely for transcoding: four of the maximum size, or those of several pages.
+/// Images that do not fit are sent as they arrive.
+const IMAGE_MEMORY: ByteCount = ByteCount::mib(64);
 /// Maximum wait for an image's end; a slower image is sent as it arrives.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Link rate from which the load of the moment decides which images are transcoded. An image whose original
@@ -69,7 +70,7 @@ pub(crate) struct Images {
     cpu_pool: Arc<CpuPool>,
     workers: PictureWorkers,
     limits: Limits,
-    image_memory: ImageMemory,
+    image_memory: MemoryShares,
     pending: Arc<Pending>,
     speed: Arc<TranscodeSpeed>,
 }
@@ -86,7 +87,7 @@ impl Images {
             cache,
             limits: limits(max_megapixels, workers.memory),
             workers: PictureWorkers::new(workers),
-            image_memory: ImageMemory::default(),
+            image_memory: MemoryShares::new(IMAGE_MEMORY),
             pending: Arc::default(),
             speed: Arc::default(),
             cpu_pool,
@@ -186,7 +187,7 @@ impl Images {
             }
         }
         let device = recipient.device();
-        let Some(reservation) = self.image_memory.reserve(device, length) else {
+        let Some(reservation) = self.image_memory.of(device).reserve(length) else {
             return (Content::Body(body), Transcoding::Original);
         };
         let Some(picture) = whole(body, length).await else {

@@ -397,7 +397,7 @@ impl LearnedPlan {
             let is_public = is_text(entry.reference.destination) && !self.is_of_extra(plan, number);
             let audience = match answered.audience {
                 Audience::Everybody => BodyAudience::Everybody,
-                Audience::RequestingDevice => BodyAudience::ThisVisit,
+                Audience::RequestingDevice | Audience::RequestingUser => BodyAudience::ThisVisit,
             };
             entry.hash.filter(|_| is_public).map(|hash| (hash, audience))
         });

@@ -8,7 +8,6 @@ use longhaul_codec::EncodeError;
 use longhaul_delivery::{BodyPipeline, CodeError, DeltaCandidates, Progress};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_session::{Body, BodyCoding, EntryId, Message, Push, encode};
-use longhaul_webcache::Audience;
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
@@ -146,7 +145,7 @@ async fn pipeline(
             let candidates = context.bases_for(response.delta_key.as_ref(), length).await;
             (candidates, response.audience)
         }
-        1 => (DeltaCandidates::default(), Audience::RequestingDevice),
+        1 => (DeltaCandidates::default(), response.audience.only_requesting()),
         // The coder may have caused the damage of the earlier push, so use coding identity.
         2.. => {
             return encoding.identity(length, 0);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use longhaul_cache::BodyWriter;
-use longhaul_codec::{ContentDecoder, ContentDecodingError, ContentEnd, Load};
+use longhaul_codec::ContentEnd;
 use longhaul_origin::{BodyError, OriginBody};
 use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::{
     coalesced_fetch::CoalescedFetch,
+    decoding::Decoding,
     device_hops::HopWatch,
     failure::BodyFault,
     overflow::{OverflowError, OverflowFile, OverflowPart},
@@ -22,8 +23,6 @@ use super::{
 
 /// Maximum decoded bytes of a chunk.
 const CHUNK: usize = 64 * 1024;
-/// Maximum input that is decoded on the event loop; more is decoded in the thread pool.
-const LIGHT: usize = 1024;
 /// A body without readers is still fetched completely for the cache if its coded length is at most this (with
 /// unknown length: if at most this much has arrived) ...
 const FINISH: u64 = 1024 * 1024;
@@ -36,7 +35,7 @@ const FINISH_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Feed {
     coalesced: Arc<CoalescedFetch>,
     body: OriginBody,
-    content_decoder: Option<ContentDecoder>,
+    decoding: Option<Decoding>,
     /// Coded length as announced by the origin.
     coded_length: Option<u64>,
     coded: u64,
@@ -68,7 +67,7 @@ impl Feed {
     pub(super) fn new(
         coalesced: Arc<CoalescedFetch>,
         body: OriginBody,
-        content_decoder: Option<ContentDecoder>,
+        decoding: Option<Decoding>,
         coded_length: Option<u64>,
         writer: Option<BodyWriter>,
         pending: PendingStorage,
@@ -79,7 +78,7 @@ impl Feed {
             overflow: None,
             coalesced,
             body,
-            content_decoder,
+            decoding,
             coded_length,
             coded: 0,
             decoded: 0,
@@ -145,8 +144,8 @@ impl Feed {
 
     /// Ends the body. One that is not certainly whole is not stored: a later response may be.
     fn finish(&mut self) -> Result<(), Broken> {
-        if let Some(content_decoder) = &self.content_decoder
-            && content_decoder.finish()? == ContentEnd::Doubtful
+        if let Some(decoding) = &self.decoding
+            && decoding.end()? == ContentEnd::Doubtful
         {
             self.writer = None;
         }
@@ -156,7 +155,7 @@ impl Feed {
     /// True if the length that the origin announced is that of the decoded body, and all of it has arrived: some
     /// servers take the length before they code the body, and browsers forgive this.
     fn has_length_of_content(&self) -> bool {
-        self.content_decoder.is_some() && self.coded_length == Some(self.decoded)
+        self.decoding.is_some() && self.coded_length == Some(self.decoded)
     }
 
     /// Continues without readers only if finishing the body is worth it.
@@ -191,15 +190,10 @@ impl Feed {
     }
 
     async fn take(&mut self, mut data: Bytes) -> Result<(), Broken> {
-        if self.content_decoder.is_none() {
-            while !data.is_empty() {
-                let chunk = data.split_to(data.len().min(CHUNK));
-                self.deliver(chunk).await?;
-            }
-            return Ok(());
-        }
-        loop {
-            let (decoded, step) = self.decode_content(&mut data).await?;
+        while let Some(decoding) = &mut self.decoding {
+            let device = self.pending.identity.share();
+            let cpu_pool = &self.pending.inner.cpu_pool;
+            let (decoded, step) = decoding.step(&mut data, cpu_pool, device).await?;
             if !decoded.is_empty() {
                 // Bytes decoded before a defect are valid.
                 self.deliver(decoded.into()).await?;
@@ -208,39 +202,11 @@ impl Feed {
                 return Ok(());
             }
         }
-    }
-
-    /// Runs one step of decoding; returns the decoded bytes, and true if the step must be repeated before new
-    /// input.
-    async fn decode_content(
-        &mut self,
-        data: &mut Bytes,
-    ) -> Result<(Vec<u8>, Result<bool, ContentDecodingError>), Broken> {
-        let mut content_decoder = self.content_decoder.take().ok_or(BodyFault::Interrupted)?;
-        let mut input = std::mem::take(data);
-        let heavy = input.len() > LIGHT;
-        let step = move |_| {
-            let mut decoded = Vec::new();
-            let step = content_decoder.push(&input, &mut decoded).map(|step| {
-                let _used = input.split_to(step.consumed);
-                step.more
-            });
-            (content_decoder, input, decoded, step)
-        };
-        let (content_decoder, input, decoded, step) = if heavy {
-            let ran = self
-                .pending
-                .inner
-                .cpu_pool
-                .run(Some(self.pending.identity.share()), step)
-                .await;
-            ran.map_err(|_| BodyFault::Interrupted)?
-        } else {
-            step(Load::NONE)
-        };
-        self.content_decoder = Some(content_decoder);
-        *data = input;
-        Ok((decoded, step))
+        while !data.is_empty() {
+            let chunk = data.split_to(data.len().min(CHUNK));
+            self.deliver(chunk).await?;
+        }
+        Ok(())
     }
 
     async fn deliver(&mut self, chunk: Bytes) -> Result<(), Broken> {

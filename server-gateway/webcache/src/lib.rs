@@ -24,6 +24,7 @@ mod coalescing_key;
 mod confirmed;
 mod counters;
 mod cpu_pool;
+mod decoding;
 mod device_hops;
 mod failure;
 mod origin_fetch;

@@ -22,6 +22,7 @@ use longhaul_types::{ContentHash, UnixTime};
 use super::{
     body_feed::Feed,
     coalesced_fetch::{CoalescedFetch, FetchedBody, FetchedResponse},
+    decoding::Decoding,
     failure::FetchFailure,
     origin_head::{Integrity, OriginContent, OriginHead, origin_head},
     origin_size::OriginSize,
@@ -178,7 +179,7 @@ impl OriginFetch {
             status,
             headers,
             content,
-            content_decoder,
+            decoded,
             ..
         } = head;
         let fetched = |body| {
@@ -214,6 +215,9 @@ impl OriginFetch {
                     (_, StorageDecision::No) | (None, StorageDecision::In(_) | StorageDecision::Body) => None,
                 };
                 coalesced.set_head(Arc::clone(&fetched), length);
+                let device = self.identity.share();
+                let decoding =
+                    decoded.map(|codings| Decoding::new(&self.inner.decoder_memory, device, codings));
                 let pending = PendingStorage {
                     inner: Arc::clone(&self.inner),
                     identity: self.identity.clone(),
@@ -224,7 +228,7 @@ impl OriginFetch {
                 Ok(Some(Feed::new(
                     Arc::clone(coalesced),
                     body,
-                    content_decoder,
+                    decoding,
                     coded_length,
                     writer,
                     pending,

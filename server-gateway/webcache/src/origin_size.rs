@@ -4,7 +4,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version, header};
 use longhaul_cache::OriginBytes;
 
 /// Estimated bytes of a head over HTTP/2: the header of its frame ...
@@ -19,6 +19,7 @@ pub struct OriginSize {
     head: u64,
     /// `None` if unknown.
     body: Option<Arc<BodySize>>,
+    is_coded: bool,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +36,7 @@ impl OriginSize {
         Self {
             head: 0,
             body: Some(Arc::default()),
+            is_coded: false,
         }
     }
 
@@ -43,6 +45,7 @@ impl OriginSize {
         Self {
             head: head_size(version, status, fields),
             body: Some(Arc::default()),
+            is_coded: fields.contains_key(header::CONTENT_ENCODING),
         }
     }
 
@@ -51,6 +54,7 @@ impl OriginSize {
         let Some(OriginBytes { head, body }) = bytes else {
             return Self::default();
         };
+        let is_coded = body != length;
         let body = BodySize {
             coded: AtomicU64::new(body),
             decoded: AtomicU64::new(length),
@@ -58,7 +62,13 @@ impl OriginSize {
         Self {
             head,
             body: Some(Arc::new(body)),
+            is_coded,
         }
+    }
+
+    /// Returns true if the origin coded the body; false if that is unknown.
+    pub(super) const fn is_coded(&self) -> bool {
+        self.is_coded
     }
 
     /// Counts bytes of the body from the origin.

@@ -33,7 +33,12 @@ pub(crate) async fn response_for(
         audience: match fetched.storage_decision {
             StorageDecision::In(Partition::Shared) => Audience::Everybody,
             StorageDecision::In(Partition::Private(_)) | StorageDecision::Body | StorageDecision::No => {
-                Audience::RequestingDevice
+                let is_personal = request.identity.context().credentials().is_some();
+                if is_personal && !fetched.origin_size.is_coded() {
+                    Audience::RequestingUser
+                } else {
+                    Audience::RequestingDevice
+                }
             }
         },
         origin_size: fetched.origin_size.clone(),

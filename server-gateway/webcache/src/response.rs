@@ -74,4 +74,18 @@ pub enum Audience {
     Everybody,
     /// Only the device that requested the body.
     RequestingDevice,
+    /// The same, for a body that may contain secrets of the user beside what others put into the request, and that its origin
+    /// did not code: the coded size must not show what these have in common.
+    RequestingUser,
+}
+
+impl Audience {
+    /// Returns the audience without other devices.
+    #[must_use]
+    pub const fn only_requesting(self) -> Self {
+        match self {
+            Self::Everybody => Self::RequestingDevice,
+            Self::RequestingDevice | Self::RequestingUser => self,
+        }
+    }
 }

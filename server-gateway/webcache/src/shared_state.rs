@@ -5,8 +5,8 @@ use longhaul_cache::Cache;
 use longhaul_origin::OriginClient;
 
 use super::{
-    coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, device_hops::DeviceHops,
-    overflow::Overflow, write_order::Writes,
+    coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, decoding::DecoderMemory,
+    device_hops::DeviceHops, overflow::Overflow, write_order::Writes,
 };
 
 /// State shared by the clones of a `WebCache` and its fetching tasks.
@@ -16,6 +16,7 @@ pub(super) struct SharedState {
     pub(super) origin: OriginClient,
     /// Thread pool that removes content codings.
     pub(super) cpu_pool: Arc<CpuPool>,
+    pub(super) decoder_memory: Arc<DecoderMemory>,
     pub(super) coalesced: CoalescedFetches,
     pub(super) writes: Arc<Writes>,
     pub(super) counters: CacheCounters,

@@ -17,6 +17,7 @@ use super::{
     coalescing_key::coalescing_key,
     counters::CacheCounters,
     cpu_pool::CpuPool,
+    decoding::DecoderMemory,
     device_hops::SessionHop,
     failure::FetchFailure,
     origin_fetch::{OriginFetch, Sharing, StaleIfError, Upload, now},
@@ -51,6 +52,7 @@ impl WebCache {
             cache,
             origin,
             cpu_pool,
+            decoder_memory: DecoderMemory::new(),
             coalesced: CoalescedFetches::default(),
             writes: Arc::default(),
             counters: CacheCounters::default(),
@@ -72,6 +74,11 @@ impl WebCache {
     /// Bytes of bodies on disk for devices whose hop is away.
     pub fn overflow_bytes(&self) -> u64 {
         self.0.overflow.bytes()
+    }
+
+    /// Bytes of memory of the decoders of origins' content codings.
+    pub fn decoder_bytes(&self) -> u64 {
+        self.0.decoder_memory.used().bytes()
     }
 
     /// The counters.

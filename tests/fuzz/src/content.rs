@@ -89,7 +89,7 @@ pub(crate) fn content_codings(bytes: &[u8]) {
         max_output: longhaul_types::ByteCount::mib(1),
         ..ContentDecodingLimits::default()
     };
-    let Ok(mut content_decoder) = ContentDecoder::new(&codings, limits) else {
+    let Ok(mut content_decoder) = ContentDecoder::new(&codings, limits, None) else {
         return;
     };
     let mut total = 0;

@@ -12,6 +12,19 @@ use crate::{
     window::{BodyEncoder, CodedBody, MAX_WINDOW},
 };
 
+/// Which coded bodies are padded, so that their size reveals less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SizeHiding {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that are coded against an offered base: the size shows what the body has in common with it. A dictionary as base
+    /// needs no padding: it is public, so the size reveals no more than that of any compressed body.
+    Based,
+    /// All: the size also shows what the parts of the body have in common.
+    Coded,
+}
+
 /// A [`BodyEncoder`] that chooses its coder and keeps the coder only if the coded result is smaller.
 ///
 /// The first window decides, or the whole body if it is smaller than a window. Until the decision the encoder
@@ -37,7 +50,7 @@ pub struct AdaptiveEncoder {
     /// Memory for context mixing, if the peer accepts context mixing.
     mixing: Option<MixMemory>,
     /// True if the size must be hidden when the base is an offered body.
-    is_secret: bool,
+    hiding: SizeHiding,
     /// Bytes pushed before the decision.
     first: Vec<u8>,
     decided: Option<BodyEncoder>,
@@ -72,7 +85,7 @@ impl AdaptiveEncoder {
             dictionaries: 0,
             base: None,
             mixing: None,
-            is_secret: false,
+            hiding: SizeHiding::Nothing,
             first: Vec::new(),
             decided: None,
         }
@@ -124,12 +137,10 @@ impl AdaptiveEncoder {
         }
     }
 
-    /// Hides the exact size of a body that is coded against an offered base ([`BodyEncoder::pad`]): for
-    /// bodies with secrets. A dictionary as base needs no padding: it is public,
-    /// so the size reveals no more than that of any compressed body.
+    /// Hides the exact size of a body with secrets ([`BodyEncoder::pad`]).
     #[must_use]
-    pub const fn hiding_size(mut self) -> Self {
-        self.is_secret = true;
+    pub fn hiding(mut self, hiding: SizeHiding) -> Self {
+        self.hiding = self.hiding.max(hiding);
         self
     }
 
@@ -235,7 +246,14 @@ impl AdaptiveEncoder {
     }
 
     fn coder(&self, length: Option<ByteCount>) -> Coder {
-        choose(self.traits(length), &self.first)
+        let coder = choose(self.traits(length), &self.first);
+        match coder {
+            // Without a base, a Brotli stream has no padding.
+            Coder::Brotli { quality } if self.hiding == SizeHiding::Coded => Coder::Zstd {
+                level: if quality >= 9 { 19 } else { 9 },
+            },
+            Coder::Brotli { .. } | Coder::Zstd { .. } | Coder::Identity => coder,
+        }
     }
 
     /// The coder that decides if bases and context mixing are tried.

@@ -10,7 +10,7 @@ use longhaul_types::{BitRate, ByteCount};
 
 use self::media::{Compressibility, by_magic, by_type};
 pub use self::{
-    adaptive::{AdaptiveEncoder, Finished},
+    adaptive::{AdaptiveEncoder, Finished, SizeHiding},
     base::Base,
     load::Load,
 };

@@ -273,7 +273,7 @@ fn padded_bodies_have_stepped_sizes_and_decode_to_the_same_bytes() {
         body.extend_from_slice(&words(100 + tail, 20 + usize::try_from(tail % 13).unwrap()));
         let mut encoder = AdaptiveEncoder::new(KEY, traits("text/html", 384))
             .with_bases(vec![base.clone().into()])
-            .hiding_size();
+            .hiding(SizeHiding::Based);
         let mut wire = Vec::new();
         encoder.push(&body, &mut wire).unwrap();
         let finished = encoder.finish(&mut wire).unwrap();
@@ -399,5 +399,31 @@ fn an_earlier_encoding_is_reused_unless_a_base_is_smaller() {
             (Coding::Zstd, Some(Base::Offered(0)))
         );
         assert!(wire.len() < first.len());
+    }
+}
+
+/// A guess that stands beside a secret makes a coded body shorter by some bytes, which padding hides.
+#[test]
+fn bodies_with_secrets_have_stepped_sizes_without_a_base_too() {
+    let memory = MixMemory::of_session();
+    let page = String::from_utf8(page(60, 3)).unwrap();
+    for kbps in [40, 384, 5_000] {
+        let mut sizes = std::collections::BTreeMap::<usize, u32>::new();
+        for known in 0..=12 {
+            for salt in 0..20 {
+                let guess = &"k7Qz0pXw3vLd"[..known];
+                let body = format!("{page}<p>token=k7Qz0pXw3vLd</p><p>{salt} token={guess}</p>");
+                let mut encoder = AdaptiveEncoder::new(KEY, traits("text/html", kbps))
+                    .with_mixing(Some(memory.clone()))
+                    .hiding(SizeHiding::Coded);
+                let mut wire = Vec::new();
+                encoder.push(body.as_bytes(), &mut wire).unwrap();
+                let finished = encoder.finish(&mut wire).unwrap();
+                assert_eq!(finished.coding, Coding::Zstd);
+                assert!(decode(finished.coding, &wire) == body.as_bytes());
+                *sizes.entry(wire.len()).or_default() += 1;
+            }
+        }
+        assert!(sizes.len() <= 4, "{kbps} kbit/s: {sizes:?}");
     }
 }

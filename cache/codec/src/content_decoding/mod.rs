@@ -7,13 +7,17 @@ mod deflate;
 mod gzip;
 #[cfg(test)]
 mod tests;
+mod zstd_frames;
 
 use std::{fmt, str::FromStr};
 
 use longhaul_types::ByteCount;
 
-use self::{deflate::Deflate, gzip::Gzip};
-use crate::decompress::{Brotli, Corrupt, Progress, Zstd};
+use self::{deflate::Deflate, gzip::Gzip, zstd_frames::Frames};
+use crate::{
+    decompress::{Brotli, Corrupt, Progress},
+    memory_shares::{MemoryReservation, MemoryShare},
+};
 
 /// Maximum number of codings of one response that are removed. One is usual; two occur behind misconfigured
 /// servers.
@@ -66,13 +70,16 @@ impl fmt::Display for OriginCoding {
     }
 }
 
-/// Errors of decoding a body. All of them are the origin's fault.
+/// Errors of decoding a body. All of them are the origin's fault, except that a device may have many bodies at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentDecodingError {
     /// The data violates the format of its coding.
     #[error("the origin's {0} data is corrupt")]
     Corrupt(OriginCoding),
+    /// The decoder needs more memory than the device may use.
+    #[error("the decoders of this device need more memory than it may use")]
+    NoMemory,
     /// The decoded body exceeds a limit.
     #[error("the origin's body exceeds the limit of {0} when decoded")]
     TooLarge(ByteCount),
@@ -127,7 +134,7 @@ pub struct Step {
 /// ```
 /// # use longhaul_codec::{ContentDecoder, ContentDecodingLimits, ContentDecodingError};
 /// # fn decode(chunks: &[&[u8]]) -> Result<Vec<u8>, ContentDecodingError> {
-/// let mut content_decoder = ContentDecoder::new(&["gzip".parse().unwrap()], ContentDecodingLimits::default())?;
+/// let mut content_decoder = ContentDecoder::new(&["gzip".parse().unwrap()], ContentDecodingLimits::default(), None)?;
 /// let mut body = Vec::new();
 /// for chunk in chunks {
 ///     let mut rest = *chunk;
@@ -158,6 +165,8 @@ struct Stage {
     used: bool,
     /// Output that the next stage has not taken yet.
     held: Vec<u8>,
+    /// For what every decoder takes.
+    _reservation: Option<MemoryReservation>,
 }
 
 enum Decoder {
@@ -165,7 +174,7 @@ enum Decoder {
     Deflate(Deflate),
     Gzip(Box<Gzip>),
     Identity,
-    Zstd(Zstd),
+    Zstd(Frames),
 }
 
 impl ContentDecoder {
@@ -173,13 +182,14 @@ impl ContentDecoder {
     pub const MAX_STEP: usize = 64 * 1024;
 
     /// Returns a decoder for `codings` in the order of `Content-Encoding`, which is the order of their
-    /// application.
+    /// application. Its memory, which the origin chooses, is charged to `share`, if there is one.
     ///
     /// # Errors
-    /// `codings` has more than [`MAX_CODINGS`] elements.
+    /// `codings` has more than [`MAX_CODINGS`] elements, or the share is used up.
     pub fn new(
         codings: &[OriginCoding],
         limits: ContentDecodingLimits,
+        share: Option<&MemoryShare>,
     ) -> Result<Self, ContentDecodingError> {
         if codings.len() > MAX_CODINGS {
             return Err(ContentDecodingError::TooManyCodings(codings.len()));
@@ -187,10 +197,10 @@ impl ContentDecoder {
         let mut stages = codings
             .iter()
             .rev()
-            .map(|coding| Stage::new(*coding))
+            .map(|coding| Stage::new(*coding, share))
             .collect::<Result<Vec<_>, _>>()?;
         if stages.is_empty() {
-            stages.push(Stage::new(OriginCoding::Identity)?);
+            stages.push(Stage::new(OriginCoding::Identity, None)?);
         }
         Ok(Self {
             stages,
@@ -301,15 +311,17 @@ impl ContentDecoder {
 }
 
 impl Stage {
-    fn new(coding: OriginCoding) -> Result<Self, ContentDecodingError> {
+    fn new(coding: OriginCoding, share: Option<&MemoryShare>) -> Result<Self, ContentDecodingError> {
+        let reservation = share
+            .map(|share| share.reserve(MIN_MEMORY).ok_or(ContentDecodingError::NoMemory))
+            .transpose()?;
         let decoder = match coding {
-            OriginCoding::Brotli => Decoder::Brotli(Brotli::new(ORIGIN_BROTLI_WINDOW_LOG)),
+            OriginCoding::Brotli => Decoder::Brotli(Brotli::new(ORIGIN_BROTLI_WINDOW_LOG, share)),
             OriginCoding::Deflate => Decoder::Deflate(Deflate::new()),
             OriginCoding::Gzip => Decoder::Gzip(Box::new(Gzip::new())),
             OriginCoding::Identity => Decoder::Identity,
             OriginCoding::Zstd => Decoder::Zstd(
-                Zstd::new(ORIGIN_ZSTD_WINDOW_LOG, &[])
-                    .map_err(|Corrupt| ContentDecodingError::Corrupt(coding))?,
+                Frames::new(share.cloned()).map_err(|Corrupt| ContentDecodingError::Corrupt(coding))?,
             ),
         };
         Ok(Self {
@@ -318,6 +330,7 @@ impl Stage {
             total_out: 0,
             used: false,
             held: Vec::new(),
+            _reservation: reservation,
         })
     }
 
@@ -355,9 +368,23 @@ impl Stage {
             }
             Decoder::Zstd(decoder) => decoder.step(input, output),
         };
-        let progress = result.map_err(|Corrupt| ContentDecodingError::Corrupt(self.coding))?;
+        let progress = result.map_err(|Corrupt| self.error())?;
         self.total_out += progress.written as u64;
         Ok(progress)
+    }
+
+    /// Reason why the decoder failed.
+    fn error(&self) -> ContentDecodingError {
+        let lacks_memory = match &self.decoder {
+            Decoder::Brotli(decoder) => decoder.lacks_memory(),
+            Decoder::Zstd(decoder) => decoder.lacks_memory(),
+            Decoder::Deflate(_) | Decoder::Gzip(_) | Decoder::Identity => false,
+        };
+        if lacks_memory {
+            ContentDecodingError::NoMemory
+        } else {
+            ContentDecodingError::Corrupt(self.coding)
+        }
     }
 
     /// Decodes into the buffer for the next stage, up to the buffer's size.
@@ -381,7 +408,7 @@ pub fn decode_content(
     mut body: &[u8],
     limits: ContentDecodingLimits,
 ) -> Result<Vec<u8>, ContentDecodingError> {
-    let mut content_decoder = ContentDecoder::new(codings, limits)?;
+    let mut content_decoder = ContentDecoder::new(codings, limits, None)?;
     let mut out = Vec::new();
     loop {
         let step = content_decoder.push(body, &mut out)?;
@@ -394,10 +421,10 @@ pub fn decode_content(
     Ok(out)
 }
 
-/// RFC 9659: a recipient must support windows of 8 MiB and should reject larger ones.
-const ORIGIN_ZSTD_WINDOW_LOG: u8 = 23;
 /// The largest window of RFC 7932; "large window" Brotli is not a content coding of the web.
 const ORIGIN_BROTLI_WINDOW_LOG: u8 = 24;
 /// Size of the buffer between two codings of a stack; it limits memory and is large enough to keep the
 /// decoders busy.
 const HELD_BETWEEN_STAGES: usize = 16 * 1024;
+/// What every decoder takes: the window of DEFLATE and its tables, and the buffer to the next one.
+const MIN_MEMORY: u64 = 64 * 1024;

@@ -1,4 +1,5 @@
 mod damaged;
+mod memory;
 
 use std::io::Write as _;
 
@@ -57,7 +58,7 @@ fn decode_split(
     coded: &[u8],
     size: usize,
 ) -> Result<Vec<u8>, ContentDecodingError> {
-    let mut content_decoder = ContentDecoder::new(codings, ContentDecodingLimits::default())?;
+    let mut content_decoder = ContentDecoder::new(codings, ContentDecodingLimits::default(), None)?;
     let mut out = Vec::new();
     for chunk in coded.chunks(size) {
         let mut rest = chunk;
@@ -204,7 +205,8 @@ fn zstd_frames_follow_each_other_and_windows_are_bounded() {
 fn empty_inputs_change_nothing() {
     for coding in ALL {
         let coded = apply(coding, &page(50_000));
-        let mut content_decoder = ContentDecoder::new(&[coding], ContentDecodingLimits::default()).unwrap();
+        let mut content_decoder =
+            ContentDecoder::new(&[coding], ContentDecodingLimits::default(), None).unwrap();
         let mut out = Vec::new();
         let (head, tail) = coded.split_at(coded.len() / 2);
         for part in [head, tail] {
@@ -236,7 +238,7 @@ fn several_codings_are_decoded_in_reverse_order() {
         assert!(decode_split(&stack, &coded, size).unwrap() == body);
     }
     assert_eq!(
-        ContentDecoder::new(&[OriginCoding::Gzip; 4], ContentDecodingLimits::default()).err(),
+        ContentDecoder::new(&[OriginCoding::Gzip; 4], ContentDecodingLimits::default(), None).err(),
         Some(ContentDecodingError::TooManyCodings(4))
     );
     assert_eq!(decode_split(&[], b"plain", 2).unwrap(), b"plain");

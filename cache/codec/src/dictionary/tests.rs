@@ -145,7 +145,7 @@ fn coded(body: &[u8], content_type: &str, kbps: u64, set: u32, length: Option<u6
     };
     let mut encoder = AdaptiveEncoder::new(KEY, traits)
         .with_dictionaries(set)
-        .hiding_size();
+        .hiding(crate::SizeHiding::Based);
     let mut wire = Vec::new();
     encoder.push(body, &mut wire).unwrap();
     let finished = encoder.finish(&mut wire).unwrap();

@@ -319,7 +319,7 @@ impl Decompressor {
                 };
                 Zstd::new(window_log, base).map_or(Self::Unusable, Self::Zstd)
             }
-            Coding::Brotli if base.is_empty() => Self::Brotli(Brotli::new(MAX_WINDOW_LOG)),
+            Coding::Brotli if base.is_empty() => Self::Brotli(Brotli::new(MAX_WINDOW_LOG, None)),
             Coding::Brotli => {
                 BasedBrotli::new(MAX_BASED_WINDOW_LOG, base).map_or(Self::Unusable, Self::BasedBrotli)
             }

@@ -119,7 +119,7 @@ impl EncodedCache {
             return PriorEncoding::default();
         };
         let is_fixed = wanted.traits.effort == EffortPolicy::Fixed;
-        if is_fixed || wanted.audience == Audience::RequestingDevice || !is_text_for_the_link(wanted.traits) {
+        if is_fixed || wanted.audience != Audience::Everybody || !is_text_for_the_link(wanted.traits) {
             return PriorEncoding::default();
         }
         let load = self.cpu_pool.load();

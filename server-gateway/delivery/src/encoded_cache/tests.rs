@@ -108,6 +108,7 @@ impl Home {
         let mut coder = BodyCoder::whole(
             KEY,
             traits,
+            audience,
             DeltaCandidates {
                 mixing,
                 ..DeltaCandidates::default()

@@ -6,7 +6,7 @@ use super::{
         base::{Base, BaseDecision, Based, Candidate, Likeness, built_in_candidates, choose_base, pays},
         is_to_mix, suits_mixing,
     },
-    AdaptiveEncoder, Finished,
+    AdaptiveEncoder, Finished, SizeHiding,
 };
 use crate::{
     coding::{Coder, Coding, EncodeError},
@@ -27,12 +27,15 @@ impl AdaptiveEncoder {
 
     /// True if context mixing may be tried.
     pub(super) fn may_mix(&self) -> bool {
-        self.mixing.is_some() && !self.was_mixed() && suits_mixing(self.traits(self.length))
+        let is_allowed = !self.was_mixed() && self.hiding != SizeHiding::Coded;
+        self.mixing.is_some() && is_allowed && suits_mixing(self.traits(self.length))
     }
 
     /// Returns a context-mixing encoder if one is likely to save time and there is memory for it.
     fn mixed(&self, length: Option<ByteCount>) -> Option<BodyEncoder> {
-        let memory = self.mixing.as_ref().filter(|_| !self.was_mixed())?;
+        // Context mixing has no padding.
+        let is_allowed = !self.was_mixed() && self.hiding != SizeHiding::Coded;
+        let memory = self.mixing.as_ref().filter(|_| is_allowed)?;
         let is_wanted = is_to_mix(self.traits(length), self.coder_for_trials(length), &self.first);
         is_wanted.then(|| BodyEncoder::mixed(self.key, length, memory))?
     }
@@ -69,7 +72,11 @@ impl AdaptiveEncoder {
         length: Option<ByteCount>,
     ) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
         let mut encoder = BodyEncoder::with_base(self.key, based.coder, length, &based.bytes)?;
-        if self.is_secret && matches!(based.base, Base::Offered(_)) {
+        let hides = match based.base {
+            Base::Offered(_) => self.hiding >= SizeHiding::Based,
+            Base::BuiltInDictionary(_) => self.hiding == SizeHiding::Coded,
+        };
+        if hides {
             encoder.pad();
         }
         let mut wire = Vec::new();
@@ -83,7 +90,11 @@ impl AdaptiveEncoder {
         coder: Coder,
         length: Option<ByteCount>,
     ) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
-        self.push_first(BodyEncoder::new(self.key, coder, length)?)
+        let mut encoder = BodyEncoder::new(self.key, coder, length)?;
+        if self.hiding == SizeHiding::Coded && coder != Coder::Identity {
+            encoder.pad();
+        }
+        self.push_first(encoder)
     }
 
     /// Pushes the first bytes into `encoder`; returns it with its output.

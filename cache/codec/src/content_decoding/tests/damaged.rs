@@ -3,7 +3,7 @@ use super::*;
 
 /// Decodes what there is; returns it with what its end says.
 fn decode_part(codings: &[OriginCoding], coded: &[u8]) -> (Vec<u8>, ContentEnd) {
-    let mut content_decoder = ContentDecoder::new(codings, ContentDecodingLimits::default()).unwrap();
+    let mut content_decoder = ContentDecoder::new(codings, ContentDecodingLimits::default(), None).unwrap();
     let (mut rest, mut out) = (coded, Vec::new());
     loop {
         let step = content_decoder.push(rest, &mut out).unwrap();
@@ -58,7 +58,7 @@ fn a_distance_beyond_the_beginning_is_corrupt() {
         })
         .collect();
     let mut decoder =
-        ContentDecoder::new(&[OriginCoding::Deflate], ContentDecodingLimits::default()).unwrap();
+        ContentDecoder::new(&[OriginCoding::Deflate], ContentDecodingLimits::default(), None).unwrap();
     let mut out = Vec::new();
     let decoded = decoder.push(&bytes, &mut out);
     assert!(decoded.is_err(), "{out:?}");
@@ -86,7 +86,8 @@ fn corrupt_data_is_an_error_for_all_later_calls() {
         (OriginCoding::Deflate, vec![0xff; 40]),
         (OriginCoding::Brotli, vec![0xff; 40]),
     ] {
-        let mut content_decoder = ContentDecoder::new(&[coding], ContentDecodingLimits::default()).unwrap();
+        let mut content_decoder =
+            ContentDecoder::new(&[coding], ContentDecodingLimits::default(), None).unwrap();
         let mut out = Vec::new();
         let error = Err(ContentDecodingError::Corrupt(coding));
         assert_eq!(content_decoder.push(&data, &mut out), error.clone(), "{coding}");
@@ -112,7 +113,7 @@ fn decompression_bombs_are_stopped_at_the_limit() {
         OriginCoding::Zstd,
     ] {
         let coded = apply(coding, &zeros);
-        let mut content_decoder = ContentDecoder::new(&[coding], limits).unwrap();
+        let mut content_decoder = ContentDecoder::new(&[coding], limits, None).unwrap();
         let (mut rest, mut out, mut total) = (coded.as_slice(), Vec::new(), 0);
         let error = loop {
             match content_decoder.push(rest, &mut out) {
