@@ -34,6 +34,7 @@ use crate::{
     drain::Drain,
     failure::Failure,
     images::{ImageConversion, Images},
+    page_parsers::ParserPool,
     quota::{Quotas, reached::Reached},
     quota_limits::QuotaDefaults,
 };
@@ -104,6 +105,7 @@ pub(crate) struct Gateway {
     /// UDP addresses of the gateway itself, which associations must not reach.
     pub(crate) own_udp_ports: Vec<SocketAddr>,
     pub(crate) cpu_pool: Arc<CpuPool>,
+    pub(crate) parser_pool: Arc<ParserPool>,
     pub(crate) encoded_cache: Arc<EncodedCache>,
     /// Secret for the keys of requests' credentials.
     pub(crate) credentials: CredentialsSecret,

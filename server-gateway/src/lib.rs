@@ -36,6 +36,7 @@ mod images;
 mod operator;
 mod origin_reports;
 mod origin_request;
+mod page_parsers;
 mod pageload;
 mod port_error;
 mod predicted_request;

@@ -1,5 +1,5 @@
 //! Discovery in HTML documents that arrive in pieces.
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicUsize};
 
 use parking_lot::Mutex;
 
@@ -25,6 +25,15 @@ const MAX_PARSER_MEMORY: usize = 16 * 1024 * 1024;
 
 /// Bytes passed to the parser at once: the parser appends them to an incomplete tag, which counts as memory.
 const STEP: usize = 64 * 1024;
+
+/// Position of a document among the `srcdoc` frames of its page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nesting {
+    /// Number of frames around the document.
+    pub(crate) depth: usize,
+    /// Number of the page's `srcdoc` frames so far.
+    pub(crate) srcdocs: Arc<AtomicUsize>,
+}
 
 /// Finds the subresources of one HTML document while it arrives.
 ///
@@ -72,7 +81,7 @@ impl Discovery {
     /// to `initiator`.
     pub fn of(initiator: Initiator, charset: Option<&str>, viewport: Viewport) -> Self {
         let base = initiator.url().clone();
-        Self::nested(initiator, &base, charset, viewport, 0)
+        Self::nested(initiator, &base, charset, viewport, Nesting::default())
     }
 
     fn nested(
@@ -80,10 +89,10 @@ impl Discovery {
         base: &Url,
         charset: Option<&str>,
         viewport: Viewport,
-        depth: usize,
+        nesting: Nesting,
     ) -> Self {
         Self {
-            document: Arc::new(Mutex::new(Document::new(initiator, base, viewport, depth))),
+            document: Arc::new(Mutex::new(Document::new(initiator, base, viewport, nesting))),
             transcoder: Transcoder::new(charset),
             parser: Parser::Waiting,
         }
@@ -117,6 +126,11 @@ impl Discovery {
     pub fn markup(&self) -> Markup {
         self.document.lock().styles().choose_fonts();
         Markup::new(Arc::clone(&self.document))
+    }
+
+    /// Ends discovery before the end of the document, whose rest may use any font.
+    pub fn stop(self) {
+        self.document.lock().styles().set_incomplete();
     }
 
     /// Ends the document and returns the remaining references.
@@ -224,9 +238,9 @@ pub(crate) fn discover_nested(
     document: Initiator,
     base: &Url,
     viewport: Viewport,
-    depth: usize,
+    nesting: Nesting,
 ) -> Vec<Reference> {
-    let discovery = Discovery::nested(document.clone(), base, Some("utf-8"), viewport, depth);
+    let discovery = Discovery::nested(document.clone(), base, Some("utf-8"), viewport, nesting);
     let found = whole(discovery, html.as_bytes()).into_iter();
     found
         .filter_map(|reference| document.admit(reference, 0))

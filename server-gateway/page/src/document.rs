@@ -1,4 +1,9 @@
 //! Discovery of references in the markup of a document.
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
 use lol_html::send::Element;
 use url::Url;
 
@@ -9,7 +14,7 @@ use crate::{
     character_reference,
     charset::{self, EncodingConfidence},
     csp::Inline,
-    discovery::discover_nested,
+    discovery::{Nesting, discover_nested},
     image_selection::ImageSelection,
     inline_styles::{InlineStyles, MAX_STYLE},
     link::{Link, Linked, ScriptKind, script_kind, with_priority},
@@ -20,6 +25,9 @@ use crate::{
 
 /// Maximum depth of nested `srcdoc` frames that are searched.
 const MAX_SRCDOC: usize = 3;
+
+/// Maximum number of `srcdoc` frames of a page that are searched; real pages have a few.
+const MAX_SRCDOCS: usize = 200;
 
 /// An element whose end tag is tracked.
 #[derive(Clone, Copy)]
@@ -37,6 +45,8 @@ pub(crate) struct Document {
     encoding_open: bool,
     viewport: Viewport,
     depth: usize,
+    /// Number of the page's `srcdoc` frames so far.
+    srcdocs: Arc<AtomicUsize>,
     referrer_policy: Option<ReferrerPolicy>,
     all: References,
     found: Vec<Reference>,
@@ -50,7 +60,8 @@ pub(crate) struct Document {
 
 impl Document {
     /// Creates a document. Relative URLs are resolved against `base` until the markup declares another base.
-    pub(crate) fn new(initiator: Initiator, base: &Url, viewport: Viewport, depth: usize) -> Self {
+    pub(crate) fn new(initiator: Initiator, base: &Url, viewport: Viewport, nesting: Nesting) -> Self {
+        let Nesting { depth, srcdocs } = nesting;
         Self {
             base: Base::new(base),
             initiator,
@@ -58,6 +69,7 @@ impl Document {
             encoding_open: false,
             viewport,
             depth,
+            srcdocs,
             referrer_policy: None,
             all: References::new(MAX_REFERENCES),
             found: Vec::new(),
@@ -146,9 +158,7 @@ impl Document {
 
     /// Adds text that the page displays.
     pub(crate) fn text(&mut self, text: &str) {
-        if let Some((fonts, _)) = self.styles.fonts() {
-            fonts.add_text(&character_reference::resolve(text));
-        }
+        self.styles.add_text(text);
     }
 
     /// The inline style sheets, and the fonts of the page.
@@ -184,9 +194,7 @@ impl Document {
     /// Returns the references found since the last call, and those that depend on the document's end.
     pub(crate) fn finish(&mut self) -> Vec<Reference> {
         self.flush_style();
-        if let Some((fonts, _)) = self.styles.fonts() {
-            fonts.end();
-        }
+        self.styles.end();
         let unmatched = self.styles.take_unmatched();
         self.add_all(unmatched);
         if let Some(icon) = self.icon.take() {
@@ -297,7 +305,14 @@ impl Document {
                 let Some(document) = self.initiator.srcdoc(sandbox) else {
                     return;
                 };
-                let found = discover_nested(&srcdoc, document, &self.base.url, self.viewport, self.depth + 1);
+                if self.srcdocs.fetch_add(1, Relaxed) >= MAX_SRCDOCS {
+                    return;
+                }
+                let nesting = Nesting {
+                    depth: self.depth + 1,
+                    srcdocs: Arc::clone(&self.srcdocs),
+                };
+                let found = discover_nested(&srcdoc, document, &self.base.url, self.viewport, nesting);
                 self.add_all(found);
             }
             Some(_) => {}

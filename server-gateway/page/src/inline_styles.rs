@@ -5,7 +5,8 @@ use lol_html::send::Element;
 use crate::{
     Certainty, Reference, Viewport, Vocabulary, character_reference,
     css::{self, Discovered, Part, Waiting},
-    fonts::{Face, PageFonts},
+    fonts::{Face, PageFonts, SheetFonts},
+    matching_effort::MatchingEffort,
     reference::Base,
     vocabulary::Name,
 };
@@ -27,6 +28,7 @@ pub(crate) struct InlineStyles {
     fonts: Option<PageFonts>,
     /// Fonts that nothing uses yet.
     unused: Vec<Face>,
+    effort: MatchingEffort,
 }
 
 impl InlineStyles {
@@ -38,6 +40,7 @@ impl InlineStyles {
             applies: true,
             fonts: None,
             unused: Vec::new(),
+            effort: MatchingEffort::default(),
         }
     }
 
@@ -59,6 +62,10 @@ impl InlineStyles {
             }
         }
         if !new || self.waiting.is_empty() {
+            return Vec::new();
+        }
+        // Without effort, the images wait for the end of the document.
+        if !self.effort.take(self.waiting.iter().map(Waiting::effort)) {
             return Vec::new();
         }
         let vocabulary = &self.vocabulary;
@@ -120,7 +127,7 @@ impl InlineStyles {
         discovered
     }
 
-    /// Waits with fonts until text uses them. External style sheets are added by [`Self::fonts`].
+    /// Waits with fonts until text uses them. External style sheets are added by [`Self::add_sheet`].
     pub(crate) fn choose_fonts(&mut self) {
         self.fonts.get_or_insert_default();
     }
@@ -132,19 +139,44 @@ impl InlineStyles {
         }
     }
 
-    /// The fonts of the page, with the names in its elements.
-    pub(crate) const fn fonts(&mut self) -> Option<(&mut PageFonts, &Vocabulary)> {
-        match &mut self.fonts {
-            Some(fonts) => Some((fonts, &self.vocabulary)),
-            None => None,
+    /// Adds text that the page displays.
+    pub(crate) fn add_text(&mut self, text: &str) {
+        if let Some(fonts) = &mut self.fonts {
+            fonts.add_text(&character_reference::resolve(text));
         }
+    }
+
+    /// Records that the document has ended.
+    pub(crate) const fn end(&mut self) {
+        if let Some(fonts) = &mut self.fonts {
+            fonts.end();
+        }
+    }
+
+    /// Adds the fonts of an external style sheet, and returns its faces.
+    pub(crate) fn add_sheet(&mut self, sheet: SheetFonts) -> Vec<Face> {
+        let fonts = self.fonts.as_mut();
+        fonts.map_or_else(Vec::new, |fonts| fonts.add_sheet(sheet, &self.vocabulary))
+    }
+
+    /// Removes and returns those of an external style sheet's faces that the page uses.
+    pub(crate) fn take_used(&mut self, faces: &mut Vec<Face>) -> Vec<Reference> {
+        let fonts = self.fonts.as_mut();
+        fonts.map_or_else(Vec::new, |fonts| {
+            fonts.take_used(faces, &self.vocabulary, &mut self.effort)
+        })
+    }
+
+    /// Takes effort for comparing with the page; false if not enough is left.
+    pub(crate) fn take_effort(&mut self, efforts: impl IntoIterator<Item = usize>) -> bool {
+        self.effort.take(efforts)
     }
 
     /// Returns the fonts of inline style sheets that are used since the last call.
     pub(crate) fn take_used_fonts(&mut self) -> Vec<Reference> {
         let fonts = self.fonts.as_mut();
         fonts.map_or_else(Vec::new, |fonts| {
-            fonts.take_used(&mut self.unused, &self.vocabulary)
+            fonts.take_used(&mut self.unused, &self.vocabulary, &mut self.effort)
         })
     }
 

@@ -58,30 +58,33 @@ impl Markup {
             fonts: Vec::new(),
             compared: vocabulary.size(),
         };
-        if let Some((fonts, vocabulary)) = self.document.lock().styles().fonts() {
-            pending.fonts = fonts.add_sheet(discovered.fonts, vocabulary);
-            let used = fonts.take_used(&mut pending.fonts, vocabulary);
-            let images = found
-                .iter()
-                .position(|reference| reference.destination.is_picture());
-            let before_images = images.unwrap_or(found.len());
-            found.splice(before_images..before_images, used);
-        }
+        let used = {
+            let mut document = self.document.lock();
+            pending.fonts = document.styles().add_sheet(discovered.fonts);
+            document.styles().take_used(&mut pending.fonts)
+        };
+        let images = found
+            .iter()
+            .position(|reference| reference.destination.is_picture());
+        let before_images = images.unwrap_or(found.len());
+        found.splice(before_images..before_images, used);
         (found, pending)
     }
 
     /// Removes and returns the images for which elements have been added, and the fonts that are used now.
     pub fn displayed(&self, pending: &mut PendingReferences) -> Vec<Reference> {
         let mut document = self.document.lock();
-        let mut found = Vec::new();
-        if let Some((fonts, vocabulary)) = document.styles().fonts() {
-            found = fonts.take_used(&mut pending.fonts, vocabulary);
-        }
-        let vocabulary = document.vocabulary();
-        if pending.waiting.is_empty() || vocabulary.size() == pending.compared {
+        let mut found = document.styles().take_used(&mut pending.fonts);
+        let size = document.vocabulary().size();
+        if pending.waiting.is_empty() || size == pending.compared {
             return found;
         }
-        pending.compared = vocabulary.size();
+        pending.compared = size;
+        let efforts = pending.waiting.iter().map(Waiting::effort);
+        if !document.styles().take_effort(efforts) {
+            return found;
+        }
+        let vocabulary = document.vocabulary();
         let (matching, waiting) = std::mem::take(&mut pending.waiting)
             .into_iter()
             .partition(|waiting: &Waiting| waiting.may_match(vocabulary));

@@ -8,6 +8,8 @@ use crate::{CrossOrigin, Destination, Reference};
 /// Maximum number of references per document, including its `srcdoc` frames: several times the number of the
 /// largest pages.
 pub const MAX_REFERENCES: usize = 5000;
+/// Maximum length of the URLs of all references together: twenty times that of the largest pages.
+const MAX_URLS: usize = 4 * 1024 * 1024;
 
 /// References by URL. Several references to one URL merge into one, with the stronger importance, its
 /// destination, and the greater certainty.
@@ -16,6 +18,8 @@ pub struct References {
     list: Vec<Reference>,
     by_url: BTreeMap<Url, usize>,
     limit: usize,
+    /// Length of all URLs.
+    length: usize,
 }
 
 /// Result of adding a reference.
@@ -38,6 +42,7 @@ impl References {
             list: Vec::new(),
             by_url: BTreeMap::new(),
             limit,
+            length: 0,
         }
     }
 
@@ -55,9 +60,11 @@ impl References {
                 Added::Stronger(index)
             };
         }
-        if self.list.len() >= self.limit {
+        let length = self.length + reference.url.as_str().len();
+        if self.list.len() >= self.limit || length > MAX_URLS {
             return Added::Full;
         }
+        self.length = length;
         let index = self.list.len();
         self.by_url.insert(reference.url.clone(), index);
         self.list.push(reference.clone());

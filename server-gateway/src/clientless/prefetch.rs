@@ -22,6 +22,7 @@ use url::Url;
 
 use super::{Clientless, client::ClientlessClient, prefetched::PrefetchedObject};
 use crate::{
+    page_parsers::{DocumentParser, PageParsers},
     pageload::context::now,
     predicted_request::{is_personal, predicted_request},
 };
@@ -63,8 +64,7 @@ pub(super) struct Page {
 
 /// Parses a page's body.
 pub(super) struct PageTap {
-    /// `Some` until the end.
-    discovery: Option<Discovery>,
+    parser: DocumentParser,
     found: mpsc::Sender<Vec<Reference>>,
 }
 
@@ -72,6 +72,8 @@ pub(super) struct PageTap {
 struct PageFetch {
     page: Page,
     document: Initiator,
+    /// Of the page and its style sheets.
+    parsers: PageParsers,
     predictor: Predictor,
     jar: Mutex<Jar>,
 }
@@ -93,11 +95,13 @@ impl Page {
         };
         jar.store(&self.url, response, None, now());
         let discovery = Discovery::of(document.clone(), charset, Viewport::default());
+        let parsers = self.shared.gateway.parser_pool.page(self.client.share);
         let links = discover_link_header(response, &self.url, Viewport::default());
         let (found, receiver) = mpsc::channel(MAX_FOUND);
         let fetch = PageFetch {
             predictor: Predictor::new(&self.browser),
             document,
+            parsers: parsers.clone(),
             jar: Mutex::new(jar),
             page: self,
         };
@@ -106,7 +110,7 @@ impl Page {
             drop(place);
         });
         Some(PageTap {
-            discovery: Some(discovery),
+            parser: DocumentParser::new(parsers, discovery, None),
             found,
         })
     }
@@ -136,17 +140,17 @@ impl Drop for PagePlace {
 
 impl BodyTap {
     /// Called with bytes of the body, before they are sent.
-    pub(super) fn chunk(&mut self, bytes: &Bytes) {
+    pub(super) async fn chunk(&mut self, bytes: &Bytes) {
         self.seen += bytes.len() as u64;
         if let Some(page) = &mut self.page {
-            page.chunk(bytes);
+            page.chunk(bytes).await;
         }
     }
 
     /// Called at the end of a complete body.
-    pub(super) fn end(self) {
+    pub(super) async fn end(self) {
         if let Some(page) = self.page {
-            page.end();
+            page.end().await;
         }
         self.object.give_back(self.seen);
     }
@@ -154,19 +158,15 @@ impl BodyTap {
 
 impl PageTap {
     /// Called with bytes of the page, before they are sent.
-    fn chunk(&mut self, bytes: &Bytes) {
-        if let Some(discovery) = &mut self.discovery {
-            let found = discovery.write(bytes);
-            self.pass(found);
-        }
+    async fn chunk(&mut self, bytes: &Bytes) {
+        let found = self.parser.write(bytes).await;
+        self.pass(found.references);
     }
 
     /// Called at the end of a complete page.
-    fn end(mut self) {
-        if let Some(discovery) = self.discovery.take() {
-            let found = discovery.finish();
-            self.pass(found);
-        }
+    async fn end(mut self) {
+        let found = self.parser.end().await;
+        self.pass(found);
     }
 
     fn pass(&self, found: Vec<Reference>) {
@@ -322,12 +322,9 @@ impl PageFetch {
             return Vec::new();
         }
         let policy = ReferrerPolicy::of_response(&headers);
-        let found = discover_css(
-            &sheet,
-            &reference.url,
-            media.charset.as_deref(),
-            Viewport::default(),
-        );
+        let (url, charset) = (reference.url.clone(), media.charset);
+        let search = move || discover_css(&sheet, &url, charset.as_deref(), Viewport::default());
+        let found = self.parsers.run(search).await.unwrap_or_default();
         let chain = RequestChain {
             sheet: Some((reference.url, policy)),
             ..RequestChain::document(chain.initiator)

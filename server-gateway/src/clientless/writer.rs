@@ -224,7 +224,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 }
             };
             if let Some(tap) = &mut tap {
-                tap.chunk(&chunk);
+                tap.chunk(&chunk).await;
             }
             let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
             self.shared.count_down(limits, coded.len())?;
@@ -232,7 +232,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             self.write(out.split()).await?;
         }
         if let Some(tap) = tap {
-            tap.end();
+            tap.end().await;
         }
         framing.frame(&encoder.finish().ok_or_else(failed)?, &mut out);
         framing.end(&mut out);

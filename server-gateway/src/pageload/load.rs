@@ -46,6 +46,7 @@ use super::{
     publicity::{Disclosure, Publicity},
     shared_lesson::Teacher,
 };
+use crate::page_parsers::PageParsers;
 
 /// Maximum number of events that wait for the task of a page load; then their senders wait. The task itself
 /// never waits for a sender.
@@ -68,6 +69,8 @@ pub(crate) struct PageLoad {
     /// Requester of the page.
     identity: RequesterIdentity,
     events: mpsc::Sender<Event>,
+    /// Of the page, its frames and style sheets.
+    parsers: PageParsers,
 }
 
 impl PageLoad {
@@ -79,6 +82,7 @@ impl PageLoad {
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(MAX_EVENTS);
         let load = Self {
+            parsers: context.gateway.parser_pool.page(context.device),
             context,
             id,
             number: LoadNumber::random(),

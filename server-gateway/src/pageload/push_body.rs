@@ -2,10 +2,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use longhaul_page::{Discovery, LiteralUrls, Reference};
 use longhaul_types::ContentHash;
 use longhaul_webcache::BodyReader;
-use url::Url;
+
+use crate::page_parsers::{DocumentParser, Found};
 
 /// A body to push.
 pub(crate) enum PushBody {
@@ -22,49 +22,23 @@ pub(crate) enum PushBody {
 /// A document that arrives from the origin.
 pub(crate) struct ArrivingDocument {
     pub(super) reader: BodyReader,
-    /// `Some` until the end.
-    pub(super) discovery: Option<Discovery>,
-    /// References that are not planned yet.
-    pub(super) found: Vec<Reference>,
-    pub(super) literals: DocumentLiterals,
-    /// URLs that stand in the document, and that are not planned yet.
-    pub(super) found_literals: Vec<Url>,
-    /// A parsed chunk that is withheld while its references are announced.
+    pub(super) parser: DocumentParser,
+    /// A chunk that is withheld until its references are announced, and whether it is parsed.
     pub(super) announcing: Option<Bytes>,
+    pub(super) is_parsed: bool,
+    /// What is not planned yet.
+    pub(super) found: Found,
 }
 
 impl ArrivingDocument {
-    pub(crate) const fn new(reader: BodyReader, discovery: Discovery, literals: DocumentLiterals) -> Self {
+    pub(crate) fn new(reader: BodyReader, parser: DocumentParser) -> Self {
         Self {
             reader,
-            discovery: Some(discovery),
-            found: Vec::new(),
-            literals,
-            found_literals: Vec::new(),
+            parser,
             announcing: None,
+            is_parsed: false,
+            found: Found::default(),
         }
-    }
-}
-
-/// The URLs that stand in a document; those of frames are not searched.
-pub(crate) struct DocumentLiterals(Option<LiteralUrls>);
-
-impl DocumentLiterals {
-    /// Of the document of the page at this URL.
-    pub(crate) fn of_page(page: &Url) -> Self {
-        Self(Some(LiteralUrls::new(page)))
-    }
-
-    /// Of a frame's document.
-    pub(crate) const fn none() -> Self {
-        Self(None)
-    }
-
-    pub(crate) fn write(&mut self, chunk: &[u8]) -> Vec<Url> {
-        self.0
-            .as_mut()
-            .map(|literals| literals.write(chunk))
-            .unwrap_or_default()
     }
 }
 

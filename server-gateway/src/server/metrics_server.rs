@@ -111,6 +111,16 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
         "Bytes on disk that wait for devices whose hop is away",
         ConstGauge::new(gateway.store.overflow_bytes()),
     );
+    registry.register(
+        "decoder_bytes",
+        "Memory of the decoders of origins' content codings",
+        ConstGauge::new(gateway.store.decoder_bytes()),
+    );
+    registry.register(
+        "page_searches_stopped",
+        "Pages that were passed on without being searched to the end because they took too long",
+        ConstCounter::new(gateway.parser_pool.stopped()),
+    );
     if let Some(drops) = &gateway.quic_drops {
         registry.register(
             "quic_packets_dropped",

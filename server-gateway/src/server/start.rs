@@ -52,6 +52,7 @@ use crate::{
         port::AdminPort,
         socket::{AdminSocket, AdminSocketError},
     },
+    page_parsers::ParserPool,
     port_error::PortError,
 };
 
@@ -279,6 +280,7 @@ fn new_gateway(
         own_ports,
         own_udp_ports: Vec::new(),
         cpu_pool,
+        parser_pool: ParserPool::new(cores),
         encoded_cache,
         credentials,
         devices: Mutex::default(),

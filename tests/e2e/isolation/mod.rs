@@ -9,6 +9,7 @@ mod foreign_frames;
 mod forget_site;
 mod gateway_restarts;
 mod hostile_device;
+mod hostile_pages;
 mod local_http2;
 mod other_devices;
 mod other_profiles;

@@ -10,7 +10,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use http::{HeaderMap, HeaderName};
 use url::Url;
@@ -18,9 +18,9 @@ use url::Url;
 use self::source::Sources;
 use crate::{Destination, Reference, Sandbox, reference::Inserter};
 
-/// Policies of one document; all of them apply.
+/// Policies of one document; all of them apply. Documents of `srcdoc` frames share those of the document around them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Policies(Vec<Policy>);
+pub(crate) struct Policies(Arc<Vec<Policy>>);
 
 #[derive(Clone, Debug)]
 struct Policy {
@@ -57,8 +57,8 @@ const FIELD: HeaderName = http::header::CONTENT_SECURITY_POLICY;
 const MAX_POLICIES: usize = 16;
 /// Maximum length of a policy; real ones have up to about 10 KB.
 const MAX_LENGTH: usize = 64 * 1024;
-/// Maximum number of source expressions in all policies of a document: each of its references is compared with them. Real
-/// documents have up to 300.
+/// Maximum number of source expressions in all policies of a document, which bounds their memory. Real documents have up to
+/// 300.
 const MAX_SOURCES: usize = 1024;
 
 impl Policies {
@@ -70,7 +70,7 @@ impl Policies {
                 Ok(list) => list
                     .split(',')
                     .for_each(|text| policies.add(url, text, PolicySource::Header)),
-                Err(_) => policies.0.push(Policy::unknown(url)),
+                Err(_) => Arc::make_mut(&mut policies.0).push(Policy::unknown(url)),
             }
         }
         policies
@@ -78,15 +78,16 @@ impl Policies {
 
     /// Adds one policy.
     pub(crate) fn add(&mut self, url: &Url, text: &str, source: PolicySource) {
-        if self.0.len() >= MAX_POLICIES {
+        let policies = Arc::make_mut(&mut self.0);
+        if policies.len() >= MAX_POLICIES {
             // The policy is dropped: it may forbid anything.
-            if let Some(last) = self.0.last_mut() {
+            if let Some(last) = policies.last_mut() {
                 last.is_understood = false;
             }
         } else if !text.trim().is_empty() {
             let policy = Policy::parse(url, text, source);
-            let sources: usize = self.0.iter().chain([&policy]).map(Policy::sources).sum();
-            self.0.push(if sources > MAX_SOURCES {
+            let sources: usize = policies.iter().chain([&policy]).map(Policy::sources).sum();
+            policies.push(if sources > MAX_SOURCES {
                 Policy::unknown(url)
             } else {
                 policy

@@ -1,34 +1,38 @@
 //! Source expressions and their matching with URLs (Content Security Policy Level 3 section 6.7.2).
+use std::collections::{BTreeMap, BTreeSet};
+
 use url::Url;
 
 /// Source list of one directive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sources {
-    list: Vec<Source>,
-    nonces: Vec<String>,
+    /// `*`
+    is_any: bool,
+    /// `'self'`
+    is_own: bool,
+    /// `https:`
+    schemes: BTreeSet<String>,
+    /// By host, so that a reference is compared only with the expressions that name its host.
+    hosts: BTreeMap<String, Vec<HostSource>>,
+    nonces: BTreeSet<String>,
     /// In the form `sha256-…`, in standard Base64.
-    hashes: Vec<String>,
+    hashes: BTreeSet<String>,
     pub(super) strict_dynamic: bool,
     unsafe_inline: bool,
 }
 
+/// `https:`, or a host with what follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
-    /// `*`
-    Any,
-    /// `'self'`
-    Own,
-    /// `https:`
     Scheme(String),
-    Host(HostSource),
+    /// The host is in lower case; `*` is any, and `.site.test` all subdomains of `site.test`.
+    Host(String, HostSource),
 }
 
-/// `https://*.site.test:8080/path/`
+/// `https://*.site.test:8080/path/`, without its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HostSource {
     scheme: Option<String>,
-    /// In lower case; a prefix `*.` matches all subdomains.
-    host: String,
     port: Option<String>,
     path: Option<String>,
 }
@@ -51,41 +55,73 @@ impl Sources {
             Some(inner.to_owned())
         };
         match lower.as_str() {
-            "*" => self.list.push(Source::Any),
-            "'self'" => self.list.push(Source::Own),
+            "*" => self.is_any = true,
+            "'self'" => self.is_own = true,
             "'strict-dynamic'" => self.strict_dynamic = true,
             "'unsafe-inline'" => self.unsafe_inline = true,
             _ => {
                 if let Some(inner) = quoted(token) {
                     self.add_quoted(&inner);
                 } else {
-                    self.list.extend(Source::parse(&lower, token));
+                    self.add_source(Source::parse(&lower, token));
                 }
             }
+        }
+    }
+
+    fn add_source(&mut self, source: Option<Source>) {
+        match source {
+            Some(Source::Scheme(scheme)) => {
+                self.schemes.insert(scheme);
+            }
+            Some(Source::Host(host, source)) => self.hosts.entry(host).or_default().push(source),
+            None => {}
         }
     }
 
     fn add_quoted(&mut self, inner: &str) {
         let (kind, value) = inner.split_once('-').unwrap_or((inner, ""));
         match kind.to_ascii_lowercase().as_str() {
-            "nonce" if !value.is_empty() => self.nonces.push(value.to_owned()),
-            "sha256" | "sha384" | "sha512" => self.hashes.push(plain_base64(inner)),
+            "nonce" if !value.is_empty() => {
+                self.nonces.insert(value.to_owned());
+            }
+            "sha256" | "sha384" | "sha512" => {
+                self.hashes.insert(plain_base64(inner));
+            }
             _ => {}
         }
     }
 
     /// Number of expressions.
-    pub(super) const fn len(&self) -> usize {
-        self.list.len() + self.nonces.len() + self.hashes.len()
+    pub(super) fn len(&self) -> usize {
+        let of_hosts: usize = self.hosts.values().map(Vec::len).sum();
+        of_hosts + self.schemes.len() + self.nonces.len() + self.hashes.len()
     }
 
     /// Returns true if an expression matches a URL that is the target of `redirects` redirects.
     pub(super) fn match_url(&self, url: &Url, own: &Url, redirects: usize) -> bool {
-        self.list.iter().any(|source| source.matches(url, own, redirects))
+        let scheme = url.scheme();
+        self.is_any && matches!(scheme, "http" | "https")
+            || self.is_own && is_own(url, own)
+            || self.schemes.iter().any(|wanted| matches_scheme(wanted, scheme))
+            || self
+                .sources_of(url)
+                .any(|source| source.matches(url, own, redirects))
+    }
+
+    /// The expressions whose host matches that of a URL.
+    fn sources_of<'a>(&'a self, url: &'a Url) -> impl Iterator<Item = &'a HostSource> {
+        let host = url.host_str().unwrap_or_default();
+        let any = (!host.is_empty()).then_some("*");
+        // A domain is not its own subdomain.
+        let above = host.match_indices('.').filter(|(at, _)| *at > 0);
+        let above = above.map(|(at, _)| &host[at..]);
+        let names = std::iter::once(host).chain(any).chain(above);
+        names.filter_map(|name| self.hosts.get(name)).flatten()
     }
 
     pub(super) fn has_nonce(&self, nonce: Option<&str>) -> bool {
-        nonce.is_some_and(|nonce| self.nonces.iter().any(|known| known == nonce))
+        nonce.is_some_and(|nonce| self.nonces.contains(nonce))
     }
 
     /// Returns true if the list contains all hashes of an `integrity` attribute.
@@ -100,7 +136,7 @@ impl Sources {
 
     /// Returns true if inline content without nonce is allowed. Hashes, which could also allow it, are not
     /// computed here.
-    pub(super) const fn allow_inline(&self) -> bool {
+    pub(super) fn allow_inline(&self) -> bool {
         self.unsafe_inline && self.nonces.is_empty() && self.hashes.is_empty()
     }
 }
@@ -137,41 +173,30 @@ impl Source {
             Some(_) | None => (place, None),
         };
         let is_port = |port: &String| port == "*" || longhaul_http::target::port(port).is_some();
-        if !is_host(host) || !port.as_ref().is_none_or(is_port) {
+        // A leading dot is no host; among the keys it stands for all subdomains.
+        if host.starts_with('.') || !is_host(host) || !port.as_ref().is_none_or(is_port) {
             return None;
         }
         let path = path.map(|path| path.split(['?', '#']).next().unwrap_or_default().to_owned());
-        Some(Self::Host(HostSource {
+        let host = host.to_ascii_lowercase();
+        let host = match host.strip_prefix('*') {
+            Some(below) if !below.is_empty() => below.to_owned(),
+            Some(_) | None => host,
+        };
+        let source = HostSource {
             scheme,
-            host: host.to_ascii_lowercase(),
             port,
             path: path.filter(|path| path != "/"),
-        }))
-    }
-
-    fn matches(&self, url: &Url, own: &Url, redirects: usize) -> bool {
-        match self {
-            Self::Any => matches!(url.scheme(), "http" | "https"),
-            Self::Own => is_own(url, own),
-            Self::Scheme(scheme) => matches_scheme(scheme, url.scheme()),
-            Self::Host(source) => source.matches(url, own, redirects),
-        }
+        };
+        Some(Self::Host(host, source))
     }
 }
 
 impl HostSource {
     fn matches(&self, url: &Url, own: &Url, redirects: usize) -> bool {
         let scheme = self.scheme.as_deref().unwrap_or_else(|| own.scheme());
-        let host = url.host_str().unwrap_or_default();
-        let is_host = match self.host.strip_prefix('*') {
-            Some("") => !host.is_empty(),
-            // `below` includes the dot: a domain is not its own subdomain.
-            Some(below) => host.len() > below.len() && host.ends_with(below),
-            None => host == self.host,
-        };
         // The path is not matched after redirects, so that the match does not reveal it.
         matches_scheme(scheme, url.scheme())
-            && is_host
             && self.matches_port(url)
             && (redirects > 0 || self.matches_path(url.path()))
     }

@@ -16,6 +16,8 @@ mod supports;
 mod syntax;
 mod waiting;
 
+use std::sync::Arc;
+
 use cssparser::{ParseError, Parser, ParserInput, SourcePosition, Token};
 use url::Url;
 
@@ -142,7 +144,7 @@ struct Sheet<'a> {
     /// True if an element may match the enclosing rules.
     matches: bool,
     /// Selectors of the enclosing rules, if images wait for elements, and these images.
-    around: Vec<String>,
+    around: Vec<Arc<str>>,
     waiting: Option<Vec<Waiting>>,
     most_waiting: usize,
     /// Fonts, if these are chosen by their use, and the font properties of the current rule.
@@ -252,7 +254,7 @@ impl<'a> Sheet<'a> {
         }
         let around = self.matches;
         self.matches = around && vocabulary::may_match(&selectors, self.vocabulary);
-        self.around.push(selectors);
+        self.around.push(selectors.into());
         let outer = std::mem::take(&mut self.declarations);
         self.nested(parser, depth);
         self.end_declarations();

@@ -1,15 +1,22 @@
 //! Images that wait for an element that displays them.
-use crate::{Reference, Vocabulary, vocabulary};
+use std::sync::Arc;
+
+use crate::{Reference, Vocabulary, matching_effort, vocabulary};
 
 /// An image of a rule whose selectors match no element of the document so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) reference: Reference,
     /// Selectors of the enclosing rules.
-    pub(super) selectors: Vec<String>,
+    pub(super) selectors: Vec<Arc<str>>,
 }
 
 impl Waiting {
+    /// Effort of [`Self::may_match`].
+    pub(crate) fn effort(&self) -> usize {
+        matching_effort::of_selectors(&self.selectors)
+    }
+
     /// Returns true if matching elements have been added.
     pub(crate) fn may_match(&self, vocabulary: &Vocabulary) -> bool {
         let mut selectors = self.selectors.iter();

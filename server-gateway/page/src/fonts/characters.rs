@@ -63,6 +63,11 @@ impl UnicodeRange {
         Self(Some(ranges))
     }
 
+    /// Number of ranges.
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, Vec::len)
+    }
+
     /// Returns true if the range contains the letter `a`.
     pub(crate) fn covers_latin(&self) -> bool {
         let letter = u32::from('a');

@@ -19,7 +19,7 @@ pub(crate) use self::{
     matching::Traits,
     sheet::{Face, Rule, SheetFonts},
 };
-use crate::{Reference, Vocabulary, vocabulary::Name};
+use crate::{Reference, Vocabulary, matching_effort::MatchingEffort, vocabulary::Name};
 
 /// Maximum size of the rules that match no element yet; further rules count as matching.
 const MAX_WAITING: usize = 512 * 1024;
@@ -31,6 +31,8 @@ const MAX_WEIGHTS: usize = 64;
 /// Maximum number of faces per page, and of their traits per family.
 const MAX_FACES: usize = 2000;
 const MAX_TRAITS: usize = 64;
+/// Effort of selecting a face, without that of its ranges.
+const FACE_EFFORT: usize = 64;
 
 /// Elements whose text is bold or italic without a rule (HTML Living Standard section 15.3).
 const BOLD: [&str; 9] = ["b", "strong", "h1", "h2", "h3", "h4", "h5", "h6", "th"];
@@ -165,11 +167,17 @@ impl PageFonts {
     }
 
     /// Removes and returns the faces that the page uses, for the elements and the text so far.
-    pub(crate) fn take_used(&mut self, faces: &mut Vec<Face>, vocabulary: &Vocabulary) -> Vec<Reference> {
+    pub(crate) fn take_used(
+        &mut self,
+        faces: &mut Vec<Face>,
+        vocabulary: &Vocabulary,
+        effort: &mut MatchingEffort,
+    ) -> Vec<Reference> {
         if faces.is_empty() {
             return Vec::new();
         }
-        self.apply_waiting(vocabulary);
+        self.is_full |= !effort.take(faces.iter().map(|face| FACE_EFFORT + face.range.len()));
+        self.apply_waiting(vocabulary, effort);
         let all_latin = self.is_full || self.is_incomplete;
         let is_application = self.is_application();
         let selected = self.selected(faces, vocabulary);
@@ -193,12 +201,16 @@ impl PageFonts {
     }
 
     /// Applies the rules that match now. All of them match elements that scripts may insert into an application.
-    fn apply_waiting(&mut self, vocabulary: &Vocabulary) {
+    fn apply_waiting(&mut self, vocabulary: &Vocabulary, effort: &mut MatchingEffort) {
         let all = self.is_application();
         if !all && vocabulary.size() == self.compared {
             return;
         }
         self.compared = vocabulary.size();
+        if !effort.take([self.waiting_size]) {
+            self.is_full = true;
+            return;
+        }
         let (matching, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
             .into_iter()
             .partition(|rule: &Rule| all || rule.may_match(Some(vocabulary)));

@@ -1,6 +1,8 @@
 //! Faces and font properties of a style sheet.
+use std::sync::Arc;
+
 use super::{Declarations, Traits, UnicodeRange};
-use crate::{Reference, Vocabulary, vocabulary};
+use crate::{Reference, Vocabulary, matching_effort, vocabulary};
 
 /// Maximum number of faces and maximum size of rules per style sheet; the sheet is cut there.
 const MAX_FACES: usize = 5000;
@@ -21,7 +23,7 @@ pub(crate) struct Face {
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     /// Selectors of the rule and the rules around it.
-    pub(crate) selectors: Vec<String>,
+    pub(crate) selectors: Vec<Arc<str>>,
     pub(crate) declarations: Declarations,
 }
 
@@ -39,8 +41,7 @@ impl Rule {
     }
 
     pub(super) fn size(&self) -> usize {
-        let selectors = self.selectors.iter().map(|selectors| selectors.len() + OVERHEAD);
-        selectors.sum::<usize>() + self.declarations.size() + OVERHEAD
+        matching_effort::of_selectors(&self.selectors) + self.declarations.size() + OVERHEAD
     }
 }
 
@@ -65,7 +66,7 @@ impl SheetFonts {
     }
 
     /// Adds the declarations of a rule inside these selectors.
-    pub(crate) fn add_rule(&mut self, selectors: &[String], declarations: Declarations) {
+    pub(crate) fn add_rule(&mut self, selectors: &[Arc<str>], declarations: Declarations) {
         let rule = Rule {
             selectors: selectors.to_vec(),
             declarations,

@@ -280,14 +280,14 @@ async fn send_body(
         let Some(chunk) = next else { break };
         let chunk = chunk.map_err(broken)?;
         if let Some(tap) = &mut tap {
-            tap.chunk(&chunk);
+            tap.chunk(&chunk).await;
         }
         let coded = encoder.encode(chunk).await.ok_or_else(failed)?;
         connection.shared.count_down(limits, coded.len())?;
         sender.send(coded).await?;
     }
     if let Some(tap) = tap {
-        tap.end();
+        tap.end().await;
     }
     sender.send(encoder.finish().ok_or_else(failed)?).await
 }

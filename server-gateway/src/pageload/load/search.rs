@@ -2,16 +2,16 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use longhaul_page::{Discovery, Reference, discover_css};
+use longhaul_page::{Reference, discover_css};
 use longhaul_session::EntryId;
 use longhaul_webcache::BodyReader;
 use tokio::time::timeout;
 use url::Url;
 
 use super::{PageLoad, event::ResponseEvent};
-use crate::pageload::{
-    plan::AnswerBody,
-    push_body::{DocumentLiterals, PushBody},
+use crate::{
+    page_parsers::{DocumentParser, Found},
+    pageload::{plan::AnswerBody, push_body::PushBody},
 };
 
 /// Limits of size and time for reading a style sheet completely before it is sent.
@@ -20,7 +20,7 @@ const MAX_SEARCH: Duration = Duration::from_secs(5);
 
 /// Parser of a body.
 pub(super) enum Search<'a> {
-    Document(Box<Discovery>, DocumentLiterals),
+    Document(DocumentParser),
     /// With the URL and charset of the style sheet.
     Sheet(&'a Url, Option<String>),
 }
@@ -52,9 +52,10 @@ pub(super) async fn search(
             // Kept before anything is awaited, because this future may be dropped at its limit of time.
             chunks.push_back(chunk.clone());
             match &mut search {
-                Search::Document(discovery, literals) => {
-                    load.found(discovery.write(&chunk), entry).await;
-                    load.literals(literals.write(&chunk), entry).await;
+                Search::Document(parser) => {
+                    let Found { references, literals } = parser.write(&chunk).await;
+                    load.found(references, entry).await;
+                    load.literals(literals, entry).await;
                 }
                 Search::Sheet(..) => text.extend_from_slice(&chunk),
             }
@@ -66,13 +67,13 @@ pub(super) async fn search(
     };
     let outcome = timeout(MAX_SEARCH, reading).await.unwrap_or(Read::Part);
     let found = match search {
-        Search::Document(discovery, _) if outcome == Read::Whole => discovery.finish(),
+        Search::Document(mut parser) if outcome == Read::Whole => parser.end().await,
         Search::Document(..) => Vec::new(),
         Search::Sheet(url, charset) => {
             let sheet = Sheet {
-                css: &text,
-                url,
-                charset: charset.as_deref(),
+                css: text,
+                url: url.clone(),
+                charset,
                 outcome,
             };
             sheet.search(load, entry).await
@@ -101,26 +102,41 @@ pub(super) async fn search(
 }
 
 /// A style sheet that was read.
-struct Sheet<'a> {
-    css: &'a [u8],
-    url: &'a Url,
-    charset: Option<&'a str>,
+struct Sheet {
+    css: Vec<u8>,
+    url: Url,
+    charset: Option<String>,
     outcome: Read,
 }
 
-impl Sheet<'_> {
+impl Sheet {
     /// Returns the references; of the page's own sheet without the images and fonts that nothing displays so far.
     async fn search(self, load: &PageLoad, entry: EntryId) -> Vec<Reference> {
         let markup = load
             .ask_response(entry, |reply| ResponseEvent::MarkupNeeded { reply })
             .await;
+        let Self {
+            css,
+            url,
+            charset,
+            outcome,
+        } = self;
         let Some(markup) = markup else {
-            return discover_css(self.css, self.url, self.charset, load.context.viewport());
+            let viewport = load.context.viewport();
+            let searched = load
+                .parsers
+                .run(move || discover_css(&css, &url, charset.as_deref(), viewport));
+            return searched.await.unwrap_or_default();
         };
-        if self.outcome != Read::Whole {
+        let of_page = markup.clone();
+        let searched = load
+            .parsers
+            .run(move || of_page.sheet(&css, &url, charset.as_deref()))
+            .await;
+        if outcome != Read::Whole || searched.is_none() {
             markup.lack_style_sheet();
         }
-        let (found, pending) = markup.sheet(self.css, self.url, self.charset);
+        let (found, pending) = searched.unwrap_or_default();
         // Also without pending references: the style sheet may use fonts of others.
         load.send_response(entry, ResponseEvent::ReferencesPending(pending))
             .await;

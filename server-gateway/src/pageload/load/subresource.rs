@@ -6,7 +6,8 @@ use longhaul_cache::Partition;
 use longhaul_delivery::DeltaKey;
 use longhaul_http::{policy, request_context::identity_key, site::SchemefulSite, vary};
 use longhaul_page::{
-    Destination, Discovery, Initiator, MediaType, Reference, ReferrerPolicy, discover_link_header,
+    Destination, Discovery, Initiator, LiteralUrls, MediaType, Reference, ReferrerPolicy,
+    discover_link_header,
 };
 use longhaul_session::{EntryId, Scope, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
@@ -19,11 +20,14 @@ use super::{
     event::{AgentEvent, EntryRequest, ResponseEvent},
     search::{Search, search},
 };
-use crate::pageload::{
-    context::now,
-    plan::{Answer, AnswerBody, PredictedCookies},
-    publicity::Publicity,
-    push_body::{ArrivingDocument, DocumentLiterals, PushBody},
+use crate::{
+    page_parsers::DocumentParser,
+    pageload::{
+        context::now,
+        plan::{Answer, AnswerBody, PredictedCookies},
+        publicity::Publicity,
+        push_body::{ArrivingDocument, PushBody},
+    },
 };
 
 /// Maximum wait for a body's end before its head is written: the CHK of a complete body shows whether the
@@ -215,17 +219,15 @@ impl Response<'_> {
         let complete = reader.chk_when_complete(wait, MAX_AWAITED).await;
         let length = reader.length();
         if let Some(document) = document {
-            let literals = if reference.destination == Destination::Document {
-                DocumentLiterals::of_page(&reference.url)
-            } else {
-                DocumentLiterals::none()
-            };
+            // Frames are not searched for URLs outside of their markup.
+            let is_page = reference.destination == Destination::Document;
+            let literals = is_page.then(|| LiteralUrls::new(&reference.url));
             let discovery = Discovery::of(document, media.charset.as_deref(), viewport);
+            let parser = DocumentParser::new(load.parsers.clone(), discovery, literals);
             if complete.is_some() {
-                let document = Search::Document(Box::new(discovery), literals);
-                return search(load, self.entry, reader, document).await;
+                return search(load, self.entry, reader, Search::Document(parser)).await;
             }
-            let document = ArrivingDocument::new(reader, discovery, literals);
+            let document = ArrivingDocument::new(reader, parser);
             return Some(AnswerBody::Arriving {
                 length,
                 source: PushBody::Document(Box::new(document)),

@@ -8,6 +8,7 @@ use longhaul_types::ContentHash;
 use url::Url;
 
 use super::{PageLoad, event::Event};
+use crate::page_parsers::{DocumentParser, Found};
 
 /// End of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,29 +24,23 @@ pub(crate) enum BodyEnd {
 /// Dropped without [`Self::end`] if the fetch is cancelled or the agent stops the stream.
 pub(crate) struct PageTap {
     load: Arc<PageLoad>,
-    /// `Some` until the end.
-    discovery: Option<Discovery>,
-    literals: Box<LiteralUrls>,
+    parser: DocumentParser,
 }
 
 impl PageTap {
     /// `page` is the URL of the document.
     pub(crate) fn new(load: Arc<PageLoad>, page: &Url, discovery: Discovery) -> Self {
+        let parsers = load.parsers.clone();
         Self {
             load,
-            discovery: Some(discovery),
-            literals: Box::new(LiteralUrls::new(page)),
+            parser: DocumentParser::new(parsers, discovery, Some(LiteralUrls::new(page))),
         }
     }
 
     /// Called with decoded bytes, which are sent when the future completes.
     pub(crate) async fn chunk(&mut self, decoded: &Bytes) {
-        let Some(discovery) = &mut self.discovery else {
-            return;
-        };
-        let references = discovery.write(decoded);
+        let Found { references, literals } = self.parser.write(decoded).await;
         self.load.send(Event::PageGrew { references }).await;
-        let literals = self.literals.write(decoded);
         if !literals.is_empty() {
             self.load.send(Event::Literals(literals)).await;
         }
@@ -54,11 +49,10 @@ impl PageTap {
 
     /// Called at the end of the body.
     pub(crate) async fn end(mut self, end: BodyEnd) {
-        let discovery = self.discovery.take();
         // References found at the end are planned if the document is complete. The default icon is not
         // planned: browsers request it rarely, and such a request is learned.
-        if let (Some(discovery), BodyEnd::Complete(hash)) = (discovery, end) {
-            let references = discovery.finish();
+        if let BodyEnd::Complete(hash) = end {
+            let references = self.parser.end().await;
             self.load.send(Event::PageGrew { references }).await;
             self.load.send(Event::PageComplete(hash)).await;
         }

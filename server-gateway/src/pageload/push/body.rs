@@ -4,34 +4,40 @@ use longhaul_session::EntryId;
 use tracing::debug;
 
 use super::{Broken, PageLoad};
-use crate::pageload::push_body::{ArrivingDocument, PushBody};
+use crate::{
+    page_parsers::Found,
+    pageload::push_body::{ArrivingDocument, PushBody},
+};
 
 impl ArrivingDocument {
     async fn next(&mut self, load: &PageLoad, entry: EntryId) -> Option<Result<Bytes, Broken>> {
-        if self.announcing.is_none() {
-            let chunk = match self.reader.next().await {
-                Some(Ok(chunk)) => chunk,
+        let chunk = match &self.announcing {
+            Some(chunk) => chunk.clone(),
+            None => match self.reader.next().await {
+                Some(Ok(chunk)) => {
+                    // Stored, because this future may be dropped while the chunk is parsed or the manifest written.
+                    self.is_parsed = false;
+                    self.announcing.insert(chunk).clone()
+                }
                 Some(Err(error)) => {
                     debug!(%error, "a document to be pushed ended early");
                     return Some(Err(Broken::Source));
                 }
                 None => {
-                    if let Some(discovery) = self.discovery.take() {
-                        self.found.extend(discovery.finish());
-                    }
-                    load.plan_found(&mut self.found, entry).await;
+                    self.found.references.extend(self.parser.end().await);
+                    load.plan_found(&mut self.found.references, entry).await;
                     return None;
                 }
-            };
-            if let Some(discovery) = &mut self.discovery {
-                self.found.extend(discovery.write(&chunk));
-            }
-            self.found_literals.extend(self.literals.write(&chunk));
-            // Stored, because this future may be dropped while the manifest is written.
-            self.announcing = Some(chunk);
+            },
+        };
+        if !self.is_parsed {
+            let Found { references, literals } = self.parser.write(&chunk).await;
+            self.found.references.extend(references);
+            self.found.literals.extend(literals);
+            self.is_parsed = true;
         }
-        load.plan_found(&mut self.found, entry).await;
-        load.plan_literals(&mut self.found_literals, entry).await;
+        load.plan_found(&mut self.found.references, entry).await;
+        load.plan_literals(&mut self.found.literals, entry).await;
         load.flush().await;
         self.announcing.take().map(Ok)
     }
