@@ -41,8 +41,9 @@ use crate::{
     connection::{Accepted, ConnectionLimits, InUseBody, accept, serve_http},
     dashboard::{
         self, AUTHORITY, CANCEL_WAITING, ENROL, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, JOURNAL,
-        LIVE, MEASURE, METERED, PAGE, PICTURES, REMOVE_AUTHORITY, RULES, RULES_ORIGINALS, RULES_PAUSE,
-        RULES_REMOVE, RULES_RESUME, RULES_SET, RulesStatus, SavingsDays, Status, USE_INVITE, View,
+        LIVE, MEASURE, METERED, PAGE, PERMIT_LOGIN, PICTURES, REMOVE_AUTHORITY, RULES, RULES_ORIGINALS,
+        RULES_PAUSE, RULES_REMOVE, RULES_RESUME, RULES_SET, RulesStatus, SavingsDays, Status, USE_INVITE,
+        View,
     },
     forget::DeletionQueue,
     handles::Handles,
@@ -57,7 +58,8 @@ use crate::{
 const HTML: &str = "text/html; charset=utf-8";
 
 /// Paths that change something, by POST and with the token.
-const CHANGES: [&str; 15] = [
+const CHANGES: [&str; 16] = [
+    PERMIT_LOGIN,
     ENROL,
     PICTURES,
     CANCEL_WAITING,

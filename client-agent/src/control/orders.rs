@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use super::{Control, rules, text};
 use crate::{
     dashboard::{
-        CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, MEASURE, REMOVE_AUTHORITY,
-        USE_INVITE,
+        CANCEL_WAITING, FORGET, FORGET_PAGE, HTTPS_BYPASS, HTTPS_FORGET, MEASURE, PERMIT_LOGIN,
+        REMOVE_AUTHORITY, USE_INVITE,
     },
     forget::Site,
     gateway::GatewayState,
@@ -41,6 +41,8 @@ pub(super) enum Order {
     Bypass(HostName),
     /// Give up a page that waits for the hop.
     CancelWaiting(WaitingPageId),
+    /// Reach the host of the network's login page.
+    PermitLogin,
     /// Change the user's rules for sites.
     ChangeRules(Vec<RuleChange>),
     /// Measure the link by a page of the journal.
@@ -80,6 +82,7 @@ impl Order {
                     Self::Invalid("give the number of a page of the journal as number=".to_owned())
                 }
             }),
+            PERMIT_LOGIN => Some(Self::PermitLogin),
             USE_INVITE => Some(Self::UseInvite),
             REMOVE_AUTHORITY => Some(Self::RemoveAuthority),
             path => rules::changes(path, query)
@@ -119,6 +122,13 @@ impl Control {
                     text(StatusCode::NOT_FOUND, "no page with this number waits".to_owned())
                 }
             }
+            Order::PermitLogin => match self.handles.upstream.gateway.permit_login_page() {
+                Some(host) => text(
+                    StatusCode::OK,
+                    format!("{host} loads without the gateway, except what carries credentials"),
+                ),
+                None => text(StatusCode::NOT_FOUND, "no host shows a login page now".to_owned()),
+            },
             Order::ChangeRules(changes) => self.change_rules(&changes).await,
             Order::Measure(number) => self.measure(number).await,
             Order::UseInvite => self.use_invite().await,

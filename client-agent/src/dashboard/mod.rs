@@ -34,6 +34,8 @@ pub(crate) const HTTPS_FORGET: &str = "/https/forget";
 pub(crate) const HTTPS_BYPASS: &str = "/https/bypass";
 /// Path for giving up a page that waits for the hop.
 pub(crate) const CANCEL_WAITING: &str = "/waiting/cancel";
+/// Path for reaching the host of the network's login page.
+pub(crate) const PERMIT_LOGIN: &str = "/login-page/permit";
 /// Path for the invite of an agent that has none.
 pub(crate) const ENROL: &str = "/enrol";
 /// Path for the change to the invite of the state directory.

@@ -15,6 +15,8 @@ use crate::{
     gateway::{GatewaySession, GatewayState},
     handles::Handles,
     history::Summary,
+    trouble::LoginPage,
+    upstream::local::is_local_host,
 };
 
 /// The contents of `/status.json`.
@@ -75,6 +77,9 @@ pub struct Status {
     pub direct_requests: u64,
     /// True if requests are sent directly at present.
     pub direct_in_use: bool,
+    /// True if the host of the network's login page is reached only once the user permits it.
+    #[serde(default)]
+    pub login_page_waits: bool,
     /// Whether Longhaul is slower than direct connections, by kind of visit; empty without a session.
     #[serde(default)]
     pub hold_out: Vec<HoldOutStatus>,
@@ -227,6 +232,11 @@ impl Status {
                 .fallback_after
                 .zip(silent)
                 .is_some_and(|(after, silent)| silent >= after),
+            login_page_waits: upstream.rules.load().fallback_after.is_none()
+                && view
+                    .login_page()
+                    .and_then(LoginPage::host)
+                    .is_some_and(|host| !is_local_host(host) && !upstream.gateway.is_login_permitted(host)),
             hold_out: upstream
                 .hold_out
                 .regressions()

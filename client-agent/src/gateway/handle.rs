@@ -31,6 +31,8 @@ pub struct Gateway {
     enrolment: watch::Sender<Enrolment>,
     task: Arc<DialerTask>,
     stopping: watch::Sender<bool>,
+    /// Host of the network's login page that the user lets the agent reach although nothing goes direct.
+    permitted_login: watch::Sender<Option<String>>,
     /// Tasks that end with the last handle.
     _followers: Arc<JoinSet<()>>,
     probe: LivenessProbe,
@@ -96,6 +98,7 @@ impl Gateway {
             enrolment,
             task,
             stopping,
+            permitted_login: watch::Sender::new(None),
             _followers: Arc::new(followers),
             probe,
         }
@@ -207,13 +210,34 @@ impl Gateway {
     /// Waits until a login page of the network is in the way that meets a condition. Cancel safe.
     pub async fn until_login_page(&self, is_meant: impl Fn(&LoginPage) -> bool) {
         let mut view = self.view.clone();
-        let found = view
-            .wait_for(|view| view.login_page().is_some_and(&is_meant))
-            .await
-            .is_ok();
-        if !found {
-            std::future::pending::<()>().await;
+        let mut permitted = self.permitted_login.subscribe();
+        loop {
+            // The condition may ask for the permitted host.
+            permitted.mark_unchanged();
+            let is_found = view.borrow_and_update().login_page().is_some_and(&is_meant);
+            if is_found {
+                return;
+            }
+            tokio::select! {
+                changed = view.changed() => if changed.is_err() {
+                    std::future::pending::<()>().await;
+                },
+                _ = permitted.changed() => {}
+            }
         }
+    }
+
+    /// Lets the agent reach the host that shows the network's login page; returns the host, or `None` if the network has
+    /// named none.
+    pub fn permit_login_page(&self) -> Option<String> {
+        let host = self.view().login_page()?.host()?.to_owned();
+        self.permitted_login.send_replace(Some(host.clone()));
+        Some(host)
+    }
+
+    /// Returns true if the user lets the agent reach this host of a login page.
+    pub fn is_login_permitted(&self, host: &str) -> bool {
+        self.permitted_login.borrow().as_deref() == Some(host)
     }
 
     /// Waits until a request that has waited since `started` must fail: the gateway refuses this device, has

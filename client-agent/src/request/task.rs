@@ -1,7 +1,7 @@
 //! The task of a request: its phases, the wait for a session, and the direct fallback.
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use http::{HeaderMap, Request, Response, StatusCode, Uri, header, uri::Scheme};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, uri::Scheme};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use longhaul_driver::CloseReason;
@@ -38,7 +38,7 @@ use crate::{
     pageload::{KeptManifest, PageLoad},
     pages::{BadRequest, Failure, Lost},
     store::{Query, Storage},
-    upstream::{FallbackClock, Upstream, direct},
+    upstream::{FallbackClock, PlainRequest, Upstream, direct},
 };
 
 /// Maximum number of repetitions after a request was sent in an open session. More repetitions would fail as
@@ -158,7 +158,10 @@ impl RequestTask {
         });
         let upload = request.fetch.has_body.then(|| SharedUpload::new(incoming));
         let fallback = match plain_host(&request.uri) {
-            Some(host) => upstream.fallback_clock().of_plain_http(host),
+            Some(host) => upstream.fallback_clock().of_plain_http(PlainRequest {
+                host: host.to_owned(),
+                is_bare: is_bare(&request),
+            }),
             None => upstream.fallback_clock(),
         };
         Ok(Self {
@@ -441,6 +444,14 @@ impl RequestTask {
 /// Host of a request of plain http.
 fn plain_host(uri: &Uri) -> Option<&str> {
     uri.host().filter(|_| uri.scheme() == Some(&Scheme::HTTP))
+}
+
+/// True for a GET or HEAD without credentials.
+fn is_bare(request: &UpstreamRequest) -> bool {
+    let has_credentials = [header::COOKIE, header::AUTHORIZATION]
+        .iter()
+        .any(|name| request.headers.contains_key(name));
+    matches!(request.method, Method::GET | Method::HEAD) && !has_credentials
 }
 
 /// Fields of the direct request. The body gives its length itself.

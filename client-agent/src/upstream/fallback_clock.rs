@@ -4,12 +4,28 @@ use std::time::Duration;
 use longhaul_origin::FetchError;
 use tokio::{sync::watch, time::Instant};
 
-use super::waiting_pages::Patience;
+use super::{local::is_local_host, waiting_pages::Patience};
 use crate::{
     gateway::Gateway,
     pages::Failure,
     trouble::{LoginPage, Trouble},
 };
+
+/// A request of plain http.
+#[derive(Clone, Debug)]
+pub(crate) struct PlainRequest {
+    pub(crate) host: String,
+    /// True for a GET or HEAD without credentials.
+    pub(crate) is_bare: bool,
+}
+
+impl PlainRequest {
+    /// True if the request may reach a login page at its host although nothing else goes direct. `is_permitted`: the user
+    /// permits the host.
+    fn may_reach_login(&self, is_permitted: bool) -> bool {
+        is_local_host(&self.host) || is_permitted && self.is_bare
+    }
+}
 
 /// Fallback clock of one request or tunnel. All waits are cancel safe.
 #[derive(Debug)]
@@ -23,8 +39,8 @@ pub(crate) struct FallbackClock {
     /// True once only the gateway can answer.
     exhausted: watch::Sender<bool>,
     patience: Patience,
-    /// Host of a request of plain http, which a login page answers.
-    plain_host: Option<String>,
+    /// Of a request of plain http, which a login page answers.
+    plain: Option<PlainRequest>,
 }
 
 impl FallbackClock {
@@ -36,15 +52,16 @@ impl FallbackClock {
             failed: None,
             exhausted: watch::Sender::new(after.is_none()),
             patience: Patience::default(),
-            plain_host: None,
+            plain: None,
         }
     }
 
-    /// The clock of a request of plain http to this host: a login page of the network may answer it at once. If the
-    /// fallback is disabled, only the host that shows the login page is reached.
-    pub(crate) fn of_plain_http(self, host: &str) -> Self {
+    /// The clock of a request of plain http: a login page of the network may answer it at once. If the fallback is
+    /// disabled, only the host that shows the login page is reached: any network can name any host, so it must be in the
+    /// local network, or the user permits it and the request carries nothing that another host must not see.
+    pub(crate) fn of_plain_http(self, request: PlainRequest) -> Self {
         Self {
-            plain_host: Some(host.to_owned()),
+            plain: Some(request),
             ..self
         }
     }
@@ -56,8 +73,11 @@ impl FallbackClock {
     }
 
     fn may_answer(&self, page: &LoginPage) -> bool {
-        let host = self.plain_host.as_deref();
-        host.is_some() && (self.after.is_some() || page.host() == host)
+        let Some(request) = &self.plain else {
+            return false;
+        };
+        let is_permitted = self.gateway.is_login_permitted(&request.host);
+        self.after.is_some() || page.host() == Some(&request.host) && request.may_reach_login(is_permitted)
     }
 
     /// True if the settings permit direct fetches.
@@ -128,5 +148,27 @@ impl FallbackClock {
     /// What is wrong with the hop, if something is known.
     fn trouble(&self) -> Option<Trouble> {
         self.gateway.view().trouble().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_page_of_another_host_needs_permission_and_gets_no_credentials() {
+        let reaches = |host: &str, is_bare, is_permitted| {
+            let host = host.to_owned();
+            PlainRequest { host, is_bare }.may_reach_login(is_permitted)
+        };
+        for (is_bare, is_permitted) in [(true, false), (false, false), (false, true)] {
+            assert!(!reaches("victim.test", is_bare, is_permitted));
+            assert!(!reaches("198.51.100.1", is_bare, is_permitted));
+            assert!(
+                reaches("192.168.1.1", is_bare, is_permitted)
+                    && reaches("router.local", is_bare, is_permitted)
+            );
+        }
+        assert!(reaches("victim.test", true, true));
     }
 }

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use longhaul_origin::OriginClient;
 use longhaul_proxy::HttpProxy;
 
-pub(crate) use fallback_clock::FallbackClock;
+pub(crate) use fallback_clock::{FallbackClock, PlainRequest};
 pub(crate) use local::Asker;
 pub(crate) use waiting_pages::{PageKey, WaitingPage, WaitingPageId, WaitingPageState};
 pub use waiting_pages::{Queue, WaitingPages};

@@ -29,6 +29,8 @@ use crate::support::{TestAgent, TestGateway, gateway_secret, origin::origin};
 enum Manner {
     /// A redirect to its own page by another name, with a cookie.
     Redirect,
+    /// A redirect to a host that is somebody else's.
+    Forged,
     /// A page.
     Page,
     /// 511 with a body without an end.
@@ -139,6 +141,7 @@ async fn serve(
             &format!("Location: {}\r\nSet-Cookie: portal=1\r\n", login(port)),
             "<html>Log in",
         ),
+        Manner::Forged => with_length("302 Found", "Location: http://victim.test/\r\n", ""),
         Manner::Page => with_length("200 OK", "Content-Type: text/html\r\n", "<html>Log in"),
         Manner::EndlessBody => "HTTP/1.1 511 Network Authentication Required\r\n\r\n".to_owned(),
         Manner::EndlessHead => "HTTP/1.1 302 Found\r\n".to_owned(),
@@ -150,7 +153,7 @@ async fn serve(
         Manner::EndlessBody => b"<p>login ",
         Manner::EndlessHead => b"X-Login: first\r\n",
         Manner::Silence => b"",
-        Manner::Redirect | Manner::Page | Manner::Garbage => return,
+        Manner::Redirect | Manner::Forged | Manner::Page | Manner::Garbage => return,
     };
     while !endless.is_empty() && !is_gone {
         is_gone = stream.write_all(&endless.repeat(1024)).await.is_err();
@@ -238,6 +241,28 @@ async fn without_the_fallback_only_the_login_page_is_reached_directly() {
     assert_eq!((login.status, login.text().as_str()), (302, "<html>Log in"));
     assert!(!waiting.is_finished());
     waiting.abort();
+}
+
+#[tokio::test]
+async fn without_the_fallback_a_network_does_not_choose_what_goes_direct() {
+    let portal = Portal::start(Manner::Forged).await;
+    let (_gateway, _hop, agent) = cut(portal.settings(), Fallback::Never).await;
+    let status = agent.until("a portal", |status| status.state == "portal").await;
+    assert!(status.login_page_waits);
+    let secret = agent.begin("http://victim.test/account", &[("cookie", "session=1")]);
+    let elsewhere = agent.begin("http://other.test/", &[]);
+    agent.until("requests", |status| status.requests == 2).await;
+    assert_eq!(agent.status().direct_requests, 0);
+    let gateway = &agent.agent.control().handles.upstream.gateway;
+    assert_eq!(gateway.permit_login_page().as_deref(), Some("victim.test"));
+    let status = agent.status();
+    assert!(
+        !status.login_page_waits && status.direct_requests == 0,
+        "{status:?}"
+    );
+    assert!(!secret.is_finished() && !elsewhere.is_finished());
+    secret.abort();
+    elsewhere.abort();
 }
 
 #[tokio::test]

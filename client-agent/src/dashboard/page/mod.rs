@@ -23,7 +23,7 @@ use super::{
     status::{Status, WaitingStatus},
 };
 use crate::{
-    dashboard::CANCEL_WAITING,
+    dashboard::{CANCEL_WAITING, PERMIT_LOGIN},
     history::{Day, Summary},
 };
 
@@ -56,7 +56,7 @@ pub(crate) fn dashboard_page(view: &View<'_>) -> Markup {
     let (status, live) = (view.status, view.live);
     let may_change = view.loads.is_some();
     let main = html! {
-        (notices(status))
+        (notices(status, may_change))
         @if status.requests == 0 {
             (settings::connect(status, true))
         }
@@ -132,11 +132,19 @@ fn document(title: &str, state: &str, header: &Markup, main: &Markup, is_live: b
 }
 
 /// Returns what the user should know or do now.
-fn notices(status: &Status) -> Markup {
+fn notices(status: &Status, may_change: bool) -> Markup {
     html! {
         @if let Some(page) = status.trouble.as_ref().and_then(|trouble| trouble.login_page.as_ref()) {
             p class="notice" {
-                "Open " a href=(page) { (page) } " to log in. Until then, http pages load without the gateway."
+                @if status.login_page_waits {
+                    "The network wants you to log in at " code { (page) } ". Nothing loads without the gateway here \
+                     (fallback.after); any network can name any host."
+                    @if may_change {
+                        form method="post" { button formaction=(PERMIT_LOGIN) { "Let this host load, without credentials" } }
+                    }
+                } @else {
+                    "Open " a href=(page) { (page) } " to log in. Until then, http pages may load without the gateway."
+                }
             }
         }
         @if status.session.as_ref().is_some_and(|session| session.intercepted) {
