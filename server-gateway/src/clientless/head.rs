@@ -170,7 +170,8 @@ fn parse(head: &[u8]) -> Result<RequestHead, HeadError> {
     };
     let mut headers = header_map(request.headers)?;
     let limits = HeaderLimits::default();
-    let path = request.path.unwrap_or_default();
+    let path = target::encoded(request.path.unwrap_or_default());
+    let path = path.as_ref();
     let target = request_target(&method, path)?;
     if matches!(target, RequestTarget::Origin(_)) {
         move_credentials(path, &mut headers)?;
