@@ -118,6 +118,12 @@ impl Shared {
 }
 
 impl State {
+    /// Advances the model to `now`. Samples that are due before are taken on the way, also if the driver is late.
+    pub(crate) fn advance(&mut self, now: Timestamp) {
+        self.sample(now);
+        self.hop.advance(now);
+    }
+
     /// Records the samples that are due at `now`, each with the state of the model at its own time.
     fn sample(&mut self, now: Timestamp) {
         while let Some(sampling) = &mut self.sampling

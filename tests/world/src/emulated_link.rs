@@ -120,7 +120,7 @@ impl EmulatedLink {
     pub fn snapshot(&self) -> Snapshot {
         let mut state = self.shared.lock();
         let now = self.now();
-        state.hop.advance(now);
+        state.advance(now);
         Snapshot {
             now,
             down: *state.hop.down().stats(),
@@ -135,14 +135,14 @@ impl EmulatedLink {
     /// 65,536 busy periods).
     pub fn busy_down(&self, from: Timestamp, to: Timestamp) -> Option<Duration> {
         let mut state = self.shared.lock();
-        state.hop.advance(self.now());
+        state.advance(self.now());
         state.hop.down().busy_between(from, to)
     }
 
     /// Returns the queueing delays since the start or the last call: down, up.
     pub fn take_queueing_delays(&self) -> (DelayHistogram, DelayHistogram) {
         let mut state = self.shared.lock();
-        state.hop.advance(self.now());
+        state.advance(self.now());
         let down = state.hop.take_queueing_delays(Side::Client);
         (down, state.hop.take_queueing_delays(Side::Gateway))
     }
@@ -177,12 +177,16 @@ impl EmulatedLink {
     /// reach `bytes`.
     pub fn lose_after(&self, receiver: Side, bytes: ByteCount) {
         let mut state = self.shared.lock();
-        state.hop.lose_after(self.now(), receiver, bytes);
+        let now = self.now();
+        state.advance(now);
+        state.hop.lose_after(now, receiver, bytes);
     }
 
-    /// Returns the samples recorded so far and removes them.
+    /// Returns the samples up to now and removes them.
     pub fn take_samples(&self) -> Vec<LinkSample> {
-        std::mem::take(&mut self.shared.lock().samples)
+        let mut state = self.shared.lock();
+        state.advance(self.now());
+        std::mem::take(&mut state.samples)
     }
 
     /// Waits until no packet has been offered, queued or in flight for `quiet` from now on, or `limit` has
