@@ -21,6 +21,7 @@ mod manifest;
 mod messages;
 mod origin_responses;
 mod packets;
+mod page_sheets;
 mod pages;
 mod recordings;
 mod socks;
@@ -187,6 +188,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "page_html",
         run: pages::page_html,
         seeds: pages::html_seeds,
+    },
+    Harness {
+        name: "page_policies_and_sheets",
+        run: page_sheets::page_policies_and_sheets,
+        seeds: page_sheets::seeds,
     },
     Harness {
         name: "picture_messages",
