@@ -86,11 +86,10 @@ pub(super) const HTTP2: &[Known] = &[
         ..ANY
     },
     Known {
-        aspects: &["text", "markup", "title", "mode"],
+        aspects: &["body", "length", "text", "markup", "title", "mode"],
         kinds: &["http2/reset-half-no-error", "http2/length-"],
-        modes: &[Mode::Frame],
-        what: "A frame shows a body over HTTP/2 of another length than announced as far as it came",
-        reason: "A browser shows what it has of a document.",
+        what: "Frames and scripts see a body over HTTP/2 of another length than announced as far as it came",
+        reason: "How much of it came before the end depends on time.",
         ..ANY
     },
     Known {
