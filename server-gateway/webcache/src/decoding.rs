@@ -16,8 +16,11 @@ use super::{cpu_pool::CpuPool, failure::BodyFault};
 const MEMORY: ByteCount = ByteCount::mib(192);
 /// A body waits for at most this time while the decoders of its device have half of the device's memory.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Maximum input that is decoded on the event loop, unless more output follows; more is decoded in the thread pool.
+/// Maximum input that is decoded on the event loop; more is decoded in the thread pool.
 const LIGHT: usize = 1024;
+/// Maximum number of further steps for the output of one input on the event loop, each of at most 64 KiB: a short input may
+/// decode to megabytes.
+const LIGHT_STEPS: u32 = 4;
 
 /// Memory of the decoders of all devices.
 pub(super) struct DecoderMemory {
@@ -33,8 +36,8 @@ pub(super) struct Decoding {
     codings: Vec<OriginCoding>,
     /// `None` before the first byte, and during a step.
     decoder: Option<ContentDecoder>,
-    /// True if the last step left output for the next one.
-    has_more: bool,
+    /// Number of steps so far that left output of the same input for the next one.
+    unfinished: u32,
 }
 
 /// What a step decoded, and whether another step must follow before new input.
@@ -77,7 +80,7 @@ impl Decoding {
             memory: Arc::clone(memory),
             codings,
             decoder: None,
-            has_more: false,
+            unfinished: 0,
         }
     }
 
@@ -93,7 +96,7 @@ impl Decoding {
             None => self.begin().await?,
         };
         let mut input = std::mem::take(data);
-        let is_heavy = input.len() > LIGHT || self.has_more;
+        let is_heavy = input.len() > LIGHT || self.unfinished > LIGHT_STEPS;
         let step = move |_| {
             let mut decoded = Vec::new();
             let step = decoder.push(&input, &mut decoded).map(|step| {
@@ -109,7 +112,7 @@ impl Decoding {
             step(Load::NONE)
         };
         self.decoder = Some(decoder);
-        self.has_more = step == Ok(true);
+        self.unfinished = if step == Ok(true) { self.unfinished + 1 } else { 0 };
         *data = rest;
         Ok((decoded, step))
     }
