@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::debug;
 use url::Url;
 
-/// Time of all parsers of a page, its frames and style sheets. Afterwards the page is passed on without being searched. The
+/// Run time of all parsers of a page, its frames and style sheets. Afterwards the page is passed on without being searched. The
 /// largest pages take a tenth of it.
 const MOST: Duration = Duration::from_secs(2);
 

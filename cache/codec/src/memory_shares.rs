@@ -97,7 +97,7 @@ impl MemoryShare {
         let used = table.used.lock();
         let own = used.get(&self.device).copied().unwrap_or(0);
         let taken: u64 = used.values().sum();
-        // With `own` and `free` halved alike, the device may use half of their sum.
+        // The device may use half of what others leave.
         own > table.total.saturating_sub(taken).saturating_add(own) / 4
     }
 }

@@ -31,8 +31,9 @@ pub struct Gateway {
     enrolment: watch::Sender<Enrolment>,
     task: Arc<DialerTask>,
     stopping: watch::Sender<bool>,
-    /// Host of the network's login page that the user lets the agent reach although nothing goes direct.
-    permitted_login: watch::Sender<Option<String>>,
+    /// Host of the network's login page that the user lets the agent reach although nothing goes direct, and since when the
+    /// page has been in the way: the permission ends with it.
+    permitted_login: watch::Sender<Option<(String, Instant)>>,
     /// Tasks that end with the last handle.
     _followers: Arc<JoinSet<()>>,
     probe: LivenessProbe,
@@ -214,8 +215,8 @@ impl Gateway {
         loop {
             // The condition may ask for the permitted host.
             permitted.mark_unchanged();
-            let is_found = view.borrow_and_update().login_page().is_some_and(&is_meant);
-            if is_found {
+            let page = view.borrow_and_update().login_page().cloned();
+            if page.as_ref().is_some_and(&is_meant) {
                 return;
             }
             tokio::select! {
@@ -230,14 +231,20 @@ impl Gateway {
     /// Lets the agent reach the host that shows the network's login page; returns the host, or `None` if the network has
     /// named none.
     pub fn permit_login_page(&self) -> Option<String> {
-        let host = self.view().login_page()?.host()?.to_owned();
-        self.permitted_login.send_replace(Some(host.clone()));
+        let view = self.view();
+        let (host, since) = (view.login_page()?.host()?.to_owned(), view.portal.as_ref()?.since);
+        self.permitted_login.send_replace(Some((host.clone(), since)));
         Some(host)
     }
 
     /// Returns true if the user lets the agent reach this host of a login page.
     pub fn is_login_permitted(&self, host: &str) -> bool {
-        self.permitted_login.borrow().as_deref() == Some(host)
+        let view = self.view();
+        let permitted = self.permitted_login.borrow();
+        permitted
+            .as_ref()
+            .zip(view.portal.as_ref())
+            .is_some_and(|((permitted, since), portal)| permitted == host && *since == portal.since)
     }
 
     /// Waits until a request that has waited since `started` must fail: the gateway refuses this device, has

@@ -446,12 +446,12 @@ fn plain_host(uri: &Uri) -> Option<&str> {
     uri.host().filter(|_| uri.scheme() == Some(&Scheme::HTTP))
 }
 
-/// True for a GET or HEAD without credentials.
+/// True for a GET or HEAD without credentials and without a body.
 fn is_bare(request: &UpstreamRequest) -> bool {
     let has_credentials = [header::COOKIE, header::AUTHORIZATION]
         .iter()
         .any(|name| request.headers.contains_key(name));
-    matches!(request.method, Method::GET | Method::HEAD) && !has_credentials
+    matches!(request.method, Method::GET | Method::HEAD) && !has_credentials && !request.fetch.has_body
 }
 
 /// Fields of the direct request. The body gives its length itself.

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct PlainRequest {
     pub(crate) host: String,
-    /// True for a GET or HEAD without credentials.
+    /// True for a GET or HEAD without credentials and without a body.
     pub(crate) is_bare: bool,
 }
 

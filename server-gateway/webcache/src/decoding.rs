@@ -11,7 +11,7 @@ use tokio::{sync::Notify, time::timeout};
 
 use super::{cpu_pool::CpuPool, failure::BodyFault};
 
-/// Memory of all decoders. Half of it, for one device, holds the windows of twelve bodies at the largest, and those of
+/// Memory of all decoders. Half of it, for one device, holds the windows of six bodies at the largest, and those of
 /// hundreds of usual bodies: a window grows with the decoded part of its body.
 const MEMORY: ByteCount = ByteCount::mib(192);
 /// A body waits for at most this time while the decoders of its device have half of the device's memory.
