@@ -143,6 +143,8 @@ impl OriginClient {
     /// section 9.2.2), and over HTTP/1.1 if the origin's HTTP/2 cannot be understood. Any request is sent once more after
     /// 421 (Misdirected Request). A body of which more than 256 KiB was sent is not sent again.
     ///
+    /// The request may demand a [`ConnectionUse`](crate::ConnectionUse) by an extension; each response has one.
+    ///
     /// Dropping the future cancels the request.
     ///
     /// # Errors
@@ -159,6 +161,7 @@ impl OriginClient {
         let inner = &self.0;
         inner.stats.request();
         let (parts, body) = request.into_parts();
+        let connection_use = parts.extensions.get().copied().unwrap_or_default();
         let target = Target::of(&parts.uri)?;
         let mut request = Request::from_parts(outgoing(&target, parts)?, ());
         let continuation =
@@ -172,6 +175,7 @@ impl OriginClient {
         };
         let (parts, ()) = request.into_parts();
         let properties = RequestProperties::of(owner, &target, &parts, &upload, &inner.secret);
+        let properties = properties.requiring(connection_use);
         let permit = inner.schedulers.enter(&target, owner).await?;
         let response = inner
             .exchange(&target, &properties, (parts, upload), permit)

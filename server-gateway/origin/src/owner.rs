@@ -20,7 +20,7 @@ use http::{
 use http_body::Body as _;
 use longhaul_types::PublicKey;
 
-use crate::{target::Target, upload::Upload};
+use crate::{connection_use::ConnectionUse, target::Target, upload::Upload};
 
 /// Maximum head of a request whose connection may serve other devices afterwards: the head that common
 /// servers accept at least (Apache and nginx: 8 KiB), so that none of them loses synchronization in a head
@@ -101,6 +101,8 @@ pub(crate) struct RequestProperties {
     effect: ConnectionEffect,
     /// True if the request may be sent once more if it is lost with its connection.
     pub(crate) is_repeatable: bool,
+    /// The required use of the connection.
+    pub(crate) connection_use: ConnectionUse,
 }
 
 impl RequestProperties {
@@ -118,6 +120,15 @@ impl RequestProperties {
             scope: scope(&parts.headers, secret),
             is_same_origin: requester(&parts.headers) == target.origin().as_bytes(),
             effect: effect(parts, !body.is_end_stream()),
+            connection_use: ConnectionUse::Any,
+        }
+    }
+
+    /// Requires a use of the connection.
+    pub(crate) fn requiring(self, connection_use: ConnectionUse) -> Self {
+        Self {
+            connection_use,
+            ..self
         }
     }
 }

@@ -304,8 +304,8 @@ impl Pool {
         let found = found.filter_map(|(index, (_, idle))| {
             let preference = self.rules.preference(idle.ownership, properties)?;
             let age = now.saturating_duration_since(idle.answered_at);
-            self.rules
-                .may_carry(properties, age)
+            let is_used = idle.has_answered;
+            (self.rules.may_carry(properties, age) && self.rules.permits(properties, is_used))
                 .then_some((preference, index))
         });
         let (_, index) = found.max()?;

@@ -1,7 +1,10 @@
 //! Rules of the connection pool: who may use a connection, and how many are kept.
 use std::time::Duration;
 
-use crate::owner::{Ownership, RequestProperties};
+use crate::{
+    connection_use::ConnectionUse,
+    owner::{Ownership, RequestProperties},
+};
 
 /// Time in which no origin closes a connection after a response: the shortest limits in use are 2 s to 5 s. It counts
 /// from the head of the response, since the origin may have sent the body long before it was read.
@@ -50,5 +53,13 @@ impl PoolRules {
     /// closing the connection; a request that may not be repeated would be lost.
     pub(crate) fn may_carry(&self, properties: &RequestProperties, age: Duration) -> bool {
         properties.is_repeatable || age < RECENT || self.sharing == Sharing::OneUser
+    }
+
+    /// True if an HTTP/1.1 connection permits the use that a request requires.
+    pub(crate) fn permits(&self, properties: &RequestProperties, is_used: bool) -> bool {
+        match properties.connection_use {
+            ConnectionUse::First => !is_used,
+            ConnectionUse::Any => true,
+        }
     }
 }

@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Duration of a burst of jobs that does not count as overload; the gateway averages its load over 5 s.
 const BURST: Duration = Duration::from_secs(1);
 const HTML: (&str, &str) = ("content-type", "text/html");
+/// Such a response is the first of its connection, so that all devices may get it.
+const CLOSE: (&str, &str) = ("connection", "close");
 
 /// Text that has little in common with the text of any other seed.
 fn words(seed: u32, count: u32) -> String {
@@ -108,10 +110,10 @@ async fn styled(sheets: usize, length: u32) -> u16 {
         let Some(number) = path.strip_prefix("/s") else {
             let links = (0..sheets).map(|n| format!("<link rel=stylesheet href=/s{n}>"));
             let page: String = links.collect();
-            return reply(200, &[PUBLIC, HTML], full(page));
+            return reply(200, &[PUBLIC, HTML, CLOSE], full(page));
         };
         let sheet = words(number.parse().unwrap(), length);
-        reply(200, &[PUBLIC, ("content-type", "text/css")], full(sheet))
+        reply(200, &[PUBLIC, ("content-type", "text/css"), CLOSE], full(sheet))
     })
     .await
 }

@@ -1,6 +1,9 @@
 //! Sharing between devices: only responses to requests that are the same for all devices
 //! (docs/decisions/0020-what-devices-share.md).
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use longhaul_session::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{
     agent::Agent,
@@ -99,4 +102,61 @@ async fn a_304_for_one_device_changes_nothing_for_others() {
         "the sender of the field receives it"
     );
     assert_eq!(bob.get(&url, &[FROM]).await.field("x-echo"), Some("nothing"));
+}
+
+/// A later response on a connection of HTTP/1.1 may be one that an earlier request caused.
+#[tokio::test]
+async fn a_later_response_of_a_connection_is_shared_once_it_was_the_first_of_another() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let mut carol = Agent::connect(&gateway).await;
+    let (url, log) = numbered(PUBLIC).await;
+    let (first, later) = (format!("{url}first"), format!("{url}later"));
+    assert_eq!(get(&mut ann, &first, &[FROM]).await, "answer 1");
+    assert_eq!(get(&mut ann, &later, &[FROM]).await, "answer 2");
+    assert_eq!(get(&mut ann, &later, &[FROM]).await, "answer 2", "her own");
+    assert_eq!(
+        get(&mut bob, &first, &[FROM]).await,
+        "answer 1",
+        "certain at once"
+    );
+    assert_eq!(get(&mut bob, &later, &[FROM]).await, "answer 3");
+    for agent in [&mut bob, &mut carol] {
+        assert_eq!(get(agent, &later, &[FROM]).await, "answer 3", "shared");
+    }
+    assert_eq!(log.count(), 3);
+}
+
+/// Another response of the connection could confirm what the origin does not.
+#[tokio::test]
+async fn a_shared_response_is_validated_on_a_connection_that_carried_nothing_else() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let connections = AtomicUsize::new(0);
+    let port = crate::origin::serve_tcp(move |mut stream| {
+        let number = connections.fetch_add(1, Relaxed);
+        async move {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+                let head = format!("Cache-Control: max-age=600\r\nETag: \"1\"\r\nX-Number: {number}\r\n");
+                let is_known = String::from_utf8_lossy(&buffer[..length]).contains("if-none-match");
+                let answer = match is_known {
+                    true => format!("HTTP/1.1 304 Not Modified\r\n{head}\r\n"),
+                    false => format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 1\r\n\r\nx"),
+                };
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+    })
+    .await;
+    let url = format!("http://a.test:{port}/x.js");
+    let number = async |agent: &mut Agent, fields: &[(&str, &str)]| {
+        let response = agent.request(Method::Get, &url, fields).await;
+        response.field("x-number").unwrap().to_owned()
+    };
+    assert_eq!(number(&mut ann, &[FROM]).await, "0");
+    let reload = [FROM, ("cache-control", "max-age=0")];
+    assert_eq!(number(&mut ann, &reload).await, "1");
+    assert_eq!(number(&mut bob, &[FROM]).await, "1");
+    assert_eq!(number(&mut bob, &reload).await, "2");
 }

@@ -248,7 +248,8 @@ async fn unsafe_requests_make_stored_responses_invalid() {
         async move {
             let number = counted.add(request.headers());
             if request.method() == http::Method::GET {
-                let fields = [("cache-control", "public, max-age=600")];
+                // The first response of a connection is stored for all devices.
+                let fields = [("cache-control", "public, max-age=600"), ("connection", "close")];
                 return reply(200, &fields, full(format!("answer {number}")));
             }
             let path = request.uri().path().to_owned();

@@ -27,6 +27,7 @@ mod cpu_pool;
 mod decoding;
 mod device_hops;
 mod failure;
+mod first_use_urls;
 mod origin_fetch;
 mod origin_head;
 mod origin_size;

@@ -13,10 +13,10 @@ use longhaul_http::{
     clear_site_data::clears_cache,
     coding::ORIGIN_ACCEPT_ENCODING,
     conditional::{RangeAnswer, range_answer},
-    policy::{Reload, invalidated_urls},
+    policy::{Reload, invalidated_urls, may_share},
     request_context::origin_of,
 };
-use longhaul_origin::{FetchError, OriginBody, OriginClient};
+use longhaul_origin::{ConnectionUse, FetchError, OriginBody, OriginClient};
 use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
@@ -85,6 +85,7 @@ pub(super) struct Received {
     pub(super) response: Response<OriginBody>,
     /// The request's fields that decide the storage of the response.
     pub(super) deciding_fields: HeaderMap,
+    pub(super) connection_use: ConnectionUse,
     pub(super) requested_at: UnixTime,
     pub(super) received_at: UnixTime,
 }
@@ -163,6 +164,7 @@ impl OriginFetch {
         let Received {
             response,
             deciding_fields,
+            connection_use,
             requested_at,
             received_at,
         } = received;
@@ -171,7 +173,7 @@ impl OriginFetch {
         let head = origin_head(&self.parts, &self.browser, parts, body.is_end_stream())?;
         self.invalidate(head.status, &head.headers).await;
         let storage_decision = if may_store {
-            self.storage_decision(&head, &deciding_fields)
+            self.storage_decision(&head, &deciding_fields, connection_use)
         } else {
             StorageDecision::No
         };
@@ -207,12 +209,15 @@ impl OriginFetch {
                 let fetched = fetched(FetchedBody::Spooled);
                 let coded_length = body.size_hint().exact();
                 let writer = match (&self.inner.cache, &fetched.storage_decision) {
-                    (Some(cache), StorageDecision::In(_) | StorageDecision::Body) => {
+                    (None, _) | (_, StorageDecision::No) => None,
+                    (
+                        Some(cache),
+                        StorageDecision::In(_) | StorageDecision::Uncertain(_) | StorageDecision::Body,
+                    ) => {
                         let took = fetched.received_at.since_epoch();
                         let took = took.saturating_sub(fetched.requested_at.since_epoch());
                         Some(cache.writer(Cost::measured(took)))
                     }
-                    (_, StorageDecision::No) | (None, StorageDecision::In(_) | StorageDecision::Body) => None,
                 };
                 coalesced.set_head(Arc::clone(&fetched), length);
                 let device = self.identity.share();
@@ -248,9 +253,13 @@ impl OriginFetch {
         };
         let body = upload.unwrap_or_else(empty);
         let deciding_fields = parts.headers.clone();
-        let mut response = origin
-            .fetch(Request::from_parts(parts.clone(), body), owner)
-            .await?;
+        let required_use = self.required_use();
+        let request = |parts: Parts, body| {
+            let mut request = Request::from_parts(parts, body);
+            request.extensions_mut().insert(required_use);
+            request
+        };
+        let mut response = origin.fetch(request(parts.clone(), body), owner).await?;
         let (path, status) = (parts.uri.path(), response.status());
         if range_answer(&self.browser, path, status, response.headers()) == RangeAnswer::FetchWhole {
             // The part counts coded bytes, but the browser holds decoded ones, so it gets the whole response.
@@ -262,10 +271,11 @@ impl OriginFetch {
                 .headers
                 .insert(header::ACCEPT_ENCODING, ORIGIN_ACCEPT_ENCODING);
             requested_at = now();
-            response = origin.fetch(Request::from_parts(parts, empty()), owner).await?;
+            response = origin.fetch(request(parts, empty()), owner).await?;
         }
         self.clear_site_data(response.headers()).await;
         Ok(Received {
+            connection_use: response.extensions().get().copied().unwrap_or_default(),
             response,
             deciding_fields,
             requested_at,
@@ -281,26 +291,59 @@ impl OriginFetch {
         }
     }
 
-    fn storage_decision(&self, head: &OriginHead, deciding_fields: &HeaderMap) -> StorageDecision {
+    fn storage_decision(
+        &self,
+        head: &OriginHead,
+        deciding_fields: &HeaderMap,
+        connection_use: ConnectionUse,
+    ) -> StorageDecision {
         if head.integrity == Integrity::Doubtful {
             return StorageDecision::No;
         }
-        let method = &self.parts.method;
-        let decision = storage_rules::storage_decision(
-            &self.identity,
-            method,
-            deciding_fields,
-            head.status,
-            &head.headers,
-        );
+        let decision = self.decision_about(head.status, &head.headers, deciding_fields, connection_use);
         // The browser has not received the cookie yet. Stored responses have no `Set-Cookie`, so the browser's
         // own request must not be answered from the store.
         let sets_unseen_cookie =
             self.purpose == Purpose::Predicted && head.headers.contains_key(header::SET_COOKIE);
-        if sets_unseen_cookie && matches!(decision, StorageDecision::In(_)) {
+        if sets_unseen_cookie && decision != StorageDecision::No {
             return StorageDecision::Body;
         }
         decision
+    }
+
+    /// The storage decision by request, response and connection.
+    pub(super) fn decision_about(
+        &self,
+        status: StatusCode,
+        response: &HeaderMap,
+        deciding_fields: &HeaderMap,
+        connection_use: ConnectionUse,
+    ) -> StorageDecision {
+        let (identity, method) = (&self.identity, &self.parts.method);
+        let decision = storage_rules::storage_decision(identity, method, deciding_fields, status, response);
+        let is_certain = connection_use == ConnectionUse::First;
+        if is_certain || decision != StorageDecision::In(Partition::Shared) {
+            return decision;
+        }
+        self.inner.first_use.remember(&self.parts.uri.to_string());
+        storage_rules::uncertain(identity)
+    }
+
+    /// The use of its connection that the request requires, so that its response may be shared.
+    fn required_use(&self) -> ConnectionUse {
+        if !self.parts.method.is_safe() || self.sharing == Sharing::Forbidden {
+            return ConnectionUse::Any;
+        }
+        // For a client without a partition, only a response that can be shared is stored.
+        let is_only_shared = self.identity.is_of_network() && self.identity.partition().is_none();
+        if is_only_shared && may_share(&self.parts.headers) {
+            return ConnectionUse::First;
+        }
+        let validates_shared = |stale: &Candidate| stale.stored.partition == Partition::Shared;
+        if self.stale.as_ref().is_some_and(validates_shared) {
+            return ConnectionUse::First;
+        }
+        self.inner.first_use.required(&self.parts.uri.to_string())
     }
 
     pub(super) async fn store(&self, fetched: &FetchedResponse, body: Option<(ContentHash, u64)>) {

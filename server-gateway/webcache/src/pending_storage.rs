@@ -51,7 +51,9 @@ pub(super) async fn store(
     fetched: &FetchedResponse,
     body: Option<(ContentHash, u64)>,
 ) {
-    let (Some(cache), StorageDecision::In(partition)) = (&inner.cache, &fetched.storage_decision) else {
+    let (Some(cache), StorageDecision::In(partition) | StorageDecision::Uncertain(partition)) =
+        (&inner.cache, &fetched.storage_decision)
+    else {
         return;
     };
     if inner.writes.epoch(&parts.uri.to_string()) != epoch {
@@ -69,6 +71,11 @@ pub(super) async fn store(
             body,
         )
     };
+    if let StorageDecision::Uncertain(_) = fetched.storage_decision {
+        return cache
+            .put(storage_rules::as_uncertain(stored(partition.clone())))
+            .await;
+    }
     cache.put(stored(partition.clone())).await;
     // The client that requested it may request it again from other pages, with another `Referer`.
     if *partition == Partition::Shared

@@ -32,7 +32,10 @@ pub(crate) async fn response_for(
         cache_status,
         audience: match fetched.storage_decision {
             StorageDecision::In(Partition::Shared) => Audience::Everybody,
-            StorageDecision::In(Partition::Private(_)) | StorageDecision::Body | StorageDecision::No => {
+            StorageDecision::In(Partition::Private(_))
+            | StorageDecision::Uncertain(_)
+            | StorageDecision::Body
+            | StorageDecision::No => {
                 let is_personal = request.identity.context().credentials().is_some();
                 if is_personal && !fetched.origin_size.is_coded() {
                     Audience::RequestingUser

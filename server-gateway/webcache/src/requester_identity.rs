@@ -51,6 +51,11 @@ impl RequesterIdentity {
         }
     }
 
+    /// True for a client that has the limits of its network.
+    pub const fn is_of_network(&self) -> bool {
+        self.network.is_some()
+    }
+
     /// The device or network whose limits apply.
     pub fn share(&self) -> PublicKey {
         self.network.unwrap_or(self.device)

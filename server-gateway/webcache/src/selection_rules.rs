@@ -9,6 +9,7 @@ use longhaul_http::{
     policy::{CacheKind, Freshness, Reload, Reuse, may_share, reload},
     request_context::RequestContext,
 };
+use longhaul_origin::ConnectionUse;
 use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
@@ -177,8 +178,13 @@ pub(super) fn deciding_fields(candidate: &Candidate, sent: &HeaderMap) -> Header
 }
 
 /// Returns true if the response to a request may update a shared response.
-pub(super) fn may_update(candidate: &Candidate, deciding_fields: &HeaderMap) -> bool {
-    candidate.stored.partition != Partition::Shared || may_share(deciding_fields)
+pub(super) fn may_update(
+    candidate: &Candidate,
+    deciding_fields: &HeaderMap,
+    connection_use: ConnectionUse,
+) -> bool {
+    candidate.stored.partition != Partition::Shared
+        || connection_use == ConnectionUse::First && may_share(deciding_fields)
 }
 
 /// Returns true if a response just fetched for one request also answers another one with the same key.
@@ -197,9 +203,11 @@ pub(super) fn answers_too(
         StorageDecision::In(own @ Partition::Private(_)) if identity.partition().as_ref() == Some(own) => {
             CacheKind::Private
         }
-        StorageDecision::In(Partition::Private(_)) | StorageDecision::No | StorageDecision::Body => {
-            return false;
-        }
+        StorageDecision::Uncertain(own) if identity.partition().as_ref() == Some(own) => CacheKind::Shared,
+        StorageDecision::In(Partition::Private(_))
+        | StorageDecision::Uncertain(_)
+        | StorageDecision::No
+        | StorageDecision::Body => return false,
     };
     if response.contains_key(header::SET_COOKIE) {
         return false;

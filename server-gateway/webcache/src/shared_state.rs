@@ -6,7 +6,7 @@ use longhaul_origin::OriginClient;
 
 use super::{
     coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, decoding::DecoderMemory,
-    device_hops::DeviceHops, overflow::Overflow, write_order::Writes,
+    device_hops::DeviceHops, first_use_urls::FirstUseUrls, overflow::Overflow, write_order::Writes,
 };
 
 /// State shared by the clones of a `WebCache` and its fetching tasks.
@@ -19,6 +19,7 @@ pub(super) struct SharedState {
     pub(super) decoder_memory: Arc<DecoderMemory>,
     pub(super) coalesced: CoalescedFetches,
     pub(super) writes: Arc<Writes>,
+    pub(super) first_use: FirstUseUrls,
     pub(super) counters: CacheCounters,
     /// Which devices can receive.
     pub(super) hops: Arc<DeviceHops>,

@@ -21,11 +21,16 @@ pub(super) enum StorageDecision {
     Body,
     /// The response is stored in this partition.
     In(Partition),
+    /// The response may be another one than that of the request. It is stored in this partition of the requester, and for the
+    /// same time as if it were shared.
+    Uncertain(Partition),
 }
 /// Pseudo field that contains the sharing key in the request fields of a shared response.
 const SHARING: &str = ":sharing";
 /// Pseudo field that marks a copy of a shared response in a private partition.
 const COPY: &str = ":copy";
+/// Pseudo field of a response that would be shared if it were certain.
+const UNCERTAIN: &str = ":uncertain";
 /// Pseudo field of responses to clients that negotiate content codings themselves: what they sent.
 const CODING: &str = ":coding";
 
@@ -55,6 +60,13 @@ pub(super) fn storage_decision(
     }
 }
 
+/// The storage decision for a response that would be shared if it were certain.
+pub(super) fn uncertain(identity: &RequesterIdentity) -> StorageDecision {
+    identity
+        .partition()
+        .map_or(StorageDecision::No, StorageDecision::Uncertain)
+}
+
 /// The kind of cache that a partition is.
 const fn kind_of(partition: &Partition) -> CacheKind {
     match partition {
@@ -64,9 +76,9 @@ const fn kind_of(partition: &Partition) -> CacheKind {
 }
 
 /// The kind of cache whose rules decide about the reuse of a stored response: a copy of a shared response is as fresh
-/// as that.
+/// as that, and so is one that only is not certain.
 pub(super) fn reuse_kind(stored: &StoredResponse) -> CacheKind {
-    if is_copy(stored) {
+    if is_copy(stored) || is_uncertain(stored) {
         CacheKind::Shared
     } else {
         kind_of(&stored.partition)
@@ -176,8 +188,21 @@ pub(super) fn is_copy(stored: &StoredResponse) -> bool {
 }
 
 /// Marks a requester's own copy of a shared response.
-pub(super) fn as_copy(mut response: StoredResponse) -> StoredResponse {
-    response.request_fields.push((COPY.to_owned(), Vec::new()));
+pub(super) fn as_copy(response: StoredResponse) -> StoredResponse {
+    marked(response, COPY)
+}
+
+pub(super) fn is_uncertain(stored: &StoredResponse) -> bool {
+    stored.request_fields.iter().any(|(name, _)| name == UNCERTAIN)
+}
+
+/// Marks a response that would be shared if it were certain.
+pub(super) fn as_uncertain(response: StoredResponse) -> StoredResponse {
+    marked(response, UNCERTAIN)
+}
+
+fn marked(mut response: StoredResponse, mark: &str) -> StoredResponse {
+    response.request_fields.push((mark.to_owned(), Vec::new()));
     response
 }
 

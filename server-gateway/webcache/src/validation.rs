@@ -81,14 +81,14 @@ impl OriginFetch {
         let mut not_modified = received.response.headers().clone();
         longhaul_http::hop_by_hop::strip_response(&mut not_modified);
         let headers = freshness.after_304(&not_modified, received.received_at)?;
-        let storage_decision = storage_rules::storage_decision(
-            &self.identity,
-            &self.parts.method,
-            &received.deciding_fields,
+        let storage_decision = self.decision_about(
             candidate.status,
             &headers,
+            &received.deciding_fields,
+            received.connection_use,
         );
-        let may_update = selection_rules::may_update(candidate, &received.deciding_fields);
+        let may_update =
+            selection_rules::may_update(candidate, &received.deciding_fields, received.connection_use);
         // A response stays in its partition or is deleted: a 304 never makes a private response shared.
         let storage_decision = match storage_decision {
             StorageDecision::No | StorageDecision::Body => StorageDecision::No,
@@ -99,7 +99,13 @@ impl OriginFetch {
             }
             // A 304 to one requester's own fields updates only that requester's copy of a shared response.
             StorageDecision::In(own @ Partition::Private(_)) if !may_update => StorageDecision::In(own),
-            StorageDecision::In(_) => StorageDecision::In(stored.partition.clone()),
+            StorageDecision::Uncertain(own) if !may_update => StorageDecision::Uncertain(own),
+            StorageDecision::In(_) | StorageDecision::Uncertain(_) if storage_rules::is_uncertain(stored) => {
+                StorageDecision::Uncertain(stored.partition.clone())
+            }
+            StorageDecision::In(_) | StorageDecision::Uncertain(_) => {
+                StorageDecision::In(stored.partition.clone())
+            }
         };
         let mut fetched = FetchedResponse {
             status: candidate.status,
@@ -117,7 +123,7 @@ impl OriginFetch {
                     self.remove_stored(&stored.partition).await;
                 }
             }
-            StorageDecision::In(_) => {
+            StorageDecision::In(_) | StorageDecision::Uncertain(_) => {
                 self.store(&fetched, stored.chk.map(|chk| (chk, stored.length)))
                     .await
             }

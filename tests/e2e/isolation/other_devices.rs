@@ -96,6 +96,8 @@ fn repeat_request(request: &Request<Incoming>) -> Response<AnswerBody> {
         .header("Content-Type", "text/javascript")
         .header("Cache-Control", caching.unwrap_or("max-age=600"))
         .header("ETag", "\"1\"")
+        // Only the first response of a connection can be shared.
+        .header("Connection", "close")
         .header("X-Echo", echo)
         .body(whole(if is_same { String::new() } else { text }))
         .expect("a valid response")

@@ -48,7 +48,8 @@ async fn load(proxy: SocketAddr, path: &str) -> Result<RawResponse> {
     ask(proxy, get(&format!("{SITE}{path}"), BROWSER)).await
 }
 
-/// The second response to one request reaches the device that sent the request, and no other device.
+/// The second response to one request reaches the device that sent the request, and no other device: neither on the same
+/// connection nor from the cache.
 #[tokio::test]
 async fn an_unasked_response_reaches_no_other_device() -> Result<()> {
     let origin = RawOrigin::start_kept(splitting_origin()).await?;
@@ -65,6 +66,8 @@ async fn an_unasked_response_reaches_no_other_device() -> Result<()> {
         );
         let own = load(pair.proxy(), &format!("/{round}/own.js")).await?;
         poisoned += u32::from(own.text() == "poison");
+        let cached = load(second.address(), &format!("/{round}/own.js")).await?;
+        assert_eq!(cached.text(), format!("/{round}/own.js"));
     }
     assert_eq!(poisoned, 12, "the attack itself does not work");
     Ok(())

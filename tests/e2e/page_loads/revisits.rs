@@ -202,12 +202,14 @@ async fn a_second_device_gets_public_objects_from_the_gateways_cache() -> Result
             &[
                 ("Content-Type", "text/html"),
                 ("Cache-Control", "public, max-age=600"),
+                // Only the first response of a connection is shared.
+                ("Connection", "close"),
             ],
             document(),
         ),
         path => answer(
             200,
-            &[("Cache-Control", "public, max-age=600")],
+            &[("Cache-Control", "public, max-age=600"), ("Connection", "close")],
             object(&path[1..]),
         ),
     })

@@ -13,6 +13,7 @@ use crate::{
     body::{InUse, OriginBody},
     classify::request_failure,
     connection::{Connection, SendError},
+    connection_use::ConnectionUse,
     error::{BadUrl, FetchError},
     host_scheduler::RequestPermit,
     http2_life::Http2Life,
@@ -35,6 +36,7 @@ pub(super) struct ExchangeFailure {
 pub(super) struct Answer {
     response: Response<Incoming>,
     connection: Connection,
+    connection_use: ConnectionUse,
 }
 
 impl Answer {
@@ -64,6 +66,10 @@ impl Inner {
         let is_h2 = connection.is_h2();
         permit.connected(is_h2);
         let was_reused = connection.is_reused();
+        let connection_use = match is_h2 || !was_reused {
+            true => ConnectionUse::First,
+            false => ConnectionUse::Any,
+        };
         let watch = request.body().watch();
         watch.start();
         let response_head = self.connector.rules().timeouts().response_head;
@@ -84,7 +90,13 @@ impl Inner {
             was_reused,
         };
         let failure = match sent {
-            Ok(response) => return Ok(Answer { response, connection }),
+            Ok(response) => {
+                return Ok(Answer {
+                    response,
+                    connection,
+                    connection_use,
+                });
+            }
             Err(SendError::Unsent(error)) => failed(&error, Processing::Not),
             Err(SendError::Failed(error)) => failed(&error, processing(&error, is_h2)),
             Err(SendError::Proxy(error)) => FetchError::from(error).into(),
@@ -109,7 +121,12 @@ impl Inner {
         target: &Target,
         permit: RequestPermit,
     ) -> Result<Response<OriginBody>, FetchError> {
-        let Answer { response, connection } = answer;
+        let Answer {
+            mut response,
+            connection,
+            connection_use,
+        } = answer;
+        response.extensions_mut().insert(connection_use);
         let headers = response.headers();
         // The limits of the libraries apply to their buffers, which are larger than the header sections that
         // they accept.
