@@ -131,7 +131,8 @@ pub(super) const FIELDS: &[Known] = &[
     },
     Known {
         aspects: &["fields.*"],
-        kinds: &["field/"],
+        // The second one is repeated over HTTP/1.1.
+        kinds: &["field/", "http2/delete-in-value+http2/http-1.1-required"],
         seen: Seen::Spaces,
         what: "A control character in a field is a space",
         reason: "No valid field contains it (RFC 9110 section 5.5).",

@@ -1,5 +1,5 @@
 //! Responses over HTTP/2 that differ.
-use super::{ANY, CONTENT, Known, Seen};
+use super::{ANY, Known, Seen};
 use crate::{Mode, Scheme};
 
 pub(super) const HTTP2: &[Known] = &[
@@ -49,7 +49,10 @@ pub(super) const HTTP2: &[Known] = &[
         ..ANY
     },
     Known {
-        aspects: CONTENT,
+        // An image without a body fails.
+        aspects: &[
+            "body", "length", "text", "markup", "title", "mode", "ran", "rules", "size", "outcome",
+        ],
         kinds: &[
             "http2/status-204-with-body",
             "http2/status-205-with-body",
@@ -114,6 +117,13 @@ pub(super) const HTTP2: &[Known] = &[
         seen: Seen::Refused,
         what: "A POST that is answered over HTTP/2 with a field of connections, an unknown pseudo-field, status 101, a status that is no number, or a length and no body, is an error page, the first time",
         reason: "The response is malformed (RFC 9113 sections 8.1.1, 8.2.2, 8.3 and 8.6), and the origin may have processed the request.",
+        ..ANY
+    },
+    Known {
+        aspects: &["event"],
+        kinds: &["http2/settings-no-streams"],
+        what: "A frame of a host that permits no further request over HTTP/2 loads with its own frames",
+        reason: "The gateway opens another connection.",
         ..ANY
     },
 ];

@@ -1,5 +1,5 @@
 //! Responses that differ, and their content.
-use super::{ANY, CONTENT, Known, Seen};
+use super::{ANY, Known, Seen};
 use crate::{Mode, Scheme};
 
 pub(super) const MESSAGES: &[Known] = &[
@@ -128,7 +128,23 @@ pub(super) const MESSAGES: &[Known] = &[
         ..ANY
     },
     Known {
-        aspects: CONTENT,
+        aspects: &["outcome"],
+        kinds: &[
+            "transfer/+end/reset",
+            "field/long+end/reset",
+            "field/many+end/reset",
+        ],
+        scheme: Some(Scheme::Https),
+        seen: Seen::Lenient,
+        what: "A body without an end loads from a host that was not accelerated and resets the connection",
+        reason: "The agent closes the tunnel after its last byte. A reset would discard bytes that the browser has not read yet.",
+        ..ANY
+    },
+    Known {
+        // A later member may declare the charset.
+        aspects: &[
+            "body", "charset", "length", "outcome", "text", "markup", "title", "mode", "ran", "rules", "size",
+        ],
         kinds: &["coding/gzip-two-members"],
         what: "All members of a body in gzip are there",
         reason: "A gzip file is a series of members (RFC 1952 section 2.2); Chromium reads only the first.",
@@ -159,7 +175,7 @@ pub(super) const MESSAGES: &[Known] = &[
     },
     Known {
         aspects: &["body", "length"],
-        kinds: &["whole/http-0.9"],
+        kinds: &["whole/http-0.9", "whole/tls-alert"],
         modes: &[Mode::Head],
         what: "What answers HEAD without a status line (HTTP/0.9) is missing",
         reason: "A response to HEAD has no body (RFC 9110 section 9.3.2).",

@@ -135,12 +135,6 @@ fn encoded(text: &str) -> String {
     };
     text.chars().map(encoded).collect()
 }
-
-/// What shows the content of a response.
-const CONTENT: &[&str] = &[
-    "body", "length", "text", "markup", "title", "mode", "ran", "rules", "size",
-];
-
 /// All differences that stay; `docs/COMPATIBILITY.md` lists the same.
 pub fn known() -> impl Iterator<Item = &'static Known> {
     [fields::FIELDS, messages::MESSAGES, http2::HTTP2, sockets::SOCKETS]

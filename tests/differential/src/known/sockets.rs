@@ -32,7 +32,11 @@ pub(super) const SOCKETS: &[Known] = &[
     },
     Known {
         aspects: &["events"],
-        kinds: &["close/reset", "page/closes-no-answer-reset"],
+        kinds: &[
+            "close/reset",
+            "page/closes-no-answer-reset",
+            "late/text-and-close+end/without-close-reset",
+        ],
         seen: Seen::Cleanly,
         what: "A WebSocket that the origin closes and resets at once closes cleanly",
         reason: "The browser's answer is taken before the end of the origin's connection can be known.",
