@@ -34,6 +34,7 @@ use crate::{
     drain::Drain,
     failure::Failure,
     images::{ImageConversion, Images},
+    lessons::Lessons,
     page_parsers::ParserPool,
     quota::{Quotas, reached::Reached},
     quota_limits::QuotaDefaults,
@@ -106,6 +107,8 @@ pub(crate) struct Gateway {
     pub(crate) own_udp_ports: Vec<SocketAddr>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) parser_pool: Arc<ParserPool>,
+    /// What ended page loads teach.
+    pub(crate) lessons: Lessons,
     pub(crate) encoded_cache: Arc<EncodedCache>,
     /// Secret for the keys of requests' credentials.
     pub(crate) credentials: CredentialsSecret,

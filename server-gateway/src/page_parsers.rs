@@ -12,9 +12,12 @@ use bytes::Bytes;
 use longhaul_origin::{FairShares, Shares};
 use longhaul_page::{Discovery, LiteralUrls, Reference};
 use longhaul_types::PublicKey;
+use parking_lot::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::debug;
 use url::Url;
+
+use crate::body_words::BodyWords;
 
 /// Run time of all parsers of a page, its frames and style sheets. Afterwards the page is passed on without being searched. The
 /// largest pages take a tenth of it.
@@ -54,6 +57,7 @@ impl ParserPool {
             pool: Arc::clone(self),
             device,
             spent: AtomicU64::new(0),
+            words: Mutex::default(),
         }))
     }
 }
@@ -68,6 +72,8 @@ struct Page {
     device: PublicKey,
     /// Run time so far, in nanoseconds.
     spent: AtomicU64,
+    /// Words of the page's documents that no cache stores.
+    words: Mutex<BodyWords>,
 }
 
 impl PageParsers {
@@ -89,6 +95,11 @@ impl PageParsers {
             result
         });
         ran.await.ok()
+    }
+
+    /// Removes the words of the documents whose parsers collect them.
+    pub(crate) fn take_words(&self) -> BodyWords {
+        std::mem::take(&mut self.0.words.lock())
     }
 
     fn is_over(&self) -> bool {
@@ -137,16 +148,40 @@ type Step = (Option<Box<Searches>>, Found);
 struct Searches {
     discovery: Discovery,
     literals: Option<LiteralUrls>,
+    /// Collects the words of the document.
+    words: Option<WordCollector>,
+}
+
+/// Collects the words of a document for its page.
+struct WordCollector {
+    page: Arc<Page>,
+    /// The end of the part before.
+    rest: Vec<u8>,
 }
 
 impl DocumentParser {
     /// Without `literals`, the document is not searched for URLs outside of its markup.
     pub(crate) fn new(parsers: PageParsers, discovery: Discovery, literals: Option<LiteralUrls>) -> Self {
-        let searches = Searches { discovery, literals };
+        let searches = Searches {
+            discovery,
+            literals,
+            words: None,
+        };
         Self {
             parsers,
             state: State::Waiting(Box::new(searches)),
         }
+    }
+
+    /// Also collects the words of the document, which no cache stores.
+    pub(crate) fn collecting_words(mut self) -> Self {
+        if let State::Waiting(searches) = &mut self.state {
+            searches.words = Some(WordCollector {
+                page: Arc::clone(&self.parsers.0),
+                rest: Vec::new(),
+            });
+        }
+        self
     }
 
     /// Parses the next chunk. If the future was dropped, the next call returns what this chunk contains: it must have the
@@ -196,6 +231,9 @@ impl Searches {
         let references = self.discovery.write(chunk);
         let literals = self.literals.as_mut();
         let literals = literals.map_or_else(Vec::new, |literals| literals.write(chunk));
+        if let Some(WordCollector { page, rest }) = &mut self.words {
+            page.words.lock().add(chunk, rest);
+        }
         (Some(self), Found { references, literals })
     }
 }

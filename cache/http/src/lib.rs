@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 
 pub mod acceleration;
+mod browser_notices;
 pub mod captive_portal;
 pub mod clear_site_data;
 pub mod client_hello;

@@ -19,12 +19,16 @@ use url::Url;
 
 use super::{
     learned_records::{keys, put, read},
+    load::UnplannedAnswer,
     plan::{Plan, PlanEntry},
     public_words::BodyAudience,
     publicity::{Disclosure, Publicity},
     shared_lesson::{Candidate, HostNaming, SharedLesson, Teacher},
 };
-use crate::admin::page_load_refusal::{Refusal, RefusalCounters};
+use crate::{
+    admin::page_load_refusal::{Refusal, RefusalCounters},
+    body_words::BodyWords,
+};
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
 /// the requests that an open page makes all day.
@@ -73,6 +77,30 @@ enum HostAnswer {
     Possible,
     /// The gateway cannot reach it.
     Absent,
+}
+
+/// Who made a request that was not planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requester {
+    /// The page's own document.
+    Page,
+    /// A frame or another page, or too many requests came before.
+    Other,
+}
+
+/// What is known of a page load at its end, beside its plan.
+pub(crate) struct Seen<'a> {
+    /// The agent's report; `None` if the session ended before.
+    pub(crate) used: Option<&'a Used>,
+    /// Values of the cookies that responses set.
+    pub(crate) cookies: Vec<Vec<u8>>,
+    /// Words of documents that no cache stores.
+    pub(crate) unstored: BodyWords,
+}
+
+/// True if the browser requested an entry.
+fn is_asked(used: Option<&Used>, number: EntryId, entry: &PlanEntry) -> bool {
+    used.is_some_and(|used| used.is_taken(number)) || entry.requested.is_some()
 }
 
 /// The result of a page load, to be stored.
@@ -207,16 +235,21 @@ impl LearnedPlan {
         }
     }
 
-    /// Records what the response to an unplanned request permits.
-    pub(crate) fn answered(&mut self, url: &Url, disclosure: Disclosure) {
-        for unplanned in self
-            .unplanned
-            .iter_mut()
-            .filter(|unplanned| unplanned.asked.url == *url)
-        {
+    /// Records what the response to an unplanned request permits, and returns whose request it was.
+    pub(crate) fn answered(&mut self, answer: &UnplannedAnswer) -> Requester {
+        let mut requester = Requester::Other;
+        let is_answered = |unplanned: &&mut Unplanned| unplanned.asked.url == answer.url;
+        for unplanned in self.unplanned.iter_mut().filter(is_answered) {
+            requester = Requester::Page;
             // Once personal, always personal.
-            unplanned.of_answer = Some(unplanned.of_answer.unwrap_or(disclosure).and(disclosure));
+            let before = unplanned.of_answer.unwrap_or(answer.disclosure);
+            unplanned.of_answer = Some(before.and(answer.disclosure));
+            // The request had cookies of earlier visits, which the response does not depend on.
+            if answer.is_declared_public && unplanned.of_request == Disclosure::Never(Refusal::Credentials) {
+                unplanned.of_request = Disclosure::TwoDevices;
+            }
         }
+        requester
     }
 
     /// Records that the host of an unplanned request cannot be reached.
@@ -235,19 +268,18 @@ impl LearnedPlan {
         self.document = Some(hash);
     }
 
-    /// Learns from a finished page load. `cookies` are the values of the cookies that its responses set.
-    pub(crate) fn learn(
-        &mut self,
-        plan: &Plan,
-        used: &Used,
-        cookies: Vec<Vec<u8>>,
-        now: UnixTime,
-    ) -> VisitResult {
-        let is_whole = plan.is_closed() && !plan.has_open() && plan.is_sent();
+    /// Learns from a finished page load. Without the agent's report, which entries were not used is unknown.
+    pub(crate) fn learn(&mut self, plan: &Plan, seen: Seen<'_>, now: UnixTime) -> VisitResult {
+        let Seen {
+            used,
+            cookies,
+            unstored,
+        } = seen;
+        let is_whole = used.is_some() && plan.is_closed() && !plan.has_open() && plan.is_sent();
         let (mut taken, mut unused) = (Vec::new(), Vec::new());
         for (number, entry) in plan.entries() {
             let url = entry.reference.url.clone();
-            if used.is_taken(number) || entry.requested.is_some() {
+            if is_asked(used, number, entry) {
                 if !plan.is_absent(&url) {
                     taken.push(url);
                 }
@@ -290,6 +322,7 @@ impl LearnedPlan {
             used: self.confirmed(taken, unused, now),
             bodies: self.public_bodies(plan),
             cookies,
+            unstored,
             refused: self.refused.clone(),
             now,
         };
@@ -310,11 +343,10 @@ impl LearnedPlan {
 
     /// Requests of the browser to hosts that cannot be reached: unplanned ones, and those that were planned because of
     /// an earlier visit.
-    fn absent(&self, plan: &Plan, used: &Used) -> Vec<LearnedRef> {
+    fn absent(&self, plan: &Plan, used: Option<&Used>) -> Vec<LearnedRef> {
         let planned = plan.entries().filter(|(number, entry)| {
             let url = &entry.reference.url;
-            let is_asked = used.is_taken(*number) || entry.requested.is_some();
-            is_asked && plan.is_absent(url) && self.extras.contains(url)
+            is_asked(used, *number, entry) && plan.is_absent(url) && self.extras.contains(url)
         });
         let planned = planned.map(|(_, entry)| learned_ref(entry));
         self.asked(HostAnswer::Absent).cloned().chain(planned).collect()

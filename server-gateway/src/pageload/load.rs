@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use longhaul_delivery::EvictionCount;
-use longhaul_page::{Initiator, Reference, Sandbox};
+use longhaul_http::policy;
+use longhaul_page::{Discovery, Initiator, LiteralUrls, Reference, Sandbox};
 use longhaul_session::{EntryId, PageId, ShortHash, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use longhaul_webcache::{BodyReader, RequesterIdentity};
@@ -32,10 +33,11 @@ use tokio::{
 use url::Url;
 
 use self::event::{AgentEvent, BrowserRequest, Event, PushEvent, ResponseEvent};
+pub(super) use self::event::{LoadResult, UnplannedAnswer};
 pub(crate) use self::tap::{BodyEnd, PageTap};
 pub(super) use self::{
     state::{LoadState, PageStart},
-    subresource::redirection,
+    subresource::{redirection, set_cookies},
     task::run,
 };
 use super::{
@@ -43,10 +45,10 @@ use super::{
     learned::{LearnedPlan, LearnedPlanStart},
     memory::LoadNumber,
     plan::{DeliveredBody, PushProgress},
-    publicity::{Disclosure, Publicity},
+    publicity::Publicity,
     shared_lesson::Teacher,
 };
-use crate::page_parsers::PageParsers;
+use crate::page_parsers::{DocumentParser, PageParsers};
 
 /// Maximum number of events that wait for the task of a page load; then their senders wait. The task itself
 /// never waits for a sender.
@@ -71,6 +73,7 @@ pub(crate) struct PageLoad {
     events: mpsc::Sender<Event>,
     /// Of the page, its frames and style sheets.
     parsers: PageParsers,
+    publicity: Publicity,
 }
 
 impl PageLoad {
@@ -79,6 +82,7 @@ impl PageLoad {
         context: Arc<PageLoadContext>,
         id: PageId,
         identity: RequesterIdentity,
+        publicity: Publicity,
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(MAX_EVENTS);
         let load = Self {
@@ -88,6 +92,7 @@ impl PageLoad {
             number: LoadNumber::random(),
             identity,
             events,
+            publicity,
         };
         (load, receiver)
     }
@@ -103,6 +108,22 @@ impl PageLoad {
 
     pub(super) fn context(&self) -> &PageLoadContext {
         &self.context
+    }
+
+    /// Parser of a document of the page with this head.
+    fn document_parser(
+        &self,
+        discovery: Discovery,
+        literals: Option<LiteralUrls>,
+        head: &HeaderMap,
+    ) -> DocumentParser {
+        let parser = DocumentParser::new(self.parsers.clone(), discovery, literals);
+        // Other documents are read from the cache.
+        if self.publicity.is_public() && policy::forbids_storage(head) {
+            parser.collecting_words()
+        } else {
+            parser
+        }
     }
 
     /// Sends an event, unless the page load has ended.
@@ -167,8 +188,8 @@ impl PageLoad {
     }
 
     /// Records that an unplanned request was answered.
-    pub(super) fn unplanned_answered(&self, url: Url, disclosure: Disclosure) {
-        self.post(Event::Agent(AgentEvent::UnplannedAnswered { url, disclosure }));
+    pub(super) fn unplanned_answered(&self, answer: UnplannedAnswer) {
+        self.post(Event::Agent(AgentEvent::UnplannedAnswered(Box::new(answer))));
     }
 
     /// Records that the host of an unplanned request cannot be reached.
@@ -221,16 +242,9 @@ impl PageLoad {
         .await;
     }
 
-    /// Handles `Used` at the end of the page load.
-    pub(super) async fn used(&self, used: Used) {
-        let result = self.ask_agent(|reply| AgentEvent::Used { used, reply }).await;
-        let (Some(result), Some(cache)) = (result, self.context.cache()) else {
-            return;
-        };
-        if let Some(manifest) = result.manifest {
-            manifest.store(cache).await;
-        }
-        result.visit.store(cache).await;
+    /// The result of the page load, which ends, with the agent's report, if there is one.
+    pub(super) async fn result(&self, used: Option<Used>) -> Option<LoadResult> {
+        self.ask_agent(|reply| AgentEvent::Ended { used, reply }).await
     }
 
     /// The document that displays a URL in a frame, with the frame's sandbox.

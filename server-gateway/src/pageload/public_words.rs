@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use url::{Position, Url};
 
 use super::publicity::is_identifying;
-
-/// Maximum length of a word; longer runs are data.
-const MAX_WORD: usize = 256;
+use crate::body_words::{BodyWords, Token, in_whole_words, names, words};
 
 /// Visitors that get a body byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,18 +59,7 @@ impl PublicWords {
     /// Searches a part of a body. `rest` is the end of the part before, which the call replaces; empty at the start of
     /// the body.
     pub(crate) fn search(&mut self, audience: BodyAudience, part: &[u8], rest: &mut Vec<u8>) {
-        rest.extend_from_slice(part);
-        let is_in_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-        // A word at the end may go on in the next part.
-        let tail = rest.iter().rev().take_while(|byte| is_in_name(byte)).count();
-        let kept = rest.split_off(rest.len() - tail);
-        self.search_all(audience, rest);
-        *rest = kept;
-        if rest.len() > MAX_WORD {
-            // No name is as long: the rest is data, whose first bytes are searched on their own.
-            self.search_all(audience, rest);
-            rest.clear();
-        }
+        in_whole_words(part, rest, |text| self.search_all(audience, text));
     }
 
     /// Searches the end of a body.
@@ -83,11 +70,20 @@ impl PublicWords {
                 *found = true;
             }
         }
-        let names = text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-')));
-        for name in names.filter(|name| !name.is_empty()) {
+        for name in names(text) {
             if let Some(found) = self.hosts.get_mut(name) {
                 *found = true;
             }
+        }
+    }
+
+    /// Searches the words of bodies that no cache stores, which were made for this visit.
+    pub(crate) fn search_words(&mut self, bodies: &BodyWords) {
+        for (word, found) in &mut self.words {
+            *found |= !is_identifying(word) && bodies.contains(Token::Word(word));
+        }
+        for (host, found) in &mut self.hosts {
+            *found |= bodies.contains(Token::Name(host));
         }
     }
 
@@ -112,11 +108,6 @@ const MIN_SECRET: usize = 3;
 /// Words of the path and the query of a URL.
 fn words_of(url: &Url) -> impl Iterator<Item = &[u8]> {
     words(url[Position::BeforePath..Position::AfterQuery].as_bytes())
-}
-
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| !byte.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -201,7 +192,7 @@ mod tests {
         let mut rest = Vec::new();
         for _ in 0..100 {
             search.search(BodyAudience::Everybody, &[b'a'; 1000], &mut rest);
-            assert!(rest.len() <= MAX_WORD);
+            assert!(rest.len() <= crate::body_words::MAX_WORD);
         }
     }
 }

@@ -85,7 +85,7 @@ impl Disclosure {
             return Self::Never(Refusal::Credentials);
         }
         // Scripts send their keys in fields of their own, and no plan predicts them.
-        if request.keys().any(is_own_field) {
+        if request.iter().any(|(name, value)| is_own_field(name, value)) {
             return Self::Never(Refusal::Fields);
         }
         if status.is_server_error() || DENIALS.contains(&status) {
@@ -112,7 +112,7 @@ fn has_credentials(request: &HeaderMap) -> bool {
     [header::COOKIE, header::AUTHORIZATION, header::PROXY_AUTHORIZATION]
         .iter()
         .any(|name| request.contains_key(name))
-        || request.keys().any(is_own_field)
+        || request.iter().any(|(name, value)| is_own_field(name, value))
 }
 
 /// Returns true if no field marks the response as one user's.

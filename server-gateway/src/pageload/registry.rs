@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::Partition;
 use longhaul_delivery::EvictionCount;
+use longhaul_http::policy;
 use longhaul_page::{
     CrossOrigin, Destination, Discovery, Initiator, MediaType, Reference, discover_link_header,
 };
@@ -21,7 +22,10 @@ use url::Url;
 
 use super::{
     context::{PageLoadContext, now},
-    load::{BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, redirection, run},
+    load::{
+        BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, UnplannedAnswer, redirection, run,
+        set_cookies,
+    },
     manifest::ManifestWriter,
     memory::ManifestMemory,
     publicity::{Disclosure, Publicity},
@@ -95,10 +99,12 @@ impl PageLoadRegistry {
         drop(ended);
     }
 
-    /// Ends all page loads at the end of the session.
+    /// Ends all page loads at the end of the session. They teach what is known without the agent's report.
     pub(crate) fn clear(&self) {
         let ended = std::mem::take(&mut *self.running.lock());
-        drop(ended);
+        for ended in ended.into_values() {
+            self.learn(ended, None);
+        }
     }
 
     /// Ends the page loads of one client or all clients that concern one site or any site, because their
@@ -136,11 +142,22 @@ impl PageLoadRegistry {
     }
 
     /// Handles `Used` at the end of a page load.
-    pub(crate) async fn used(&self, used: Used) {
+    pub(crate) fn used(&self, used: Used) {
         let ended = self.running.lock().remove(&used.page);
         if let Some(ended) = ended {
-            ended.load.used(used).await;
+            self.learn(ended, Some(used));
         }
+    }
+
+    /// Ends a page load, and stores what it teaches without waiting for that.
+    fn learn(&self, ended: Running, used: Option<Used>) {
+        let context = &self.context;
+        let cache = context.cache().cloned();
+        context.gateway.lessons.keep(context.device, async move {
+            let result = ended.load.result(used).await;
+            drop(ended);
+            Some(result?.store(cache?))
+        });
     }
 
     pub(crate) async fn evicted(&self, evicted: &Evicted) {
@@ -173,8 +190,12 @@ impl PageLoadRegistry {
             && let Some(load) = self.load(page)
         {
             self.observe_set_cookies(&url, head.headers);
-            let disclosure = Disclosure::of(&outgoing.parts.headers, head.status, head.headers);
-            load.unplanned_answered(url, disclosure);
+            load.unplanned_answered(UnplannedAnswer {
+                disclosure: Disclosure::of(&outgoing.parts.headers, head.status, head.headers),
+                is_declared_public: policy::is_declared_public(head.headers),
+                cookies: set_cookies(head.headers),
+                url,
+            });
         }
     }
 
@@ -302,7 +323,7 @@ impl PageLoadRegistry {
         let context = &self.context;
         let page = PageId::of(fetch.id);
         let publicity = Publicity::of_visit(&outgoing.identity, &url, &outgoing.parts.headers, now());
-        let (load, events) = PageLoad::new(Arc::clone(context), page, outgoing.identity.clone());
+        let (load, events) = PageLoad::new(Arc::clone(context), page, outgoing.identity.clone(), publicity);
         let load = Arc::new(load);
         let start = PageStart {
             url: url.clone(),
@@ -326,7 +347,7 @@ impl PageLoadRegistry {
             state.plan_extras();
             let discovery = Discovery::of(initiator, media.charset.as_deref(), viewport);
             state.set_markup(discovery.markup());
-            Some(PageTap::new(Arc::clone(&load), &url, discovery))
+            Some(PageTap::new(Arc::clone(&load), &url, discovery, head.headers))
         };
         let manifest = ManifestWriter::new(context.session.clone(), page, base);
         let task = tokio::spawn(run(state, manifest, events).in_current_span());

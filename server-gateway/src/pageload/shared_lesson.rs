@@ -18,7 +18,10 @@ use super::{
     public_words::{BodyAudience, PublicWords},
     publicity::Disclosure,
 };
-use crate::admin::page_load_refusal::{Refusal, RefusalCounters};
+use crate::{
+    admin::page_load_refusal::{Refusal, RefusalCounters},
+    body_words::BodyWords,
+};
 
 /// Maximum number of bytes of bodies that are searched for the words of a visit's URLs.
 const MAX_SEARCHED: u64 = 4 * 1024 * 1024;
@@ -97,6 +100,8 @@ pub(super) struct SharedLesson {
     pub(super) used: Vec<Url>,
     /// Text bodies of the page's own documents.
     pub(super) bodies: Vec<(ContentHash, BodyAudience)>,
+    /// Words of the page's documents that no cache stores.
+    pub(super) unstored: BodyWords,
     /// Values of the cookies that responses of this page load set.
     pub(super) cookies: Vec<Vec<u8>>,
     pub(super) refused: RefusalCounters,
@@ -122,12 +127,12 @@ impl SharedLesson {
     /// Searches the bodies for the words of the candidates.
     async fn search(&self, cache: &Cache) -> PublicWords {
         let mut words = self.words();
+        words.search_words(&self.unstored);
         let mut left = MAX_SEARCHED;
         for (hash, audience) in &self.bodies {
             if words.is_complete() {
                 break;
             }
-            // Bodies that may not be stored are not searched.
             let Some(mut body) = cache.body(*hash).await.filter(|body| body.length() <= left) else {
                 continue;
             };

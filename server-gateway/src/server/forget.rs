@@ -21,6 +21,7 @@ pub(super) async fn forget(context: &SessionContext, wanted: &session::Forget) {
     };
     // First end the page loads, which would store the data again.
     context.page_loads.end(client, wanted.site.as_deref());
+    context.gateway.lessons.discard(&context.device);
     context.gateway.store.forget(Deletion { whose, what }).await;
     let page_loads = context.page_loads.context();
     page_loads.bases.reload();

@@ -222,6 +222,7 @@ impl Server {
         if let Err(error) = self.devices.keep_usage().await {
             warn!(%error, "what is known of the devices since the last minute is lost");
         }
+        self.gateway.lessons.finished().await;
         self.gateway.store.close().await;
         // After the sessions, which send their last packets over the carriers.
         carriers.shutdown().await;

@@ -48,6 +48,7 @@ use crate::{
         Images,
         picture_workers::{Settings, TranscodeTimeouts},
     },
+    lessons::Lessons,
     operator::{
         port::AdminPort,
         socket::{AdminSocket, AdminSocketError},
@@ -281,6 +282,7 @@ fn new_gateway(
         own_udp_ports: Vec::new(),
         cpu_pool,
         parser_pool: ParserPool::new(cores),
+        lessons: Lessons::default(),
         encoded_cache,
         credentials,
         devices: Mutex::default(),

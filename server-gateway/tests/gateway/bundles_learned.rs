@@ -10,7 +10,7 @@ use crate::{
     gateway::Gateway,
 };
 
-const PLAIN: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*")];
+pub(crate) const PLAIN: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*")];
 const COOKIE: &[(&str, &str)] = &[("user-agent", "test"), ("cookie", "user=1")];
 
 /// A site whose page refers only to a script.
@@ -44,7 +44,12 @@ fn page() -> Resource {
 }
 
 /// Loads the page, requests objects that only a script refers to, and reports the end of the visit.
-async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects: &[(&str, &[(&str, &str)])]) {
+pub(crate) async fn visit(
+    agent: &mut Agent,
+    site: &Site,
+    fields: &[(&str, &str)],
+    objects: &[(&str, &[(&str, &str)])],
+) {
     let page = site.url("a", "/");
     let load = LoadReader::whole(agent, &page, fields).await;
     // What this device has learned before is an entry, which `Used` lists.
@@ -70,7 +75,7 @@ async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects:
 
 /// Visits the page with `teacher` until `path` is planned on `pupil`: bodies are stored, and visits learned, after they
 /// end.
-async fn teach(
+pub(crate) async fn teach(
     teacher: &mut Agent,
     pupil: &mut Agent,
     site: &Site,
@@ -87,20 +92,25 @@ async fn teach(
     panic!("{path} was not taught");
 }
 
-fn sorted(load: &Load) -> Vec<String> {
+pub(crate) fn sorted(load: &Load) -> Vec<String> {
     let mut urls = load.urls();
     urls.sort();
     urls
 }
 
 /// Fields of the page's request, and the objects with their fields.
-type Lesson<'a> = (
+pub(crate) type Lesson<'a> = (
     &'a [(&'a str, &'a str)],
     &'a [(&'a str, &'a [(&'a str, &'a str)])],
 );
 
 /// Loads the page until an object is planned, which shows that the previous visit has been learned.
-async fn until_planned(agent: &mut Agent, site: &Site, path: &str, fields: &[(&str, &str)]) -> Load {
+pub(crate) async fn until_planned(
+    agent: &mut Agent,
+    site: &Site,
+    path: &str,
+    fields: &[(&str, &str)],
+) -> Load {
     for _ in 0..1000 {
         let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), fields);
         let mut reader = LoadReader::begin(agent, fetch, &[]).await;
@@ -121,9 +131,10 @@ async fn objects_loaded_by_scripts_are_planned_on_other_devices() {
     let personal: &[(&str, &[(&str, &str)])] = &[
         ("/mine.json", COOKIE),
         ("/private.json", PLAIN),
-        ("/setting.json", PLAIN),
         ("/x.json?token=1", PLAIN),
         ("/data.json", PLAIN),
+        // Later requests would carry its cookie.
+        ("/setting.json", PLAIN),
     ];
     let load = teach(&mut first, &mut second, &site, (PLAIN, personal), "/data.json").await;
     let mut urls = load.urls();

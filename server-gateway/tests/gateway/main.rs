@@ -17,6 +17,7 @@ mod bundles_initiators;
 mod bundles_learned;
 mod bundles_load;
 mod bundles_revisit;
+mod bundles_taught;
 mod clientless;
 mod coalesced_fetches;
 mod coded;

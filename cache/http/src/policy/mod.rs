@@ -24,4 +24,4 @@ pub use invalidation::invalidated_urls;
 pub use request::{Reload, SERVICE_WORKER, only_if_cached, reload};
 pub use scope::{Scope, scope};
 pub use sharing::{SharingKey, is_canonical, is_keyed, may_share};
-pub use storage::{Storage, agent_stores, agent_stores_pushed, storage};
+pub use storage::{Storage, agent_stores, agent_stores_pushed, forbids_storage, is_declared_public, storage};

@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use longhaul_types::ContentHash;
 
 use crate::{
+    browser_notices::is_browser_notice,
     coding::{ORIGIN_ACCEPT_ENCODING, own_negotiation},
     hop_by_hop,
     list::members,
@@ -27,8 +28,13 @@ impl SharingKey {
     /// Returns the key of a request as the origin receives it. It covers only keyed fields; [`may_share`]
     /// decides whether the response to the request may be shared.
     pub fn of(request: &HeaderMap) -> Self {
-        let mut names: Vec<&HeaderName> = request.keys().filter(|name| is_keyed(name)).collect();
+        let mut names: Vec<&HeaderName> = request
+            .iter()
+            .filter(|(name, value)| is_keyed(name, value))
+            .map(|(name, _)| name)
+            .collect();
         names.sort_unstable_by_key(|name| name.as_str());
+        names.dedup();
         let mut text = Vec::new();
         for name in names {
             let values = request.get_all(name).iter();
@@ -62,7 +68,7 @@ impl SharingKey {
 pub fn may_share(request: &HeaderMap) -> bool {
     request
         .iter()
-        .all(|(name, value)| is_keyed(name) || is_canonical(name, value))
+        .all(|(name, value)| is_keyed(name, value) || is_canonical(name, value))
 }
 
 /// Returns true if a field has a value that the gateway writes for all devices.
@@ -93,9 +99,11 @@ fn is_own_via(value: &HeaderValue) -> bool {
 }
 
 /// Returns true if a field is part of the [`SharingKey`].
-pub fn is_keyed(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    KEYED.contains(&name) || KEYED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+pub fn is_keyed(name: &HeaderName, value: &HeaderValue) -> bool {
+    let text = name.as_str();
+    KEYED.contains(&text)
+        || KEYED_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+        || is_browser_notice(name, value)
 }
 
 /// The versions that [`hop_by_hop::append_via`] writes.

@@ -45,6 +45,22 @@ pub fn storage(method: &Method, request: &HeaderMap, status: StatusCode, respons
     }
 }
 
+/// Returns true if the origin declares that all users may get the response (`public`), and nothing contradicts it.
+pub fn is_declared_public(response: &HeaderMap) -> bool {
+    let directives = Directives::of(response);
+    directives.has("public")
+        && !["private", "no-store", "no-cache"]
+            .iter()
+            .any(|name| directives.has(name))
+        && !response.contains_key(header::SET_COOKIE)
+        && vary::of(response) != Vary::Any
+}
+
+/// Returns true if no cache may store a response with these fields (`no-store`).
+pub fn forbids_storage(response: &HeaderMap) -> bool {
+    Directives::of(response).has("no-store")
+}
+
 /// Returns true if an agent stores the body of the response to a request, by what both ends see. The gateway's
 /// mirror assumes exactly these bodies to be held after delivery.
 ///

@@ -94,7 +94,7 @@ fn hash(mut hasher: blake3::Hasher, headers: &HeaderMap) -> Option<[u8; 16]> {
     }
     let mut own: Vec<_> = headers
         .iter()
-        .filter(|(name, _)| is_own_field(name) && !is_trace(name))
+        .filter(|(name, value)| is_own_field(name, value) && !is_trace(name))
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
     own.sort_unstable();

@@ -1,5 +1,5 @@
 //! Request fields that scripts and programs add: they may carry keys and tokens, as `Cookie` and `Authorization` do.
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 
 use crate::policy;
 
@@ -46,9 +46,9 @@ const STANDARD_PREFIXES: [&str; 2] = ["sec-", "access-control-request-"];
 
 /// Returns true for a field that only scripts and programs send, such as `X-Api-Key` or `PRIVATE-TOKEN`. A list of the
 /// fields that carry credentials could never be complete; therefore every unknown field counts.
-pub fn is_own_field(name: &HeaderName) -> bool {
+pub fn is_own_field(name: &HeaderName, value: &HeaderValue) -> bool {
     let text = name.as_str();
-    !policy::is_keyed(name)
+    !policy::is_keyed(name, value)
         && !STANDARD.contains(&text)
         && !STANDARD_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }

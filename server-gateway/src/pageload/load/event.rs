@@ -112,7 +112,7 @@ pub(in crate::pageload) enum AgentEvent {
     /// The browser requests an object.
     Request(Box<BrowserRequest>),
     /// A request that no entry answers has a response.
-    UnplannedAnswered { url: Url, disclosure: Disclosure },
+    UnplannedAnswered(Box<UnplannedAnswer>),
     /// The host of a request that no entry answers cannot be reached.
     UnplannedFailed { url: Url },
     /// The browser waits for these entries.
@@ -126,9 +126,9 @@ pub(in crate::pageload) enum AgentEvent {
     PushAgain { entry: EntryId, body: BodyReader },
     /// The agent wants an entry's body, which the cache no longer has.
     FetchAgain { entry: EntryId },
-    /// The agent reports which entries the browser used.
-    Used {
-        used: Used,
+    /// The page load ends, with the agent's report which entries the browser used, if the session did not end before.
+    Ended {
+        used: Option<Used>,
         reply: oneshot::Sender<LoadResult>,
     },
     /// Requests the document that displays a URL in a frame, with the frame's sandbox.
@@ -156,10 +156,29 @@ pub(in crate::pageload) struct EntryRequest {
     pub(super) previous_hash: Option<ContentHash>,
 }
 
+/// The response to a request that no entry answers.
+pub(in crate::pageload) struct UnplannedAnswer {
+    pub(in crate::pageload) url: Url,
+    pub(in crate::pageload) disclosure: Disclosure,
+    /// True if the origin declares that all may get the same response.
+    pub(in crate::pageload) is_declared_public: bool,
+    /// Its `Set-Cookie` fields.
+    pub(in crate::pageload) cookies: HeaderMap,
+}
+
 /// The result of a page load, to be stored.
 pub(in crate::pageload) struct LoadResult {
     pub(super) manifest: Option<FinishedManifest>,
     pub(super) visit: VisitResult,
+}
+
+impl LoadResult {
+    pub(in crate::pageload) async fn store(self, cache: Cache) {
+        if let Some(manifest) = self.manifest {
+            manifest.store(&cache).await;
+        }
+        self.visit.store(&cache).await;
+    }
 }
 
 /// A manifest, to be stored as base of the page's next manifest.

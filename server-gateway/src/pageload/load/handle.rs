@@ -76,16 +76,14 @@ impl LoadTask {
         let state = &mut self.state;
         match event {
             AgentEvent::Request(request) => state.request(*request),
-            AgentEvent::UnplannedAnswered { url, disclosure } => {
-                state.learned.answered(&url, disclosure);
-            }
+            AgentEvent::UnplannedAnswered(answer) => state.unplanned_answered(&answer),
             AgentEvent::UnplannedFailed { url } => state.learned.failed(&url),
             AgentEvent::BrowserWaits(entries) => state.browser_waits(&entries),
             AgentEvent::HashNeeded { entry, reply } => send(reply, state.hash_of(entry)),
             AgentEvent::PushAgain { entry, body } => state.push_again(entry, body),
             AgentEvent::FetchAgain { entry } => state.plan.refetch(entry),
-            AgentEvent::Used { used, reply } => {
-                let result = self.result(&used);
+            AgentEvent::Ended { used, reply } => {
+                let result = self.result(used.as_ref());
                 send(reply, Some(result));
             }
             AgentEvent::FrameNeeded { url, reply } => send(reply, state.frames.at(&url)),

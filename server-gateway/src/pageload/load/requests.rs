@@ -8,10 +8,16 @@ use longhaul_page::{
 use longhaul_session::EntryId;
 use url::Url;
 
-use super::{event::BrowserRequest, state::LoadState};
+use super::{
+    event::{BrowserRequest, UnplannedAnswer},
+    state::LoadState,
+};
 use crate::{
     admin::page_load_refusal::Refusal,
-    pageload::{context::now, plan::Match, publicity::Disclosure, request_destination::destination_of},
+    pageload::{
+        context::now, learned::Requester, plan::Match, publicity::Disclosure,
+        request_destination::destination_of,
+    },
 };
 
 /// Maximum number of URLs in [`LoadState::requested_first`]; objects of further URLs may be pushed although they were
@@ -48,6 +54,15 @@ impl LoadState {
         let destination = reference.destination;
         let is_searched = destination.is_document() || destination == Destination::Style;
         !is_searched && self.requested_first.contains(&reference.url)
+    }
+
+    /// Records the response to a request that no entry answers.
+    pub(super) fn unplanned_answered(&mut self, answer: &UnplannedAnswer) {
+        if self.learned.answered(answer) == Requester::Page {
+            // The page's later requests carry its cookies.
+            let chain = RequestChain::document(self.document.clone());
+            self.jar.store(&answer.url, &answer.cookies, Some(&chain), now());
+        }
     }
 
     /// Records that the browser waits for these entries.
@@ -95,10 +110,14 @@ impl LoadState {
             .predictor
             .predict(&reference, &chain, &observed.templates, &self.jar, now());
         drop(observed);
-        if own.fields.contains_key(header::COOKIE) && !request.contains_key(header::COOKIE) {
+        // Browsers may keep no cookies of other sites.
+        let is_cross_site = page.relation(url) == Relation::CrossSite;
+        if own.fields.contains_key(header::COOKIE) && !request.contains_key(header::COOKIE) && !is_cross_site
+        {
             return Err(Refusal::Requester);
         }
-        let disclosure = if identity_key(request) == identity_key(&own.fields) {
+        let credentials = identity_key(request);
+        let disclosure = if credentials.is_none() || credentials == identity_key(&own.fields) {
             Disclosure::PublicWords
         } else {
             Disclosure::Never(Refusal::Credentials)

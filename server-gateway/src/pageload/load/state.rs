@@ -20,7 +20,7 @@ use crate::{
     failure::Failure,
     pageload::{
         context::{PageLoadContext, now},
-        learned::{LearnedPlan, VisitResult},
+        learned::{LearnedPlan, Seen, VisitResult},
         memory::ManifestMemory,
         plan::{
             Answer, AnswerBody, Arrival, HostState, Placement, Plan, PlanEntry, PlanLimits, PredictedCookies,
@@ -268,9 +268,15 @@ impl LoadState {
     }
 
     /// Learns from the entries that the browser used.
-    pub(super) fn used(&mut self, used: &Used) -> VisitResult {
-        self.context().counters().taken(self.plan.taken(used));
-        let cookies = self.jar.values().map(<[u8]>::to_vec).collect();
-        self.learned.learn(&self.plan, used, cookies, now())
+    pub(super) fn used(&mut self, used: Option<&Used>) -> VisitResult {
+        if let Some(used) = used {
+            self.context().counters().taken(self.plan.taken(used));
+        }
+        let seen = Seen {
+            used,
+            cookies: self.jar.values().map(<[u8]>::to_vec).collect(),
+            unstored: self.load.parsers.take_words(),
+        };
+        self.learned.learn(&self.plan, seen, now())
     }
 }

@@ -20,14 +20,11 @@ use super::{
     event::{AgentEvent, EntryRequest, ResponseEvent},
     search::{Search, search},
 };
-use crate::{
-    page_parsers::DocumentParser,
-    pageload::{
-        context::now,
-        plan::{Answer, AnswerBody, PredictedCookies},
-        publicity::Publicity,
-        push_body::{ArrivingDocument, PushBody},
-    },
+use crate::pageload::{
+    context::now,
+    plan::{Answer, AnswerBody, PredictedCookies},
+    publicity::Publicity,
+    push_body::{ArrivingDocument, PushBody},
 };
 
 /// Maximum wait for a body's end before its head is written: the CHK of a complete body shows whether the
@@ -140,7 +137,7 @@ async fn answer(load: &PageLoad, entry: EntryId, stored: GatewayResponse) -> Res
 }
 
 /// The `Set-Cookie` fields of a response.
-fn set_cookies(headers: &HeaderMap) -> HeaderMap {
+pub(in crate::pageload) fn set_cookies(headers: &HeaderMap) -> HeaderMap {
     let fields = headers.get_all(header::SET_COOKIE).iter();
     fields.map(|value| (header::SET_COOKIE, value.clone())).collect()
 }
@@ -223,7 +220,7 @@ impl Response<'_> {
             let is_page = reference.destination == Destination::Document;
             let literals = is_page.then(|| LiteralUrls::new(&reference.url));
             let discovery = Discovery::of(document, media.charset.as_deref(), viewport);
-            let parser = DocumentParser::new(load.parsers.clone(), discovery, literals);
+            let parser = load.document_parser(discovery, literals, self.headers);
             if complete.is_some() {
                 return search(load, self.entry, reader, Search::Document(parser)).await;
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use longhaul_page::{Discovery, LiteralUrls};
 use longhaul_types::ContentHash;
 use url::Url;
@@ -28,13 +29,10 @@ pub(crate) struct PageTap {
 }
 
 impl PageTap {
-    /// `page` is the URL of the document.
-    pub(crate) fn new(load: Arc<PageLoad>, page: &Url, discovery: Discovery) -> Self {
-        let parsers = load.parsers.clone();
-        Self {
-            load,
-            parser: DocumentParser::new(parsers, discovery, Some(LiteralUrls::new(page))),
-        }
+    /// `page` is the URL of the document, `head` the fields of its response.
+    pub(crate) fn new(load: Arc<PageLoad>, page: &Url, discovery: Discovery, head: &HeaderMap) -> Self {
+        let parser = load.document_parser(discovery, Some(LiteralUrls::new(page)), head);
+        Self { load, parser }
     }
 
     /// Called with decoded bytes, which are sent when the future completes.

@@ -299,7 +299,7 @@ impl LoadTask {
     }
 
     /// Result of the page load, with what is known so far.
-    pub(super) fn result(&mut self, used: &Used) -> LoadResult {
+    pub(super) fn result(&mut self, used: Option<&Used>) -> LoadResult {
         LoadResult {
             visit: self.state.used(used),
             manifest: self.finished_manifest(),

@@ -32,6 +32,7 @@ fn device(number: u8) -> Teacher {
 
 fn lesson(number: u8, page: &str, candidates: Vec<Candidate>) -> SharedLesson {
     SharedLesson {
+        unstored: BodyWords::default(),
         page: url(page),
         teacher: device(number),
         candidates,
