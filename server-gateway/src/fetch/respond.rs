@@ -168,6 +168,15 @@ impl Responder {
         Ok(())
     }
 
+    /// Sends the head of a document, whose first bytes have still to be searched and coded.
+    async fn send_head(&mut self) -> Result<(), Gone> {
+        if self.stream.is_some() || self.class != class::PAGE {
+            return Ok(());
+        }
+        let head = std::mem::take(&mut self.messages);
+        self.open(class::PAGE, head, End::Open).await
+    }
+
     /// True if the head has to be sent before the scheduler sends the body. On a slow hop, the body of a large image is
     /// sent minutes after the browser's request, and the body of a download after other downloads.
     fn has_urgent_head(&self, end: End) -> bool {
@@ -341,6 +350,9 @@ impl Relay<'_> {
                     () = self.responder.stopped() => return Err(Gone.into()),
                 },
             };
+            if let Piece::Chunk(_) = piece {
+                self.responder.send_head().await?;
+            }
             body.show(&piece, shown).await;
             match piece {
                 Piece::Chunk(chunk) => {

@@ -427,3 +427,33 @@ fn bodies_with_secrets_have_stepped_sizes_without_a_base_too() {
         assert!(sizes.len() <= 4, "{kbps} kbit/s: {sizes:?}");
     }
 }
+
+/// The decoded lengths of the windows of a body.
+fn window_lengths(coding: Coding, mut wire: &[u8]) -> Vec<usize> {
+    let mut decoder = BodyDecoder::new(KEY, coding, BodyLimits::default());
+    let mut lengths = Vec::new();
+    while let BodyEvent::Window(window) = decoder.next(&mut wire).unwrap() {
+        lengths.push(window.len());
+    }
+    lengths
+}
+
+#[test]
+fn the_beginning_of_a_document_crosses_a_slow_link_first() {
+    let text = page(20_000, 7);
+    for (length, begins) in [(20_000, [4_096, 8_192, 7_712]), (200_000, [4_096, 8_192, 16_384])] {
+        let coded = |content_type, kbps| {
+            let mut encoder = AdaptiveEncoder::new(KEY, traits(content_type, kbps));
+            let mut wire = Vec::new();
+            encoder.push(&text[..length], &mut wire).unwrap();
+            let coding = encoder.finish(&mut wire).unwrap().coding;
+            (window_lengths(coding, &wire), wire.len())
+        };
+        let (document, size) = coded("text/html; charset=utf-8", 384);
+        assert_eq!(document[..3], begins);
+        let (plain, whole) = coded("text/plain", 384);
+        assert_eq!(plain[0], MAX_WINDOW.min(length));
+        assert!(size <= whole + whole / 50 + 64, "{size} {whole}");
+        assert_eq!(coded("text/html", 20_000).0[0], MAX_WINDOW.min(length));
+    }
+}

@@ -2,8 +2,8 @@
 use longhaul_types::{ByteCount, ContentHash, varint};
 
 use super::{
-    CodedBody, HASH_SIZE, MAX_WINDOW, Replay, SMALL_WINDOW, WindowPosition, base_tail, size_field,
-    whole_hash, window_hash, window_limits,
+    CodedBody, FIRST_WINDOW, HASH_SIZE, MAX_WINDOW, Replay, SMALL_WINDOW, WindowPosition, base_tail,
+    size_field, whole_hash, window_hash, window_limits,
 };
 use crate::{
     coding::{After, Coder, Coding, EncodeError},
@@ -117,6 +117,16 @@ impl BodyEncoder {
     /// sizes on the hop, must not learn what a body has in common with the bases.
     pub const fn pad(&mut self) {
         self.padding = Padding::Hiding;
+    }
+
+    /// Begins with windows of [`FIRST_WINDOW`] decoded bytes, each of which is twice as large as the one before, up to the usual
+    /// size: the first part of a document is displayed before the rest arrives.
+    #[must_use]
+    pub(crate) fn growing(mut self) -> Self {
+        if self.coding != Coding::Identity && !self.is_replay() && self.pending.is_empty() {
+            self.room = FIRST_WINDOW;
+        }
+        self
     }
 
     /// Coding of the windows.
@@ -265,7 +275,7 @@ impl BodyEncoder {
     fn resize(&mut self) {
         if let Compressor::Replay(replay) = &self.compressor {
             self.room = replay.next().map_or(MAX_WINDOW, |(length, _)| length.max(1));
-        } else if self.coded.len() <= SMALL_WINDOW {
+        } else if self.room < MAX_WINDOW || self.coded.len() <= SMALL_WINDOW {
             self.room = (2 * self.room).min(self.most);
         } else if self.coded.len() > 2 * SMALL_WINDOW {
             self.room = (self.room / 2).max(MAX_WINDOW);

@@ -38,6 +38,8 @@ pub const MAX_CODED_WINDOW: usize = MAX_WINDOW + 1024;
 /// Maximum decoded bytes of a window of a body with a base. Such a body becomes so small that a flush per
 /// smaller window would be a considerable part of it.
 pub const MAX_BASED_WINDOW: usize = 256 * 1024;
+/// Decoded bytes of the first window of a document on a slow link: the head of a page and some text, in about one packet.
+const FIRST_WINDOW: usize = 4 * 1024;
 /// Coded bytes below which windows with a base may become larger: half a second on the slowest link.
 const SMALL_WINDOW: usize = 2048;
 

@@ -97,15 +97,15 @@ async fn a_cancelled_fetch_stops_the_origin() {
     let feed = feeds.recv().await.unwrap();
     feed.send("some".into()).await.unwrap();
     let mut answer = agent.answer().await;
+    let Message::Body(_) = answer.next_message().await.unwrap() else {
+        panic!()
+    };
     agent
         .control
         .write(wire(Message::Cancel(Cancel { fetch: id })).into())
         .await
         .unwrap();
     feed.closed().await;
-    let Message::Body(_) = answer.next_message().await.unwrap() else {
-        panic!()
-    };
     while let Ok(bytes) = answer.bytes().await {
         assert!(bytes.is_some(), "a cancelled response must not end cleanly");
     }

@@ -1,5 +1,5 @@
 //! Trials of codings and bases on the first window of a body.
-use longhaul_types::ByteCount;
+use longhaul_types::{BitRate, ByteCount};
 
 use super::{
     super::{
@@ -16,6 +16,8 @@ use crate::{
 /// Minimum size of a first window that may prove a coder useless. In a smaller one, which an origin flushed
 /// early, the coder has too little context; later windows benefit from it.
 const MIN_TRIAL_SIZE: usize = 1024;
+/// Rate below which a full window of a document, about 8 KiB when coded, takes more than 16 ms.
+const SLOW: BitRate = BitRate::kbps(4000);
 
 impl AdaptiveEncoder {
     /// True if the earlier encoding used context mixing; no other coding is smaller.
@@ -37,7 +39,19 @@ impl AdaptiveEncoder {
         let is_allowed = !self.was_mixed() && self.hiding != SizeHiding::Coded;
         let memory = self.mixing.as_ref().filter(|_| is_allowed)?;
         let is_wanted = is_to_mix(self.traits(length), self.coder_for_trials(length), &self.first);
-        is_wanted.then(|| BodyEncoder::mixed(self.key, length, memory))?
+        let encoder = is_wanted.then(|| BodyEncoder::mixed(self.key, length, memory))?;
+        encoder.map(|encoder| self.shown_early(encoder))
+    }
+
+    /// Lets the windows of a document grow, if the first one would otherwise take long to arrive.
+    fn shown_early(&self, encoder: BodyEncoder) -> BodyEncoder {
+        let is_slow = self.link.is_none_or(|rate| rate < SLOW);
+        let is_document = self.content_type.as_deref().is_some_and(is_document);
+        if is_slow && is_document {
+            encoder.growing()
+        } else {
+            encoder
+        }
     }
 
     /// Returns the base that may save bytes for a body of this length, if any.
@@ -71,10 +85,11 @@ impl AdaptiveEncoder {
         based: &Based,
         length: Option<ByteCount>,
     ) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
-        let mut encoder = BodyEncoder::with_base(self.key, based.coder, length, &based.bytes)?;
-        let hides = match based.base {
-            Base::Offered(_) => self.hiding >= SizeHiding::Based,
-            Base::BuiltInDictionary(_) => self.hiding == SizeHiding::Coded,
+        let encoder = BodyEncoder::with_base(self.key, based.coder, length, &based.bytes)?;
+        // A body that was coded against an offered one is small enough to arrive at once.
+        let (mut encoder, hides) = match based.base {
+            Base::Offered(_) => (encoder, self.hiding >= SizeHiding::Based),
+            Base::BuiltInDictionary(_) => (self.shown_early(encoder), self.hiding == SizeHiding::Coded),
         };
         if hides {
             encoder.pad();
@@ -90,7 +105,7 @@ impl AdaptiveEncoder {
         coder: Coder,
         length: Option<ByteCount>,
     ) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
-        let mut encoder = BodyEncoder::new(self.key, coder, length)?;
+        let mut encoder = self.shown_early(BodyEncoder::new(self.key, coder, length)?);
         if self.hiding == SizeHiding::Coded && coder != Coder::Identity {
             encoder.pad();
         }
@@ -215,4 +230,12 @@ impl AdaptiveEncoder {
         wire.append(&mut smallest.1);
         Ok(smallest.0)
     }
+}
+
+/// True for the type of documents, which browsers display while they arrive.
+fn is_document(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    ["text/html", "application/xhtml+xml"]
+        .iter()
+        .any(|document| essence.eq_ignore_ascii_case(document))
 }
