@@ -50,10 +50,10 @@ pub(super) const MESSAGES: &[Known] = &[
     },
     Known {
         aspects: &["outcome"],
-        kinds: &["length/list-different"],
+        kinds: &["length/list-different", "length/list-open"],
         modes: &[Mode::Head],
         seen: Seen::Lenient,
-        what: "A response to HEAD with two lengths loads",
+        what: "A response to HEAD with several lengths, or an open list of them, loads",
         reason: "It has no body of which they could be the length (RFC 9110 section 9.3.2).",
         ..ANY
     },
