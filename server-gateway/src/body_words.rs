@@ -1,4 +1,4 @@
-//! Words of bodies, and a set of them.
+//! The words of bodies. Learning searches them for the words of URLs.
 use std::{
     collections::HashSet,
     hash::{BuildHasher as _, RandomState},
@@ -56,7 +56,7 @@ impl BodyWords {
     }
 }
 
-/// Maximum number of words that are collected for a page; about 1.5 MB. A page of 1 MB has a tenth of it.
+/// Maximum number of words that are collected for a page; about 1.2 MB.
 const MAX_TOKENS: usize = 65_536;
 
 fn is_in_name(byte: &u8) -> bool {

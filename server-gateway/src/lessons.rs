@@ -11,7 +11,7 @@ use tracing::debug;
 /// Searches at the same time, of all devices.
 const SEARCHES: usize = 2;
 /// Page loads of one device whose results wait; those of further ones are not learned from.
-const WAITING: usize = 32;
+const WAITING: usize = 8;
 /// Maximum wait for the results at the end of the gateway.
 const FAREWELL: Duration = Duration::from_secs(3);
 

@@ -168,7 +168,7 @@ impl Responder {
         Ok(())
     }
 
-    /// Sends the head of a document, whose first bytes have still to be searched and coded.
+    /// Sends the head of a document, whose first bytes have still to be coded.
     async fn send_head(&mut self) -> Result<(), Gone> {
         if self.stream.is_some() || self.class != class::PAGE {
             return Ok(());
@@ -350,10 +350,10 @@ impl Relay<'_> {
                     () = self.responder.stopped() => return Err(Gone.into()),
                 },
             };
+            body.show(&piece, shown).await;
             if let Piece::Chunk(_) = piece {
                 self.responder.send_head().await?;
             }
-            body.show(&piece, shown).await;
             match piece {
                 Piece::Chunk(chunk) => {
                     held_since.get_or_insert_with(Instant::now);

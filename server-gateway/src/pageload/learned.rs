@@ -79,15 +79,6 @@ enum HostAnswer {
     Absent,
 }
 
-/// Who made a request that was not planned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Requester {
-    /// The page's own document.
-    Page,
-    /// A frame or another page, or too many requests came before.
-    Other,
-}
-
 /// What is known of a page load at its end, beside its plan.
 pub(crate) struct Seen<'a> {
     /// The agent's report; `None` if the session ended before.
@@ -235,21 +226,24 @@ impl LearnedPlan {
         }
     }
 
-    /// Records what the response to an unplanned request permits, and returns whose request it was.
-    pub(crate) fn answered(&mut self, answer: &UnplannedAnswer) -> Requester {
-        let mut requester = Requester::Other;
+    /// Records what the response to an unplanned request permits. Returns the form of the request if the page's own document
+    /// made it.
+    pub(crate) fn answered(&mut self, answer: &UnplannedAnswer) -> Option<RequestForm> {
+        let mut form = None;
         let is_answered = |unplanned: &&mut Unplanned| unplanned.asked.url == answer.url;
         for unplanned in self.unplanned.iter_mut().filter(is_answered) {
-            requester = Requester::Page;
+            form = Some(unplanned.asked.form);
             // Once personal, always personal.
             let before = unplanned.of_answer.unwrap_or(answer.disclosure);
             unplanned.of_answer = Some(before.and(answer.disclosure));
-            // The request had cookies of earlier visits, which the response does not depend on.
-            if answer.is_declared_public && unplanned.of_request == Disclosure::Never(Refusal::Credentials) {
+            let had_cookies = unplanned.of_request == Disclosure::Never(Refusal::Credentials);
+            let is_for_all = answer.is_declared_public && answer.disclosure == Disclosure::PublicWords;
+            // The request had cookies of earlier visits, on which the response does not depend.
+            if had_cookies && is_for_all {
                 unplanned.of_request = Disclosure::TwoDevices;
             }
         }
-        requester
+        form
     }
 
     /// Records that the host of an unplanned request cannot be reached.

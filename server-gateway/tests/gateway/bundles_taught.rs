@@ -26,12 +26,15 @@ async fn unstored_site() -> Site {
     .await
 }
 
+async fn two_devices() -> (Gateway, Agent, Agent, Site) {
+    let gateway = Gateway::start().await;
+    let (first, second) = (Agent::connect(&gateway).await, Agent::connect(&gateway).await);
+    (gateway, first, second, unstored_site().await)
+}
+
 #[tokio::test]
 async fn a_page_that_no_cache_stores_teaches_its_words() {
-    let gateway = Gateway::start().await;
-    let mut first = Agent::connect(&gateway).await;
-    let mut second = Agent::connect(&gateway).await;
-    let site = unstored_site().await;
+    let (_gateway, mut first, mut second, site) = two_devices().await;
     let load = teach(
         &mut first,
         &mut second,
@@ -55,10 +58,7 @@ async fn what_browsers_add_by_themselves_is_no_credential() {
         ),
     ];
     const OWN: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*"), ("intervention", "k3y")];
-    let gateway = Gateway::start().await;
-    let mut first = Agent::connect(&gateway).await;
-    let mut second = Agent::connect(&gateway).await;
-    let site = unstored_site().await;
+    let (_gateway, mut first, mut second, site) = two_devices().await;
     let objects: &[(&str, &[(&str, &str)])] = &[("/beta.json", OWN), ("/alpha.json", WARNED)];
     let load = teach(&mut first, &mut second, &site, (PLAIN, objects), "/alpha.json").await;
     assert_eq!(sorted(&load), ["/alpha.json", "/app.js"]);
@@ -68,10 +68,7 @@ async fn what_browsers_add_by_themselves_is_no_credential() {
 async fn cookies_of_this_visit_are_expected_in_later_requests() {
     const SET: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*"), ("cookie", "seen=1")];
     const OTHER: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*"), ("cookie", "user=1")];
-    let gateway = Gateway::start().await;
-    let mut first = Agent::connect(&gateway).await;
-    let mut second = Agent::connect(&gateway).await;
-    let site = unstored_site().await;
+    let (_gateway, mut first, mut second, site) = two_devices().await;
     site.set(
         "/gamma.json",
         resource("application/json", "3").with("set-cookie", "seen=1"),

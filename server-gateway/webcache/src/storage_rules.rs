@@ -76,7 +76,7 @@ const fn kind_of(partition: &Partition) -> CacheKind {
 }
 
 /// The kind of cache whose rules decide about the reuse of a stored response: a copy of a shared response is as fresh
-/// as that, and so is one that only is not certain.
+/// as that, and an uncertain response is as fresh as if it were shared.
 pub(super) fn reuse_kind(stored: &StoredResponse) -> CacheKind {
     if is_copy(stored) || is_uncertain(stored) {
         CacheKind::Shared
@@ -184,7 +184,7 @@ pub(super) fn is_coded_for(stored: &StoredResponse, request: &HeaderMap) -> bool
 }
 
 pub(super) fn is_copy(stored: &StoredResponse) -> bool {
-    stored.request_fields.iter().any(|(name, _)| name == COPY)
+    has_mark(stored, COPY)
 }
 
 /// Marks a requester's own copy of a shared response.
@@ -193,12 +193,16 @@ pub(super) fn as_copy(response: StoredResponse) -> StoredResponse {
 }
 
 pub(super) fn is_uncertain(stored: &StoredResponse) -> bool {
-    stored.request_fields.iter().any(|(name, _)| name == UNCERTAIN)
+    has_mark(stored, UNCERTAIN)
 }
 
 /// Marks a response that would be shared if it were certain.
 pub(super) fn as_uncertain(response: StoredResponse) -> StoredResponse {
     marked(response, UNCERTAIN)
+}
+
+fn has_mark(stored: &StoredResponse, mark: &str) -> bool {
+    stored.request_fields.iter().any(|(name, _)| name == mark)
 }
 
 fn marked(mut response: StoredResponse, mark: &str) -> StoredResponse {

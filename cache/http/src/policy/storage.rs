@@ -45,15 +45,9 @@ pub fn storage(method: &Method, request: &HeaderMap, status: StatusCode, respons
     }
 }
 
-/// Returns true if the origin declares that all users may get the response (`public`), and nothing contradicts it.
+/// Returns true if the origin declares that all users may get the response (`public`).
 pub fn is_declared_public(response: &HeaderMap) -> bool {
-    let directives = Directives::of(response);
-    directives.has("public")
-        && !["private", "no-store", "no-cache"]
-            .iter()
-            .any(|name| directives.has(name))
-        && !response.contains_key(header::SET_COOKIE)
-        && vary::of(response) != Vary::Any
+    Directives::of(response).has("public")
 }
 
 /// Returns true if no cache may store a response with these fields (`no-store`).

@@ -60,7 +60,7 @@ impl Predictor {
         now: UnixTime,
     ) -> Prediction {
         let target = &reference.url;
-        let cookies = if sends_cookies(reference, chain) {
+        let cookies = if sends_cookies(reference.cross_origin, target, chain) {
             jar.cookies_for(target, chain, now)
         } else {
             Cookies::Known(None)
@@ -159,10 +159,10 @@ impl Predictor {
 }
 
 /// Returns true if the credentials mode (`omit`, `same-origin` or `include`; Fetch standard) permits cookies.
-fn sends_cookies(reference: &Reference, chain: &RequestChain) -> bool {
-    match reference.cross_origin {
+pub fn sends_cookies(mode: CrossOrigin, target: &Url, chain: &RequestChain) -> bool {
+    match mode {
         CrossOrigin::None | CrossOrigin::Credentials => true,
-        CrossOrigin::Anonymous => chain.is_same_origin(&reference.url),
+        CrossOrigin::Anonymous => chain.is_same_origin(target),
         CrossOrigin::Omitted => false,
     }
 }

@@ -160,7 +160,7 @@ pub(in crate::pageload) struct EntryRequest {
 pub(in crate::pageload) struct UnplannedAnswer {
     pub(in crate::pageload) url: Url,
     pub(in crate::pageload) disclosure: Disclosure,
-    /// True if the origin declares that all may get the same response.
+    /// True if the origin declares the response `public`.
     pub(in crate::pageload) is_declared_public: bool,
     /// Its `Set-Cookie` fields.
     pub(in crate::pageload) cookies: HeaderMap,

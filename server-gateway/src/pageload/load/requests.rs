@@ -4,6 +4,7 @@ use longhaul_http::request_context::identity_key;
 use longhaul_page::{
     Destination, Reference, Relation, RequestChain,
     learn::{LearnedRef, RequestForm},
+    predict::sends_cookies,
 };
 use longhaul_session::EntryId;
 use url::Url;
@@ -14,10 +15,7 @@ use super::{
 };
 use crate::{
     admin::page_load_refusal::Refusal,
-    pageload::{
-        context::now, learned::Requester, plan::Match, publicity::Disclosure,
-        request_destination::destination_of,
-    },
+    pageload::{context::now, plan::Match, publicity::Disclosure, request_destination::destination_of},
 };
 
 /// Maximum number of URLs in [`LoadState::requested_first`]; objects of further URLs may be pushed although they were
@@ -58,9 +56,12 @@ impl LoadState {
 
     /// Records the response to a request that no entry answers.
     pub(super) fn unplanned_answered(&mut self, answer: &UnplannedAnswer) {
-        if self.learned.answered(answer) == Requester::Page {
-            // The page's later requests carry its cookies.
-            let chain = RequestChain::document(self.document.clone());
+        let Some(form) = self.learned.answered(answer) else {
+            return;
+        };
+        let chain = RequestChain::document(self.document.clone());
+        // Without credentials, the browser also ignores the response's cookies (Fetch, `Set-Cookie`).
+        if sends_cookies(form.cross_origin, &answer.url, &chain) {
             self.jar.store(&answer.url, &answer.cookies, Some(&chain), now());
         }
     }
@@ -110,14 +111,10 @@ impl LoadState {
             .predictor
             .predict(&reference, &chain, &observed.templates, &self.jar, now());
         drop(observed);
-        // Browsers may keep no cookies of other sites.
-        let is_cross_site = page.relation(url) == Relation::CrossSite;
-        if own.fields.contains_key(header::COOKIE) && !request.contains_key(header::COOKIE) && !is_cross_site
-        {
+        if own.fields.contains_key(header::COOKIE) && !request.contains_key(header::COOKIE) {
             return Err(Refusal::Requester);
         }
-        let credentials = identity_key(request);
-        let disclosure = if credentials.is_none() || credentials == identity_key(&own.fields) {
+        let disclosure = if identity_key(request) == identity_key(&own.fields) {
             Disclosure::PublicWords
         } else {
             Disclosure::Never(Refusal::Credentials)
