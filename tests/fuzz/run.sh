@@ -7,7 +7,7 @@ minutes=${1:-1}
 RUSTC_WRAPPER=$(cd .. && pwd)/rustc.sh
 export RUSTC_WRAPPER
 command -v cargo-fuzz >/dev/null 2>&1 || cargo install --locked cargo-fuzz
-[ $# -gt 0 ] || set -- association_datagrams authentic_packets body_windows carrier_message carrier_upgrade certificate_names client_hello clientless_http2 clientless_requests content_codings datagrams frames header_set http_proxy image_headers images invite learned_plan link_field link_trace literal_urls manifest_records origin_responses packets page_css page_html page_policies_and_sheets picture_messages proxy_target rules_file session_messages set_cookie socks_datagram socks_messages vcdiff_decode vcdiff_encode warc
+[ $# -gt 0 ] || set -- association_datagrams authentic_packets body_windows carrier_message carrier_upgrade certificate_names client_hello clientless_http2 clientless_requests content_codings datagrams frames header_set http_proxy image_headers images invite learned_plan link_field link_trace literal_urls manifest_records origin_responses packets page_css page_html page_policies_and_sheets picture_messages proxy_target request_targets rules_file session_messages set_cookie socks_datagram socks_messages vcdiff_decode vcdiff_encode warc
 for harness in "$@"; do
     echo "== $harness: $minutes min"
     mkdir -p "../corpus/$harness"

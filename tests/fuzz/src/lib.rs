@@ -25,6 +25,7 @@ mod page_sheets;
 mod pages;
 mod recordings;
 mod socks;
+mod targets;
 
 /// A harness with valid initial inputs.
 #[derive(Debug, Clone, Copy)]
@@ -218,6 +219,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "set_cookie",
         run: pages::set_cookie,
         seeds: pages::cookie_seeds,
+    },
+    Harness {
+        name: "request_targets",
+        run: targets::request_targets,
+        seeds: targets::target_seeds,
     },
     Harness {
         name: "socks_datagram",

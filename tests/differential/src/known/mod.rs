@@ -192,8 +192,6 @@ pub(crate) fn is_known_for(case: &Case, difference: &Difference) -> bool {
         "redirect/control",
         "redirect/delete",
         "redirect/folded",
-        // Java sends the space on, and with it two targets.
-        "redirect/space",
         "whole/chunked-1.0",
         "whole/crlf-then-line-feed",
         "whole/http",
