@@ -46,6 +46,8 @@ pub enum Seen {
     More,
     /// Events are missing on one way.
     Fewer,
+    /// A WebSocket closes cleanly on one way only.
+    OtherEnd,
     /// Through Longhaul it is a phrase of the standard, or empty.
     Phrase,
     /// Through Longhaul it is empty.
@@ -85,6 +87,7 @@ impl Seen {
                 let (one, other) = (events(direct), events(through));
                 opens(direct) == opens(through) && (contains_all(&one, &other) || contains_all(&other, &one))
             }
+            Self::OtherEnd => without_end(events(direct)) == without_end(events(through)),
             Self::Phrase => through
                 .bytes()
                 .all(|byte| byte.is_ascii_alphabetic() || b" -\"'".contains(&byte)),
@@ -110,6 +113,12 @@ fn without_failure(mut events: Vec<String>) -> Vec<String> {
     events
 }
 
+/// Events without those at the end of a connection.
+fn without_end(mut events: Vec<String>) -> Vec<String> {
+    events.retain(|event| event != "error" && !event.starts_with("close "));
+    events
+}
+
 /// True if a list of events contains all events of another one, in their order.
 fn contains_all(all: &[String], some: &[String]) -> bool {
     let mut all = all.iter();
@@ -121,10 +130,10 @@ fn string(value: &str) -> String {
     serde_json::from_str(value).unwrap_or_default()
 }
 
-/// A value as JSON with spaces for its control characters, and none around it.
+/// The values of a field's lines, as JSON, with spaces for their control characters, and none around each of them.
 fn spaced(value: &str) -> String {
     let spaced = string(value).replace(|c: char| c.is_ascii_control(), " ");
-    spaced.trim().to_owned()
+    spaced.split(',').map(str::trim).collect::<Vec<_>>().join(",")
 }
 
 /// A text with its control characters percent-encoded.
@@ -242,6 +251,7 @@ mod tests {
         );
         assert!(Seen::Spaces.is(&difference("\"a\\u0001b\"", "\"a b\"")));
         assert!(!Seen::Spaces.is(&difference("\"a\\u0001b\"", "\"ab\"")));
+        assert!(Seen::Spaces.is(&difference("\"a\\u0001, b\"", "\"a, b\"")));
         assert!(Seen::Encoded.is(&difference("\"a\\u0001\"", "\"a%01\"")));
         let location = Difference {
             aspect: "fields.location".to_owned(),
@@ -265,6 +275,12 @@ mod tests {
         assert!(Seen::Fewer.is(&fewer) && !Seen::More.is(&fewer));
         let more = difference(r#"["open  ","error"]"#, r#"["open  ","text a","error"]"#);
         assert!(Seen::Fewer.is(&more) && Seen::More.is(&more));
+        let ends = difference(
+            r#"["open  ","text a","close 1000 x true"]"#,
+            r#"["open  ","text a","error","close 1006  false"]"#,
+        );
+        assert!(Seen::OtherEnd.is(&ends) && !Seen::Fewer.is(&ends));
+        assert!(!Seen::OtherEnd.is(&fewer));
     }
 
     #[test]

@@ -62,4 +62,12 @@ pub(super) const SOCKETS: &[Known] = &[
         reason: "Frames that arrive together with an invalid one are lost in the browser; when they arrive is up to the network.",
         ..ANY
     },
+    Known {
+        aspects: &["events"],
+        kinds: &["early/+close/then-text", "late/+close/then-text"],
+        seen: Seen::OtherEnd,
+        what: "A WebSocket on which frames follow the close frame closes cleanly or fails",
+        reason: "The browser takes them for an error, or not, by whether it has passed on the earlier frames, and this is up to the network.",
+        ..ANY
+    },
 ];
