@@ -108,6 +108,7 @@ pub(super) const MESSAGES: &[Known] = &[
             "field/long-name",
             "http2/long-100",
             "http2/long-240",
+            "http2/cookies+http2/long",
         ],
         seen: Seen::Refused,
         what: "A head of more than 64 KiB or 512 fields is an error page",

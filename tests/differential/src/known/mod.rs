@@ -192,6 +192,7 @@ pub(crate) fn is_known_for(case: &Case, difference: &Difference) -> bool {
         "interim/",
         "field/",
         "cookie/",
+        "coding/control",
         "connection/",
         "type/",
         "transfer/",
