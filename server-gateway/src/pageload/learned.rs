@@ -49,6 +49,8 @@ pub(crate) struct LearnedPlan {
     teacher: Teacher,
     /// Requests of other devices for URLs that stand in the page's document, by the URLs' keyed hashes.
     known_literals: BTreeMap<u64, LiteralRequest>,
+    /// Requests of other devices that got a body, by the body's keyed hash.
+    known_behind: BTreeMap<u64, Vec<LearnedRef>>,
     /// Keyed hashes of the URLs that stand in the page's own document, as far as it has arrived.
     literals: BTreeSet<u64>,
     /// URLs planned from the records.
@@ -141,6 +143,7 @@ impl LearnedPlan {
             partition,
             own,
             known_literals: shared.literals(now),
+            known_behind: shared.behind(now),
             shared,
             publicity,
             teacher,
@@ -205,6 +208,23 @@ impl LearnedPlan {
             }
         }
         found
+    }
+
+    /// Returns true if the bodies that arrive may lead to further objects.
+    pub(crate) fn awaits_bodies(&self) -> bool {
+        !self.known_behind.is_empty()
+    }
+
+    /// Records that a body of the page is complete. Returns what scripts loaded on other devices that got the same body,
+    /// if its words stand in the body.
+    pub(crate) fn body_complete(&mut self, hash: &ContentHash, now: UnixTime) -> Vec<Reference> {
+        let behind = self.known_behind.remove(&self.teacher.hash_of_body(hash));
+        let mut found = behind.unwrap_or_default();
+        found.retain(|extra| !self.own.suppressed(&extra.url, now) && self.extras.insert(extra.url.clone()));
+        let references = found.into_iter();
+        references
+            .map(|extra| reference_of(extra, CredentialsPermission::Never))
+            .collect()
     }
 
     /// Returns true if pushes of the URL to this device were unused. Other devices may use another browser.
@@ -291,6 +311,7 @@ impl LearnedPlan {
         let absent = self.absent(plan, used);
         let unlearned = self.own.update(&Visit {
             asked_unplanned: &asked,
+            asked_behind: &[],
             asked_absent: &absent,
             pushed_used: &taken,
             pushed_unused: &unused,
@@ -473,7 +494,7 @@ fn learned_ref(entry: &PlanEntry) -> LearnedRef {
 }
 
 /// True if the body of an object of this destination is text that may contain names.
-const fn is_text(destination: Destination) -> bool {
+pub(super) const fn is_text(destination: Destination) -> bool {
     match destination {
         Destination::Document
         | Destination::Frame

@@ -152,16 +152,19 @@ fn is_secret_value(name: &str, value: &str) -> bool {
         return true;
     }
     let name = name.to_ascii_lowercase();
-    !VERSIONS.contains(&name.as_str()) && has_random_word(value)
+    // A name of a list, such as that of a module, may contain a number.
+    let members = value.split([',', '|', ';', ' ']).count();
+    let changes = if members >= MIN_LIST { 2 } else { 0 };
+    !VERSIONS.contains(&name.as_str()) && has_random_word(value, changes)
 }
 
-/// Returns true if a word of the text is long and mixes letters and digits.
-fn has_random_word(text: &str) -> bool {
+/// Returns true if a word of the text is long and changes between letters and digits more often.
+fn has_random_word(text: &str, most_changes: usize) -> bool {
     text.split(|char: char| !char.is_ascii_alphanumeric())
         .any(|word| {
-            word.len() >= MIN_SECRET
-                && word.bytes().any(|byte| byte.is_ascii_digit())
-                && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+            let kinds = word.as_bytes().windows(2);
+            let changes = kinds.filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit());
+            word.len() >= MIN_SECRET && changes.count() > most_changes
         })
 }
 
@@ -185,6 +188,8 @@ const MIN_NUMBER: usize = 5;
 const MIN_IDENTIFIER: usize = 8;
 /// Shorter values are too easily guessed to be secrets.
 const MIN_SECRET: usize = 16;
+/// Values with as many parts are lists.
+const MIN_LIST: usize = 3;
 const PERSONAL_PARTS: [&str; 17] = [
     "token",
     "session",
@@ -296,6 +301,7 @@ mod tests {
             "/x?keyword=monkey",
             "/x?family=Roboto:400,700|OpenSansCondensed",
             "/a;v=1/x",
+            "/load.php?modules=jquery.ui|ext.gadget.ReferenceTooltips2Mobile|site",
         ] {
             assert_eq!(of(url), Publicity::Public, "{url}");
         }
@@ -309,6 +315,8 @@ mod tests {
             "/x?X-Amz-Signature=0",
             "/x?to=me%40b.test",
             "/x?q=9f86d081884c7d659a2feaa0c55ad015",
+            "/x?q=ReferenceTooltips2Mobile",
+            "/x?list=a,b,9f86d081884c7d659a2feaa0c55ad015",
             "/x?_=1760000000123",
             "/page;jsessionid=5",
         ] {

@@ -2,7 +2,8 @@
 //!
 //! A URL is told if its host is named by the page's documents, it has no personal parts, and either all its words stand
 //! in bodies that any visitor of the page gets, or two devices asked for it. Until then the gateway keeps only keyed
-//! hashes of it (docs/decisions/0072). By its hash, a URL that stood in the document of the device that taught it is found
+//! hashes of it (docs/decisions/0072). If its words stand in a body that may be one visitor's, it is told to visitors that
+//! get the same body (docs/decisions/0110). By its hash, a URL that stood in the document of the device that taught it is found
 //! in the documents of other devices (docs/decisions/0081).
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,11 @@ impl Teacher {
             device: self.device,
             literal: candidate.is_literal.then_some(literal),
         }
+    }
+
+    /// Keyed hash of a body.
+    pub(super) fn hash_of_body(&self, body: &ContentHash) -> u64 {
+        hash(&self.key, &[b"body ", body.as_bytes().as_slice()].concat())
     }
 
     /// Keyed hash of a URL.
@@ -129,7 +135,7 @@ impl SharedLesson {
         let mut words = self.words();
         words.search_words(&self.unstored);
         let mut left = MAX_SEARCHED;
-        for (hash, audience) in &self.bodies {
+        for (number, (hash, audience)) in self.bodies.iter().enumerate() {
             if words.is_complete() {
                 break;
             }
@@ -139,9 +145,9 @@ impl SharedLesson {
             left -= body.length();
             let mut rest = Vec::new();
             while let Some(Ok(part)) = body.next().await {
-                words.search(*audience, &part, &mut rest);
+                words.search((number, *audience), &part, &mut rest);
             }
-            words.search_all(*audience, &rest);
+            words.search_all((number, *audience), &rest);
         }
         words
     }
@@ -156,11 +162,12 @@ impl SharedLesson {
 
     /// Adds what may be told to the shared records.
     pub(super) fn teach(&self, learned: &mut Learned, words: &PublicWords) {
-        let (mut told, mut absent) = (Vec::new(), Vec::new());
+        let (mut told, mut behind, mut absent) = (Vec::new(), Vec::new(), Vec::new());
         for candidate in &self.candidates {
             match self.judge(candidate, learned, words) {
                 Ok(Verdict::Told) if candidate.is_absent => absent.push(candidate.asked.clone()),
                 Ok(Verdict::Told) => told.push(candidate.asked.clone()),
+                Ok(Verdict::Behind(body)) => behind.push((candidate.asked.clone(), body)),
                 Ok(Verdict::Literal) => {}
                 Err(reason) => self.refused.add(reason, 1),
             }
@@ -168,12 +175,22 @@ impl SharedLesson {
         // What the shared record has no room for is not counted: the device's own record counts such requests.
         let _unlearned = learned.update(&Visit {
             asked_unplanned: &told,
+            asked_behind: &behind,
             asked_absent: &absent,
             pushed_used: &self.used,
             // An object that one browser does not request may be needed by another.
             pushed_unused: &[],
             now: self.now,
         });
+    }
+
+    /// Keyed hash of the body that a device must get to be told a candidate.
+    fn body_with(&self, candidate: &Candidate, words: &PublicWords) -> Option<u64> {
+        let may_be_told = candidate.disclosure == Disclosure::PublicWords && !candidate.is_absent;
+        let number = may_be_told.then(|| words.body_with(&candidate.asked.url))??;
+        self.bodies
+            .get(number)
+            .map(|(hash, _)| self.teacher.hash_of_body(hash))
     }
 
     fn judge(
@@ -201,6 +218,7 @@ impl SharedLesson {
         }
         match learned.testify(self.teacher.testimony(candidate), self.now) {
             Witnesses::Two => Ok(Verdict::Told),
+            Witnesses::One if let Some(body) = self.body_with(candidate, words) => Ok(Verdict::Behind(body)),
             Witnesses::One if candidate.is_literal => Ok(Verdict::Literal),
             Witnesses::One => Err(Refusal::OneDevice),
         }
@@ -212,6 +230,8 @@ impl SharedLesson {
 enum Verdict {
     /// Every device.
     Told,
+    /// Devices that get the body with this keyed hash.
+    Behind(u64),
     /// Devices whose documents contain it.
     Literal,
 }

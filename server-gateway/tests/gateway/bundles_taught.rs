@@ -122,6 +122,36 @@ async fn two_devices_teach_what_they_requested_with_cookies_of_their_own() {
     assert_eq!(sorted(&load), ["/alpha.json", "/app.js", "/gamma.json"]);
 }
 
+/// A page whose first response sets a cookie, so that its bundle is requested with one and may be one visitor's.
+#[tokio::test]
+async fn hashed_names_in_a_bundle_are_told_to_those_who_get_the_same_bundle() {
+    const CHUNK: &str = "/9f86d081884c.js";
+    const COOKIE: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*"), ("cookie", "seen=1")];
+    let gateway = Gateway::start().await;
+    let mut first = Agent::connect(&gateway).await;
+    let mut second = Agent::connect(&gateway).await;
+    let page = resource("text/html", "<script src=/app.js></script>").with("set-cookie", "seen=1");
+    let bundle = |text| resource("text/javascript", text).fresh();
+    let site = Site::start([
+        ("/", page),
+        ("/app.js", bundle("import('9f86d081884c.js')")),
+        (CHUNK, bundle("1")),
+        ("/js", bundle("")),
+    ])
+    .await;
+    visit(&mut first, &site, PLAIN, &[(CHUNK, COOKIE)]).await;
+    let load = until_planned(&mut second, &site, CHUNK, PLAIN).await;
+    assert_eq!(sorted(&load), [CHUNK, "/app.js"]);
+
+    // The bundle of another visitor, with the same name in it.
+    site.set("/app.js", bundle("import('9f86d081884c.js');"));
+    let mut third = Agent::connect(&gateway).await;
+    for _ in 0..3 {
+        let load = LoadReader::whole(&mut third, &site.url("b", "/"), PLAIN).await;
+        assert_eq!(sorted(&load), ["/app.js"]);
+    }
+}
+
 /// A device that leaves right after its visit has reported nothing.
 #[tokio::test]
 async fn a_visit_teaches_although_its_session_ends_with_it() {

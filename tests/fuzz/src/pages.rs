@@ -239,6 +239,7 @@ fn visit(learned: &mut Learned) {
     let _literals = learned.literals(NOW);
     let _unlearned = learned.update(&Visit {
         asked_unplanned: &asked,
+        asked_behind: &[],
         asked_absent: &[LearnedRef {
             url: url("https://missing.test/x.js"),
             destination: Destination::Script,

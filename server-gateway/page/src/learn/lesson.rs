@@ -48,6 +48,12 @@ impl Record {
             let is_added = self.add(url, asked, page, visit.now);
             unlearned.no_room += usize::from(!is_added);
         }
+        for (asked, body) in visit.asked_behind.iter().take(MAX_ASKED) {
+            let url = form(&asked.url);
+            if url.len() <= MAX_URL {
+                self.add_behind(url, asked, *body, (page, visit.now));
+            }
+        }
         for (url, asked) in absent {
             self.add_absent(url, asked, page, visit.now);
         }
@@ -148,6 +154,7 @@ impl Record {
         if let Some(known) = self.extras.iter_mut().find(|extra| extra.url == url) {
             // An unplanned request of a known extra may be one whose form the plan did not match.
             known.form = asked.form;
+            known.body = None;
             return true;
         }
         let shape = volatile::shape(&url);
@@ -167,6 +174,7 @@ impl Record {
         self.extras.push(Extra {
             volatile: volatile::is_volatile(&url, now),
             absent: false,
+            body: None,
             url,
             destination: asked.destination,
             form: asked.form,
@@ -175,6 +183,21 @@ impl Record {
             evidence: Evidence::of(page),
         });
         true
+    }
+
+    /// Adds an extra for visits that get a body, unless it is known for all visits.
+    fn add_behind(&mut self, url: String, asked: &LearnedRef, body: u64, (page, now): (u32, UnixTime)) {
+        let known = self.extras.iter().find(|extra| extra.url == url);
+        let is_for_all = known.is_some_and(|extra| extra.body.is_none());
+        if is_for_all || !self.add(url.clone(), asked, page, now) {
+            return;
+        }
+        // A volatile URL of the same shape may be known instead.
+        if let Some(extra) = self.extras.iter_mut().find(|extra| extra.url == url) {
+            extra.body = Some(body);
+            extra.misses = 0;
+            extra.seen = now;
+        }
     }
 
     /// Records that the host of a request cannot be reached: one request for each host.

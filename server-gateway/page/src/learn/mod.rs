@@ -26,7 +26,7 @@ use std::{
 use longhaul_types::{ContentHash, UnixTime};
 use url::Url;
 
-use self::record::{MAX_EXTRAS, Record, Suppressed};
+use self::record::{Extra, MAX_EXTRAS, Record, Suppressed};
 pub use self::{
     record::RecordError,
     request_form::{LiteralRequest, RequestForm},
@@ -117,6 +117,8 @@ pub enum HeldFresh {
 pub struct Visit<'a> {
     /// Objects that the browser requested (GET) and no plan contained, in the order of the requests.
     pub asked_unplanned: &'a [LearnedRef],
+    /// Requests to be planned only for visits that get a body, too, with the body's keyed hash.
+    pub asked_behind: &'a [(LearnedRef, u64)],
     /// Objects that the browser requested, planned or not, and whose hosts cannot be reached.
     pub asked_absent: &'a [LearnedRef],
     /// Objects that were planned and used.
@@ -187,7 +189,24 @@ impl Learned {
     /// Returns the objects to plan beyond the markup: at most 512, in the order in which browsers requested
     /// them.
     pub fn extras(&self, now: UnixTime) -> Vec<LearnedRef> {
-        let mut found: Vec<LearnedRef> = Vec::new();
+        let found = self.current(now, |extra| extra.body.is_none());
+        found.into_iter().map(|(_, asked)| asked).collect()
+    }
+
+    /// Returns the objects to plan for visits that get a body, by the body's keyed hash.
+    pub fn behind(&self, now: UnixTime) -> BTreeMap<u64, Vec<LearnedRef>> {
+        let mut behind: BTreeMap<u64, Vec<LearnedRef>> = BTreeMap::new();
+        for (body, asked) in self.current(now, |extra| extra.body.is_some()) {
+            if let Some(body) = body {
+                behind.entry(body).or_default().push(asked);
+            }
+        }
+        behind
+    }
+
+    /// The extras of a kind that are planned at this time, with their bodies.
+    fn current(&self, now: UnixTime, is_of_kind: impl Fn(&Extra) -> bool) -> Vec<(Option<u64>, LearnedRef)> {
+        let mut found: Vec<(Option<u64>, LearnedRef)> = Vec::new();
         let of_page = self.exact.extras.iter();
         let of_pattern = self.pattern.extras.iter().filter(|extra| extra.evidence.of_more);
         let volatile: BTreeSet<String> = self
@@ -199,19 +218,21 @@ impl Learned {
             .map(|extra| volatile::shape(&extra.url))
             .collect();
         for extra in of_page.chain(of_pattern) {
-            if !extra.is_current(now) || volatile.contains(&volatile::shape(&extra.url)) {
+            if !is_of_kind(extra) || !extra.is_current(now) || volatile.contains(&volatile::shape(&extra.url))
+            {
                 continue;
             }
             let Some(url) = page::specialised(&self.page, &extra.url) else {
                 continue;
             };
-            let known = found.iter().any(|other| other.url == url);
+            let known = found.iter().any(|(_, other)| other.url == url);
             if !known && url != self.page && !self.suppressed(&url, now) && found.len() < MAX_EXTRAS {
-                found.push(LearnedRef {
+                let asked = LearnedRef {
                     url,
                     destination: extra.destination,
                     form: extra.form,
-                });
+                };
+                found.push((extra.body, asked));
             }
         }
         found

@@ -22,6 +22,8 @@ pub(super) struct Extra {
     pub(super) volatile: bool,
     /// The host could not be reached at the last request.
     pub(super) absent: bool,
+    /// Keyed hash of a body: the object is planned only for visits that get it, too.
+    pub(super) body: Option<u64>,
     pub(super) seen: UnixTime,
     pub(super) evidence: Evidence,
 }
@@ -32,6 +34,7 @@ impl Extra {
             (self.volatile, VOLATILE),
             (self.evidence.of_more, OF_MORE),
             (self.absent, ABSENT),
+            (self.body.is_some(), OF_BODY),
         ];
         let set = flags.into_iter().filter(|(is_set, _)| *is_set);
         set.fold(0, |sum, (_, flag)| sum | flag)
@@ -145,6 +148,9 @@ impl Record {
             out.push(extra.form.code());
             out.push(extra.misses);
             out.push(extra.flags());
+            if let Some(body) = extra.body {
+                out.extend_from_slice(&body.to_be_bytes());
+            }
             encode_time(extra.seen, &mut out);
             out.extend_from_slice(&extra.evidence.first.to_be_bytes());
             last = &extra.url;
@@ -254,8 +260,10 @@ impl<'a> Input<'a> {
         }
         let LiteralRequest { destination, form } = self.literal()?;
         let misses = self.byte()?;
-        let flags = self.flags(VOLATILE | OF_MORE | ABSENT)?;
+        let flags = self.flags(VOLATILE | OF_MORE | ABSENT | OF_BODY)?;
+        let body = (flags & OF_BODY != 0).then(|| self.array());
         Ok(Extra {
+            body: body.transpose()?.map(u64::from_be_bytes),
             url,
             destination,
             form,
@@ -335,11 +343,13 @@ fn common_prefix(one: &str, other: &str) -> usize {
 }
 
 /// Version 1 did not distinguish the page's own requests from those of its frames; version 2 did not contain the form
-/// of the requests, and told other devices more. Version 3 did not distinguish requests whose URLs stand in the document.
-const VERSION: u8 = 4;
+/// of the requests, and told other devices more. Version 3 did not distinguish requests whose URLs stand in the document;
+/// version 4 knew no bodies.
+const VERSION: u8 = 5;
 const VOLATILE: u8 = 1;
 const OF_MORE: u8 = 2;
 const ABSENT: u8 = 4;
+const OF_BODY: u8 = 8;
 /// Maximum number of extras: heavy pages load some hundreds of objects from scripts.
 pub(super) const MAX_EXTRAS: usize = 512;
 /// Maximum number of suppressed objects: about a quarter of the largest plan.

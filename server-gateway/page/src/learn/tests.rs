@@ -53,6 +53,7 @@ impl Memory {
         all.extend(unused(seen.unused_but_fresh, HeldFresh::Possible));
         let _unlearned = learned.update(&Visit {
             asked_unplanned: &unplanned,
+            asked_behind: &[],
             asked_absent: &[],
             pushed_used: &used,
             pushed_unused: &all,
@@ -133,6 +134,7 @@ fn documents_and_other_schemes_are_not_learned() {
     ];
     let unlearned = learned.update(&Visit {
         asked_unplanned: &unplanned,
+        asked_behind: &[],
         asked_absent: &[],
         pushed_used: &[],
         pushed_unused: &[],
@@ -329,6 +331,7 @@ fn the_form_of_the_newest_unplanned_request_is_kept() {
         };
         let _unlearned = learned.update(&Visit {
             asked_unplanned: std::slice::from_ref(&asked),
+            asked_behind: &[],
             asked_absent: &[],
             pushed_used: &[],
             pushed_unused: &[],
@@ -354,6 +357,7 @@ fn an_absent_host_is_remembered_for_a_day_by_one_request() {
     let visit = |learned: &mut Learned, absent: &[LearnedRef], used: &[Url], now| {
         let _unlearned = learned.update(&Visit {
             asked_unplanned: &[],
+            asked_behind: &[],
             asked_absent: absent,
             pushed_used: used,
             pushed_unused: &[],

@@ -73,6 +73,8 @@ pub(in crate::pageload) enum ResponseEvent {
     MarkupNeeded { reply: oneshot::Sender<Markup> },
     /// The style sheet has these images and fonts that nothing displays so far.
     ReferencesPending(PendingReferences),
+    /// The body is complete and has this CHK, which was awaited.
+    BodyComplete(ContentHash),
     /// The response adds no further entry.
     Searched,
     /// The head is complete.
@@ -154,6 +156,8 @@ pub(in crate::pageload) struct EntryRequest {
     pub(super) cookies: PredictedCookies,
     /// CHK of the entry with the same URL in the base manifest.
     pub(super) previous_hash: Option<ContentHash>,
+    /// True if the body may lead to further objects, once it is complete.
+    pub(super) awaits_body: bool,
 }
 
 /// The response to a request that no entry answers.

@@ -18,7 +18,10 @@ impl LoadTask {
                 self.state.plan_displayed();
             }
             Event::Literals(urls) => self.state.literals(urls, None),
-            Event::PageComplete(hash) => self.state.learned.document_complete(hash),
+            Event::PageComplete(hash) => {
+                self.state.learned.document_complete(hash);
+                self.state.body_complete(&hash, None);
+            }
             Event::PageSearched => self.state.plan.page_searched(),
             Event::Response { entry, event } => self.handle_response(entry, event),
             Event::Push { entry, event } => self.handle_push(entry, event),
@@ -39,6 +42,7 @@ impl LoadTask {
             ResponseEvent::Literals(urls) => state.literals(urls, Some(entry)),
             ResponseEvent::MarkupNeeded { reply } => send(reply, state.markup_of(entry)),
             ResponseEvent::ReferencesPending(pending) => state.references_pending(entry, pending),
+            ResponseEvent::BodyComplete(hash) => state.body_complete(&hash, Some(entry)),
             ResponseEvent::Searched => state.plan.entry_searched(entry),
             ResponseEvent::Answered(answer) => {
                 state.answered(entry, *answer);

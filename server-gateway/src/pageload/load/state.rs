@@ -20,7 +20,7 @@ use crate::{
     failure::Failure,
     pageload::{
         context::{PageLoadContext, now},
-        learned::{LearnedPlan, Seen, VisitResult},
+        learned::{self, LearnedPlan, Seen, VisitResult},
         memory::ManifestMemory,
         plan::{
             Answer, AnswerBody, Arrival, HostState, Placement, Plan, PlanEntry, PlanLimits, PredictedCookies,
@@ -129,6 +129,15 @@ impl LoadState {
         self.found(extras, document);
     }
 
+    /// Plans what scripts loaded on devices that got the same body, which is the response of `entry` (`None`: the page's
+    /// own).
+    pub(super) fn body_complete(&mut self, hash: &ContentHash, entry: Option<EntryId>) {
+        let extras = self.learned.body_complete(hash, now());
+        // As the requests of scripts, they are those of the page's document.
+        let document = entry.and_then(|entry| self.plan.get(entry)?.referrer);
+        self.found(extras, document);
+    }
+
     /// Continues with the learned plan of the page to which the page redirected, whose document is the response of
     /// `entry`.
     pub(super) fn follow_redirect(&mut self, entry: EntryId, learned: LearnedPlan) {
@@ -202,10 +211,13 @@ impl LoadState {
             let chain = chain.as_ref().filter(|_| !is_document);
             self.jar.store(&reference.url, cookies, chain, now());
         }
+        let (reference, cookies) = (reference.clone(), found.cookies);
+        let is_text = !is_document && learned::is_text(reference.destination);
         Some(EntryRequest {
-            reference: reference.clone(),
-            cookies: found.cookies,
             previous_hash: self.plan.previous_hash(&reference.url).copied(),
+            awaits_body: is_text && self.learned.awaits_bodies() && self.plan.await_body(entry),
+            reference,
+            cookies,
             chain,
         })
     }
@@ -219,7 +231,7 @@ impl LoadState {
                 !matches!(source, PushBody::Document(_))
             }
         };
-        if is_searched {
+        if is_searched && !answer.awaits_body {
             self.plan.entry_searched(entry);
         }
         let context = Arc::clone(&self.load.context);

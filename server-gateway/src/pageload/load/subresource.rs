@@ -1,6 +1,7 @@
 //! The fetch of an entry, and the use of its response.
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, future::ready, time::Duration};
 
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_cache::Partition;
 use longhaul_delivery::DeltaKey;
@@ -37,12 +38,15 @@ const MAX_HELD: Duration = Duration::from_secs(5);
 const MAX_AWAITED: ByteCount = ByteCount::new(4 * 1024 * 1024);
 /// Assumed length of a body of unknown length.
 const USUAL: u64 = 64 * 1024;
+/// Maximum wait for a body whose CHK may lead to further objects.
+const MAX_COMPLETE: Duration = Duration::from_secs(10);
 /// Maximum wait for the end of a repeated fetch: its CHK is compared before the body is sent again.
 const MAX_AGAIN: Duration = Duration::from_secs(30);
 /// Fetches an entry up to the point where its body waits for its push.
 pub(super) async fn fetch(load: &PageLoad, entry: EntryId, lookup: CacheRequest) {
+    let mut complete = None;
     let event = match load.context.fetch(lookup).await {
-        Ok(stored) => match answer(load, entry, stored).await {
+        Ok(stored) => match answer(load, entry, stored, &mut complete).await {
             Ok(answer) => ResponseEvent::Answered(Box::new(answer)),
             Err(reason) => ResponseEvent::Withdrawn(reason),
         },
@@ -52,6 +56,12 @@ pub(super) async fn fetch(load: &PageLoad, entry: EntryId, lookup: CacheRequest)
         }
     };
     load.send_response(entry, event).await;
+    if let Some(complete) = complete {
+        if let Some(hash) = complete.await {
+            load.send_response(entry, ResponseEvent::BodyComplete(hash)).await;
+        }
+        load.entry_searched(entry).await;
+    }
 }
 
 /// Fetches again the body of an entry that the agent wants and the cache no longer has. A body that differs
@@ -67,7 +77,16 @@ pub(super) async fn fetch_again(load: &PageLoad, entry: EntryId, lookup: CacheRe
     load.send_response(entry, failed).await;
 }
 
-async fn answer(load: &PageLoad, entry: EntryId, stored: GatewayResponse) -> Result<Answer, Withdrawal> {
+/// The CHK of a body, once it is complete.
+type BodyComplete = BoxFuture<'static, Option<ContentHash>>;
+
+/// `complete` becomes the future of the body's CHK, if that is awaited.
+async fn answer(
+    load: &PageLoad,
+    entry: EntryId,
+    stored: GatewayResponse,
+    complete: &mut Option<BodyComplete>,
+) -> Result<Answer, Withdrawal> {
     let GatewayResponse {
         status,
         headers,
@@ -78,6 +97,12 @@ async fn answer(load: &PageLoad, entry: EntryId, stored: GatewayResponse) -> Res
     let request = load.ask_response(entry, |reply| ResponseEvent::Arrived { cookies, reply });
     let request = request.await.ok_or(Withdrawal::Failed)?;
     let reference = &request.reference;
+    if request.awaits_body {
+        *complete = Some(match &content {
+            Content::None => Box::pin(ready(None)),
+            Content::Body(reader) => Box::pin(reader.chk_when_complete(MAX_COMPLETE, MAX_AWAITED)),
+        });
+    }
     if let Some(target) = redirection(&reference.url, status, &headers) {
         let target = Reference {
             url: target,
@@ -132,6 +157,7 @@ async fn answer(load: &PageLoad, entry: EntryId, stored: GatewayResponse) -> Res
         },
         partition,
         headers,
+        awaits_body: request.awaits_body,
         body,
     })
 }

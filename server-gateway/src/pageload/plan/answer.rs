@@ -33,6 +33,8 @@ pub(crate) struct Answer {
     pub(crate) origin_size: OriginSize,
     /// True if the gateway's cache has the body, so that no origin sent it now.
     pub(crate) is_from_cache: bool,
+    /// True if an event follows once the body is complete, because other devices that got it taught something.
+    pub(crate) awaits_body: bool,
     pub(crate) body: AnswerBody,
 }
 

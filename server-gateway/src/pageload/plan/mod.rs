@@ -267,6 +267,20 @@ impl Plan {
         }
     }
 
+    /// Keeps the list of entries open until [`Self::entry_searched`] for an entry whose body may lead to further entries.
+    /// Returns false if the list is closed.
+    pub(crate) fn await_body(&mut self, entry: EntryId) -> bool {
+        let is_open = !self.is_closed();
+        let Some(found) = self.get_mut(entry).filter(|_| is_open) else {
+            return false;
+        };
+        if found.search == ReferenceSearch::NotNeeded {
+            found.search = ReferenceSearch::Pending;
+            self.searching += 1;
+        }
+        true
+    }
+
     fn searched(&mut self) {
         self.searching = self.searching.saturating_sub(1);
     }

@@ -61,6 +61,7 @@ pub(super) fn answer(body: AnswerBody) -> Answer {
         audience: Audience::RequestingDevice,
         origin_size: OriginSize::none(),
         is_from_cache: false,
+        awaits_body: false,
         body,
     }
 }

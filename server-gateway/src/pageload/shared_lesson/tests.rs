@@ -47,8 +47,8 @@ fn lesson(number: u8, page: &str, candidates: Vec<Candidate>) -> SharedLesson {
 /// Teaches a lesson with these bodies.
 fn teach(lesson: &SharedLesson, learned: &mut Learned, bodies: &[(BodyAudience, &str)]) {
     let mut words = lesson.words();
-    for (audience, text) in bodies {
-        words.search_all(*audience, text.as_bytes());
+    for (number, (audience, text)) in bodies.iter().enumerate() {
+        words.search_all((number, *audience), text.as_bytes());
     }
     lesson.teach(learned, &words);
 }
@@ -89,6 +89,36 @@ fn one_device_teaches_public_words_and_two_teach_the_rest() {
     for name in ["alice", "bob"] {
         assert!(!record.windows(name.len()).any(|part| part == name.as_bytes()));
     }
+}
+
+#[test]
+fn words_of_one_body_are_told_to_those_who_get_the_body() {
+    let mut learned = Learned::new(&url("/"));
+    let chunks = ["/js/9f86d081884c.js", "/js/ab12cd34ef.js"];
+    let candidates = || {
+        vec![
+            candidate(chunks[0], Disclosure::PublicWords),
+            candidate(chunks[1], Disclosure::TwoDevices),
+        ]
+    };
+    let bundle = ContentHash::of(b"bundle");
+    let of = |number| SharedLesson {
+        bodies: vec![(bundle, BodyAudience::ThisVisit)],
+        ..lesson(number, "/", candidates())
+    };
+    let text = [(BodyAudience::ThisVisit, "js/ 9f86d081884c ab12cd34ef .js")];
+    for _ in 0..3 {
+        teach(&of(1), &mut learned, &text);
+    }
+    assert_eq!(told(&learned), [""; 0]);
+    let behind = learned.behind(NOW);
+    let told_behind: Vec<_> = behind.values().flatten().map(|asked| asked.url.path()).collect();
+    assert_eq!(told_behind, [chunks[0]]);
+    assert!(behind.contains_key(&device(2).hash_of_body(&bundle)));
+    // Once two devices asked for it, it is told to all.
+    teach(&of(2), &mut learned, &text);
+    assert_eq!(told(&learned), chunks);
+    assert!(learned.behind(NOW).is_empty());
 }
 
 #[test]

@@ -42,9 +42,9 @@ pub(super) const HTTP2: &[Known] = &[
         ..ANY
     },
     Known {
-        aspects: &["fields.*"],
+        aspects: &["fields.*", "outcome"],
         kinds: &["http2/status-101"],
-        what: "The fields of a response over HTTP/2 with status 101 are those of its HTTP/1.1",
+        what: "A response over HTTP/2 with status 101 is that of its HTTP/1.1",
         reason: "The gateway asks such a host over HTTP/1.1.",
         ..ANY
     },
@@ -65,7 +65,7 @@ pub(super) const HTTP2: &[Known] = &[
     Known {
         // Without a type, the content decides about it.
         aspects: &[
-            "body", "length", "text", "markup", "title", "mode", "ran", "rules", "size", "type",
+            "body", "charset", "length", "text", "markup", "title", "mode", "ran", "rules", "size", "type",
         ],
         kinds: &["http2/head-only"],
         what: "A response over HTTP/2 that ends with its head although it has a length has the body of its HTTP/1.1",

@@ -202,6 +202,7 @@ pub(crate) fn is_known_for(case: &Case, difference: &Difference) -> bool {
         "redirect/control",
         "redirect/delete",
         "redirect/folded",
+        "redirect/space-before-colon",
         "whole/chunked-1.0",
         "whole/crlf-then-line-feed",
         "whole/http",

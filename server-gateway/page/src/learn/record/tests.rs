@@ -30,6 +30,7 @@ fn full() -> Record {
         misses: 3,
         volatile: true,
         absent: true,
+        body: Some(u64::MAX),
         seen,
         evidence,
     });
