@@ -21,8 +21,10 @@ pub enum State {
     Sibling,
     /// The page was loaded before, has not changed, and the browser has its cache.
     Warm,
-    /// Another device loaded the page before through the same gateway; this one's caches are empty.
+    /// Another device loaded the page through the same gateway and left at once; this one's caches are empty.
     SecondDevice,
+    /// Two other devices did so, one after the other; this one's caches are empty.
+    ThirdDevice,
 }
 
 impl State {
@@ -36,6 +38,16 @@ impl State {
             Self::Sibling => "sibling",
             Self::Warm => "warm",
             Self::SecondDevice => "second-device",
+            Self::ThirdDevice => "third-device",
+        }
+    }
+
+    /// Number of other devices that visit the page before the measured one.
+    pub fn earlier_devices(self) -> usize {
+        match self {
+            Self::First | Self::Cold | Self::Revisit | Self::NextEdition | Self::Sibling | Self::Warm => 0,
+            Self::SecondDevice => 1,
+            Self::ThirdDevice => 2,
         }
     }
 

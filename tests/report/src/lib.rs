@@ -8,6 +8,7 @@ mod chart;
 mod comparison;
 mod markup;
 mod measurements;
+mod moments;
 mod page;
 mod paper_tables;
 mod papers;
@@ -28,7 +29,7 @@ pub use results::{
     ResultsError, Row, Sample, Series, SeriesPoint, outstanding,
 };
 pub use statistics::{Spread, geometric_mean, mean, median, quantile};
-pub use tables::{text_pictures, text_replays};
+pub use tables::{text_late, text_pictures, text_replays, text_times};
 pub use targets::{Target, Verdict, targets};
 pub use terminal::{markdown, text_summary};
 pub use trace_plot::trace_plot;

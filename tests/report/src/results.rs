@@ -1,4 +1,6 @@
 //! Results file, written by `longhaul-bench` and read by the report (docs/BENCHMARKING.md).
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A results file. Unknown fields are ignored, so that an older command can read a newer file.
@@ -25,7 +27,7 @@ pub struct Environment {
     /// Release of the kernel.
     pub kernel: String,
     /// Versions of the programs involved, and the kernel's congestion control, by name.
-    pub versions: std::collections::BTreeMap<String, String>,
+    pub versions: BTreeMap<String, String>,
     /// Commit of Longhaul, empty if unknown.
     pub commit: String,
     /// Seed of the links and of the order of loads.
@@ -63,7 +65,8 @@ pub struct Row {
     pub link: String,
     /// Name of the system.
     pub system: String,
-    /// State of the caches: `first`, `cold`, `second-device`, `revisit`, `next-edition`, `sibling`, `warm`.
+    /// State of the caches: `first`, `cold`, `second-device`, `third-device`, `revisit`, `next-edition`, `sibling`,
+    /// `warm`.
     pub state: String,
     /// `model` or `chromium`.
     pub loader: String,
@@ -89,6 +92,9 @@ pub struct Row {
     pub without: Vec<String>,
     /// Load time.
     pub time_s: f64,
+    /// First byte of the page, after redirects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_s: Option<f64>,
     /// First contentful paint (Chromium).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_paint_s: Option<f64>,
@@ -192,8 +198,21 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside_requests: Option<u64>,
     /// Numbers of the agent's requests by their exit from each phase.
-    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub exits: std::collections::BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exits: BTreeMap<String, u64>,
+    /// Requests that the agent forwarded over the hop and that the gateway answered themselves, that of the page
+    /// included; `None` if the agent saw no request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarded: Option<u64>,
+    /// Forwarded requests without that of the page, by the class of the object and the agent's reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub late: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Requests of the load that it does not teach, by the gateway's reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lessons_refused: BTreeMap<String, u64>,
+    /// The same of the visits before the load.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lessons_refused_before: BTreeMap<String, u64>,
     /// Processor time of the agent during the load.
     pub cpu_agent_s: f64,
     /// Processor time of the gateway (or other proxy) during the load.

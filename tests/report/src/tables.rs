@@ -2,7 +2,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    measurements::{Measurements, is_valid},
+    measurements::{Loads, Measurements, is_valid},
+    moments::{MOMENTS, over_pages},
     pictures::compared,
     quantity,
     results::{Results, Row},
@@ -64,6 +65,80 @@ pub fn text_replays(results: &Results) -> String {
         quantity::percent_or_none(median(&byte_shares)),
     ]);
     aligned(&lines)
+}
+
+/// Returns the times of each system in seconds, and its forwarded requests: medians over pages. Empty without loads.
+pub fn text_times(results: &Results) -> String {
+    below_head(times(&Measurements::of(&[(String::new(), results.clone())])))
+}
+
+/// Returns the late requests of each system by class and reason, and those that its loads, and the visits before them,
+/// do not teach: means over all loads. Empty if there are none.
+pub fn text_late(results: &Results) -> String {
+    below_head(late(&Measurements::of(&[(String::new(), results.clone())])))
+}
+
+fn below_head(lines: Vec<Vec<String>>) -> String {
+    if lines.len() == 1 {
+        return String::new();
+    }
+    aligned(&lines)
+}
+
+/// The lines of [`text_times`], with a head.
+pub(crate) fn times(measurements: &Measurements<'_>) -> Vec<Vec<String>> {
+    let mut head = vec!["seconds", "system", "load"];
+    head.extend(MOMENTS.map(|(name, _)| name));
+    head.push("forwarded");
+    let mut lines = vec![head.into_iter().map(str::to_owned).collect()];
+    for (setting, systems) in &measurements.settings {
+        for (variant, pages) in systems {
+            let mut line = vec![plain(&setting.label()), plain(&variant.label())];
+            line.push(over_pages(pages, |row| Some(row.time_s)));
+            line.extend(MOMENTS.map(|(_, figure)| over_pages(pages, figure)));
+            line.push(over_pages(pages, |row| row.forwarded.map(quantity::count)));
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// The lines of [`text_late`], with a head.
+pub(crate) fn late(measurements: &Measurements<'_>) -> Vec<Vec<String>> {
+    let head = ["late requests", "system", "class", "reason", "a load"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    for (setting, systems) in &measurements.settings {
+        for (variant, pages) in systems {
+            let rows: Vec<&Row> = pages.values().flat_map(Loads::valid).collect();
+            for ((class, reason), sum) in late_sums(&rows) {
+                lines.push(vec![
+                    plain(&setting.label()),
+                    plain(&variant.label()),
+                    plain(class),
+                    plain(reason),
+                    quantity::number(quantity::count(sum) / quantity::length(rows.len())),
+                ]);
+            }
+        }
+    }
+    lines
+}
+
+/// Sums of the late requests by class and reason, then of the refused lessons.
+fn late_sums<'r>(rows: &[&'r Row]) -> BTreeMap<(&'r str, &'r str), u64> {
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut add = |class: &'r str, reasons: &'r BTreeMap<String, u64>| {
+        for (reason, count) in reasons {
+            let sum = sums.entry((class, reason)).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    };
+    for row in rows {
+        row.late.iter().for_each(|(class, reasons)| add(class, reasons));
+        add("not taught before", &row.lessons_refused_before);
+        add("not taught", &row.lessons_refused);
+    }
+    sums
 }
 
 /// Returns the differences of the screenshots of each page from those of direct loads, and of those from each

@@ -5,9 +5,10 @@ use crate::{
     aggregate::Aggregate,
     bars::{self, Figures},
     measurements::{Ideal, Measurements, Name, Setting, Systems, Variant},
-    quantity,
+    moments, quantity,
     results::Results,
     statistics::Spread,
+    tables,
     targets::judge,
 };
 
@@ -161,7 +162,13 @@ pub fn markdown(results: &[(String, Results)]) -> String {
     if measurements.rows == 0 {
         text.push_str("No rows.\n\n");
     } else {
-        text.push_str(&summary_table(&measurements));
+        let mut summary = vec![COLUMNS.map(str::to_owned).to_vec()];
+        for (setting, systems) in &measurements.settings {
+            summary.extend(summary_lines(&measurements, setting, systems));
+        }
+        for lines in [summary, tables::times(&measurements), tables::late(&measurements)] {
+            text.push_str(&table(&lines));
+        }
         for (setting, systems) in &measurements.settings {
             text.push_str(&page_table(setting, systems));
         }
@@ -177,14 +184,18 @@ pub fn markdown(results: &[(String, Results)]) -> String {
     text
 }
 
-fn summary_table(measurements: &Measurements<'_>) -> String {
-    let mut text = format!("| {} |\n| --- | --- |", COLUMNS.join(" | "));
-    text.push_str(&" ---: |".repeat(COLUMNS.len() - 2));
-    text.push('\n');
-    for (setting, systems) in &measurements.settings {
-        for line in summary_lines(measurements, setting, systems) {
-            let cells: Vec<String> = line.iter().map(|words| cell(words)).collect();
-            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+/// Returns a table of lines with a head; all columns except the first two are right-aligned. Empty without lines.
+fn table(lines: &[Vec<String>]) -> String {
+    let [head, _, ..] = lines else {
+        return String::new();
+    };
+    let rule = format!("| --- | --- |{}", " ---: |".repeat(head.len() - 2));
+    let mut text = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        let cells: Vec<String> = line.iter().map(|words| cell(words)).collect();
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        if index == 0 {
+            text.push_str(&format!("{rule}\n"));
         }
     }
     text.push('\n');
@@ -198,7 +209,7 @@ fn page_table(setting: &Setting, systems: &Systems<'_>) -> String {
         .map(|variant: &Variant| cell(&variant.label()))
         .collect();
     let mut text = format!(
-        "{}: seconds (x ideal with gzip)\n\n| page | ",
+        "{}: seconds (x ideal with gzip); first byte, first paint, largest paint\n\n| page | ",
         cell(&setting.label())
     );
     text.push_str(&format!(
@@ -222,9 +233,10 @@ fn page_table(setting: &Setting, systems: &Systems<'_>) -> String {
                     |time| {
                         let ratio = loads.ratio(Ideal::Gzip).map(|ratio| ratio.median);
                         format!(
-                            "{} ({}{failed})",
+                            "{} ({}{failed}); {}",
                             quantity::number(time.median),
-                            quantity::ratio_or_none(ratio)
+                            quantity::ratio_or_none(ratio),
+                            moments::of_page(loads).join(", ")
                         )
                     },
                 )

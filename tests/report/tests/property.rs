@@ -3,7 +3,7 @@ mod wellformed;
 
 use longhaul_report::{
     Bar, Detail, DetailObject, Environment, Results, Row, Sample, Series, SeriesPoint, html, markdown,
-    targets, text_pictures, text_replays, text_summary,
+    targets, text_late, text_pictures, text_replays, text_summary, text_times,
 };
 use proptest::prelude::*;
 use wellformed::check;
@@ -148,19 +148,25 @@ fn seen() -> impl Strategy<Value = Row> {
         maybe(),
         proptest::option::of(any::<bool>()),
     );
-    (scheme, pictures, maybe(), maybe(), count()).prop_map(|(scheme, pictures, window, idle, counted)| Row {
-        scheme,
-        screenshot: pictures.0,
-        screenshot_differs: pictures.1,
-        screenshot_noise: pictures.2,
-        screenshot_no_worse: pictures.3,
-        hop_window_s: window,
-        hop_idle_after_first_byte: idle,
-        hop_idle_origin_s: idle,
-        http_objects: counted,
-        body_bytes: counted,
-        ..Row::default()
-    })
+    let late = (words(), words());
+    (scheme, pictures, maybe(), maybe(), count(), late).prop_map(
+        |(scheme, pictures, window, idle, counted, late)| Row {
+            scheme,
+            screenshot: pictures.0,
+            screenshot_differs: pictures.1,
+            screenshot_noise: pictures.2,
+            screenshot_no_worse: pictures.3,
+            hop_window_s: window,
+            hop_idle_after_first_byte: idle,
+            hop_idle_origin_s: idle,
+            http_objects: counted,
+            body_bytes: counted,
+            first_byte_s: idle,
+            forwarded: Some(counted),
+            late: [(late.0, [(late.1, counted)].into())].into(),
+            ..Row::default()
+        },
+    )
 }
 
 fn results() -> impl Strategy<Value = Results> {
@@ -236,7 +242,7 @@ proptest! {
         for (_, results) in &files {
             let summary = text_summary(results);
             prop_assert!(!summary.contains([escape, '\r', '\0']) && summary.ends_with('\n'));
-            let beside = text_replays(results) + &text_pictures(results);
+            let beside = text_times(results) + &text_late(results) + &text_replays(results) + &text_pictures(results);
             prop_assert!(!beside.contains([escape, '\r', '\0']));
             prop_assert!(beside.is_empty() || beside.ends_with('\n'));
         }

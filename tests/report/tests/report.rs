@@ -2,7 +2,9 @@
 mod sample;
 mod wellformed;
 
-use longhaul_report::{Results, Row, html, markdown, text_pictures, text_replays, text_summary};
+use longhaul_report::{
+    Results, Row, html, markdown, text_late, text_pictures, text_replays, text_summary, text_times,
+};
 use wellformed::check;
 
 #[test]
@@ -150,6 +152,63 @@ fn screenshots_and_replays_have_separate_tables() {
     assert!(text_pictures(&undecided).contains("2 undecided, which requires two runs of direct"));
     let sample = sample::results();
     assert_eq!(text_pictures(&sample) + &text_replays(&sample), "");
+}
+
+/// Returns a row of a page that another device visited before, loaded by a browser that paints or does not.
+fn second_device(loader: &str, paint: Option<f64>, late: u64) -> Row {
+    Row {
+        state: "second-device".to_owned(),
+        loader: loader.to_owned(),
+        first_byte_s: Some(0.5),
+        first_paint_s: paint,
+        largest_paint_s: paint.map(|paint| paint + 0.25),
+        forwarded: Some(late + 1),
+        late: [("script".to_owned(), [("not planned".to_owned(), late)].into())].into(),
+        lessons_refused_before: [("credentials".to_owned(), 2)].into(),
+        ..pictured("longhaul", 1, None, None)
+    }
+}
+
+#[test]
+fn first_byte_paints_and_late_requests_have_columns() {
+    let mut rows = vec![
+        second_device("chromium", Some(0.75), 3),
+        second_device("model", None, 0),
+    ];
+    rows[1].late.clear();
+    let results = Results {
+        rows,
+        ..Results::default()
+    };
+    let words = |text: &str| -> Vec<Vec<String>> {
+        let lines = text.lines().skip(1);
+        lines
+            .map(|line| line.split_whitespace().rev().take(5).map(str::to_owned).collect())
+            .collect()
+    };
+    let times = words(&text_times(&results));
+    assert_eq!(
+        times[0],
+        ["1.00", "–", "–", "0.500", "2.00"],
+        "the scripted browser"
+    );
+    assert_eq!(times[1], ["4.00", "1.00", "0.750", "0.500", "2.00"]);
+    let late = text_late(&results);
+    println!("{late}");
+    let lines: Vec<String> = late
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert!(lines[1].ends_with("not taught before credentials 2.00"), "{late}");
+    assert!(lines[3].ends_with("script not planned 3.00"), "{late}");
+    let page = html(&[("late.json".to_owned(), results.clone())]);
+    check(&page);
+    assert!(page.contains("first byte 0.500, first paint 0.750, largest paint 1.00"));
+    let document = markdown(&[("late.json".to_owned(), results)]);
+    assert!(
+        document.contains("; 0.500, 0.750, 1.00 |") && document.contains("| script | not planned | 3.00 |")
+    );
+    assert_eq!(text_late(&sample::results()), "");
 }
 
 #[test]

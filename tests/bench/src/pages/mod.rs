@@ -74,6 +74,8 @@ pub async fn pages(args: &PagesArgs, source: BuildSource) -> Result<(), CommandE
         return Err(CommandError::Interrupted);
     };
     crate::print(&longhaul_report::text_summary(&results));
+    crate::print(&longhaul_report::text_times(&results));
+    crate::print(&longhaul_report::text_late(&results));
     crate::print(&longhaul_report::text_replays(&results));
     crate::print(&longhaul_report::text_pictures(&results));
     crate::say(&format!("{} rows in {}", results.rows.len(), args.json.display()));

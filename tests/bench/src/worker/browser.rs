@@ -9,7 +9,7 @@ use longhaul_report::Row;
 use longhaul_types::Timestamp;
 use url::Url;
 
-use any_browser::{load, start_browser};
+use any_browser::{AnyBrowser, load, start_browser};
 
 use super::{
     bulk_download,
@@ -118,22 +118,19 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
             network.world.client().run(pair::link_is_remembered).await?;
         }
     }
+    for _ in 0..job.state.earlier_devices() {
+        visit(browser, &network, page.url().clone(), limit).await?;
+        // The device leaves at once, without another page before.
+        if let Between::Pair(pair) = &mut network.between {
+            pair.change_device(network.world.client()).await?;
+            network.world.client().run(pair::session_open).await?;
+        }
+        browser = start_browser(job, &network, limit, temporary).await?;
+    }
     if let Some((_, url)) = before {
-        let earlier = load(browser, &network, url, limit, Cache::Keep, Picture::None).await;
-        browser = earlier.browser;
-        earlier.loaded.map_err(|(reason, _)| LoadError::Earlier(reason))?;
+        browser = visit(browser, &network, url, limit).await?;
         network.content.show(page.clone());
         leave(&network).await;
-    }
-    if job.state == State::SecondDevice
-        && let Between::Pair(pair) = &mut network.between
-    {
-        pair.change_device(network.world.client()).await?;
-        network.world.client().run(pair::session_open).await?;
-    }
-    if job.state == State::SecondDevice {
-        drop(browser);
-        browser = start_browser(job, &network, limit, temporary).await?;
     }
     if job.state != State::First {
         settle(&network, &link).await;
@@ -175,7 +172,7 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     let mut end = row::End::take(&network);
     leave(&network).await;
     settle(&network, &link).await;
-    end.push = network.agent_counters().await;
+    end.page_left(&network).await;
     let (loaded, picture, usage) = (measured.loaded, measured.picture, measured.usage);
     network.check_emulator()?;
     let measured = row::Measured {
@@ -204,7 +201,21 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     })
 }
 
-/// Returns the page to load first (edition and URL), and the page to measure.
+/// Loads a page before the measured one.
+async fn visit(
+    browser: AnyBrowser,
+    network: &Network,
+    url: Url,
+    limit: Duration,
+) -> Result<AnyBrowser, LoadError> {
+    let visit = load(browser, network, url, limit, Cache::Keep, Picture::None).await;
+    match visit.loaded {
+        Ok(_) => Ok(visit.browser),
+        Err((reason, _)) => Err(LoadError::Earlier(reason)),
+    }
+}
+
+/// Returns the page that the same device loads first (edition and URL), and the page to measure.
 fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
     let mut page = select::find(&job.page)?;
     if job.system.rewrites_urls() {
@@ -217,8 +228,8 @@ fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
     }
     let url = page.url().clone();
     Ok(match job.state {
-        State::First | State::Cold => (None, page),
-        State::Revisit | State::Warm | State::SecondDevice => (Some((page.clone(), url)), page),
+        State::First | State::Cold | State::SecondDevice | State::ThirdDevice => (None, page),
+        State::Revisit | State::Warm => (Some((page.clone(), url)), page),
         State::NextEdition => {
             let next = page
                 .next_edition()

@@ -50,7 +50,7 @@ fn detail_object(object: &ObjectLoad) -> DetailObject {
 }
 
 /// Returns the name of a variant in JSON.
-fn name(value: &impl serde::Serialize) -> String {
+pub(super) fn name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .ok()
         .and_then(|value| value.as_str().map(str::to_owned))

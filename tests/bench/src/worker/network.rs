@@ -246,6 +246,29 @@ impl Network {
         self.world.client().run(pair::status).await
     }
 
+    /// Returns the requests in the agent's journal, oldest first; none without an agent.
+    pub(super) async fn journal(&self) -> Vec<serde_json::Value> {
+        let Between::Pair(pair) = &self.between else {
+            return Vec::new();
+        };
+        let Some(token) = pair.control_token() else {
+            return Vec::new();
+        };
+        let asked = self
+            .world
+            .client()
+            .run(move || async move { pair::journal(&token).await });
+        asked.await.unwrap_or_default()
+    }
+
+    /// Returns how many requests the visits so far do not teach, by the gateway's reason.
+    pub(super) async fn refused_lessons(&self) -> BTreeMap<String, u64> {
+        if !self.is_longhaul() {
+            return BTreeMap::new();
+        }
+        self.world.gateway().run(pair::refused_lessons).await
+    }
+
     /// Returns the maximum memory of agent and gateway (or another proxy) since the last
     /// [`Self::forget_memory`], in bytes.
     pub(super) fn memory(&self) -> (Option<u64>, Option<u64>) {

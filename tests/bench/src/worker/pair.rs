@@ -1,12 +1,13 @@
 //! Longhaul's agent and gateway, started as by users.
 mod plan;
-mod status;
+mod questions;
 
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    vec,
 };
 
 use longhaul_types::Techniques;
@@ -15,15 +16,15 @@ use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::process::Command;
 
 pub(super) use plan::{AgentAuthority, Carrier, Coding, Https, PairPlan, Push};
-use status::OPEN;
-pub(super) use status::{link_is_remembered, session_open, status};
+use questions::OPEN;
+pub(super) use questions::{journal, link_is_remembered, refused_lessons, session_open, status};
 
 use super::{
     nftables::NftablesError,
     programs::{self, ProgramError},
     service::{Service, ServiceError},
 };
-use crate::{cli::Beside, job::HoldOut, state::State};
+use crate::{cli::Beside, job::HoldOut};
 
 /// Address of the agent, in the client's namespace.
 pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
@@ -36,8 +37,10 @@ const CARRIERS: &str = "10.78.0.1:443";
 pub(super) const ORIGINS: &str = "10.79.0.0/16";
 /// Longest time without the gateway after which an agent that may go direct does: no visit takes as long.
 const DIRECT_AFTER: &str = "120s";
-const FIRST_DEVICE: &str = "agent";
-const SECOND_DEVICE: &str = "second-agent";
+/// Address of the gateway's page of metrics, in its own namespace.
+const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9464));
+/// Folders of the devices that visit the page one after the other.
+const DEVICES: [&str; 3] = ["agent", "second-agent", "third-agent"];
 const OTHER_DEVICE: &str = "other-agent";
 
 /// A running pair.
@@ -52,8 +55,8 @@ pub(super) struct Pair {
     folder: &'static str,
     /// Its invite.
     invite: String,
-    /// Invite of the second device.
-    spare: Option<String>,
+    /// Folders and invites of the devices that follow.
+    next: vec::IntoIter<Device>,
     /// Invite of another, concurrent device.
     other_invite: Option<String>,
     /// The agent of that device, in the gateway's namespace.
@@ -103,18 +106,19 @@ impl Pair {
         let (gateway, invites) = gateway
             .run(move || async move { start_gateway(&in_gateway).await })
             .await?;
-        let in_client = plan.clone();
-        let invite = invites.first.clone();
+        let mut next = invites.devices.into_iter();
+        let (folder, invite) = next.next().ok_or_else(no_invite)?;
+        let (in_client, of_agent) = (plan.clone(), invite.clone());
         let agent = client
-            .run(move || async move { start_agent(&in_client, FIRST_DEVICE, &invites.first).await })
+            .run(move || async move { start_agent(&in_client, folder, &of_agent).await })
             .await?;
         Ok(Self {
             agent,
             gateway,
             plan,
-            folder: FIRST_DEVICE,
+            folder,
             invite,
-            spare: invites.second,
+            next,
             other_invite: invites.other,
             other: None,
         })
@@ -126,9 +130,7 @@ impl Pair {
     /// # Errors
     /// The pair was not configured for it, or it does not start.
     pub(super) async fn start_other(&mut self, gateway: &Namespace) -> Result<(), PairError> {
-        let invite = self.other_invite.take();
-        let invite =
-            invite.ok_or_else(|| PairError::Invite("there is none for another device".to_owned()))?;
+        let invite = self.other_invite.take().ok_or_else(no_invite)?;
         let plan = PairPlan {
             link: None,
             ..self.plan.clone()
@@ -168,22 +170,20 @@ impl Pair {
         Ok(())
     }
 
-    /// Ends the agent and starts that of another device instead.
+    /// Ends the agent and starts that of the next device instead.
     ///
     /// # Errors
-    /// The pair was not configured for a second device, or its agent does not start.
+    /// The pair was not configured for another device, or its agent does not start.
     pub(super) async fn change_device(&mut self, client: &Namespace) -> Result<(), PairError> {
-        let invite = self.spare.take();
-        let invite =
-            invite.ok_or_else(|| PairError::Invite("there is none for a second device".to_owned()))?;
         self.agent.end().await?;
-        let plan = self.plan.clone();
-        self.invite.clone_from(&invite);
-        self.agent = client
-            .run(move || async move { start_agent(&plan, SECOND_DEVICE, &invite).await })
-            .await?;
-        self.folder = SECOND_DEVICE;
-        Ok(())
+        (self.folder, self.invite) = self.next.next().ok_or_else(no_invite)?;
+        self.restart_agent(client).await
+    }
+
+    /// Returns the token of the agent's control port.
+    pub(super) fn control_token(&self) -> Option<String> {
+        let file = self.plan.temporary.join(self.folder).join("control-token");
+        std::fs::read_to_string(file).ok()
     }
 
     /// Returns the authority with which the running agent signs, if https is accelerated.
@@ -203,11 +203,18 @@ impl Pair {
     }
 }
 
+/// Folder and invite of a device.
+type Device = (&'static str, String);
+
 /// Invites of the devices.
 struct Invites {
-    first: String,
-    second: Option<String>,
+    /// Those that visit the page one after the other.
+    devices: Vec<Device>,
     other: Option<String>,
+}
+
+fn no_invite() -> PairError {
+    PairError::Invite("there is none for a further device".to_owned())
 }
 
 async fn start_gateway(plan: &PairPlan) -> Result<(Service, Invites), PairError> {
@@ -219,12 +226,13 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, Invites), PairError>
         command
     };
     let mut invites = Invites {
-        first: invite(command("invite"), "bench").await?,
-        second: None,
+        devices: Vec::new(),
         other: None,
     };
-    if plan.state == State::SecondDevice {
-        invites.second = Some(invite(command("invite"), "second").await?);
+    for device in DEVICES.iter().take(1 + plan.state.earlier_devices()) {
+        invites
+            .devices
+            .push((device, invite(command("invite"), device).await?));
     }
     if plan.beside == Beside::Requests {
         invites.other = Some(invite(command("invite"), "other").await?);
@@ -232,7 +240,8 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, Invites), PairError>
     let mut run = command("run");
     run.args(["--listen", GATEWAY, "--allow", ORIGINS])
         .arg("--extra-ca")
-        .arg(&plan.ca);
+        .arg(&plan.ca)
+        .args(["--metrics", &METRICS.to_string()]);
     if plan.coding == Coding::Fixed {
         run.args(["--coding-effort", "fixed"]);
     }

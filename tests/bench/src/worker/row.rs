@@ -1,5 +1,6 @@
 //! The row of a load: differences of counters, and the ideal.
 mod counters;
+mod late;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -168,6 +169,7 @@ impl Measured<'_> {
             row.errors.insert(0, error.clone());
         }
         if let Some(load) = &load {
+            row.first_byte_s = first_byte(objects).map(|time| time.as_secs_f64());
             row.first_paint_s = load.first_paint.map(|time| time.as_secs_f64());
             row.largest_paint_s = load.largest_paint.map(|time| time.as_secs_f64());
             row.connections = load.connections;
@@ -195,6 +197,7 @@ impl Measured<'_> {
             observations.fill(&mut row);
         }
         push_counters(&mut row, self.start.push.as_ref(), self.end.push.as_ref());
+        self.end.left.fill(&mut row, &self.start.known, objects);
         if job.detail {
             let samples = &self.end.samples;
             row.detail = Some(load_detail::detail(
@@ -207,6 +210,12 @@ impl Measured<'_> {
         }
         (row, delivered)
     }
+}
+
+/// Returns the time of the first byte of the page itself, after redirects.
+fn first_byte(objects: &[ObjectLoad]) -> Option<Duration> {
+    let is_redirect = |object: &ObjectLoad| matches!(object.status, Some(301..=303 | 307 | 308));
+    objects.iter().find(|object| !is_redirect(object))?.first_byte
 }
 
 fn arrived(object: &ObjectLoad) -> bool {

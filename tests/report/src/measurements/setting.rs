@@ -23,6 +23,7 @@ const STATES: &[&str] = &[
     "first",
     "cold",
     "second-device",
+    "third-device",
     "sibling",
     "next-edition",
     "revisit",

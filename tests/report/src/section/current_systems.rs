@@ -7,6 +7,7 @@ use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone},
     measurements::{Ideal, Loads, Variant},
+    moments,
     papers::{self, TodayLoad},
     quantity::{self, NONE},
     results::Row,
@@ -15,7 +16,8 @@ use crate::{
 /// One system of this run.
 #[derive(Default)]
 struct Measured {
-    loads: [Option<TodayLoad>; papers::TODAY_LINKS.len()],
+    /// With the first byte and the paints in words.
+    loads: [Option<(TodayLoad, String)>; papers::TODAY_LINKS.len()],
     kilobytes: String,
 }
 
@@ -74,10 +76,11 @@ fn measured<'m>(context: &'m Context<'_>) -> BTreeMap<(&'m Variant, &'m str), Me
             let Some(time) = loads.time() else { continue };
             let entry = found.entry((variant, setting.state.text.as_str())).or_default();
             let ratio = loads.ratio(Ideal::Gzip).map(|ratio| ratio.median);
-            entry.loads[link] = Some(TodayLoad {
+            let load = TodayLoad {
                 seconds: time.median,
                 ratio,
-            });
+            };
+            entry.loads[link] = Some((load, moments::words(loads)));
             if papers::TODAY_LINKS[link] == "gprs-3+1" {
                 entry.kilobytes = format!(
                     "{}/{}",
@@ -95,8 +98,8 @@ fn kilobytes(loads: &Loads<'_>, figure: fn(&Row) -> u64) -> String {
     kilobytes.map_or_else(|| NONE.to_owned(), |kilobytes| format!("{kilobytes:.0}"))
 }
 
-fn measured_cell(load: Option<TodayLoad>, theirs: Option<TodayLoad>) -> Markup {
-    let Some(load) = load else {
+fn measured_cell(load: Option<(TodayLoad, String)>, theirs: Option<TodayLoad>) -> Markup {
+    let Some((load, moments)) = load else {
         return html! { (NONE) };
     };
     let off = theirs.map(|theirs| (load.seconds / theirs.seconds - 1.0) * 100.0);
@@ -105,6 +108,7 @@ fn measured_cell(load: Option<TodayLoad>, theirs: Option<TodayLoad>) -> Markup {
         @if let Some(off) = off.filter(|off| off.is_finite()) {
             br; small { (format!("{off:+.0}")) " % to theirs" }
         }
+        br; small { (moments) }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     chart::{Bar, BarGroup, bar_chart},
     markup::{Cell, Column, Table, Text, Tone, shorten},
     measurements::{Ideal, Loads, Setting, Systems, Variant},
+    moments::{self, MOMENTS},
     quantity::{self, NONE},
     results::Row,
     statistics::Spread,
@@ -54,7 +55,7 @@ fn legend() -> Markup {
         p class="legend-text" {
             "Bars: load time × ideal (gzip); the dashed line is the ideal. Median over the repetitions, whiskers from the \
              fastest to the slowest load, » beyond the scale. Tables: median seconds, below it × ideal (gzip) and the minimum \
-             and maximum in seconds."
+             and maximum in seconds, then the seconds until the first byte and the paints."
         }
     }
 }
@@ -133,6 +134,7 @@ fn time_cell(loads: &Loads<'_>) -> Markup {
             small {
                 (quantity::ratio_or_none(ratio)) " ×"
                 @if time.count > 1 { " · " (range(time)) }
+                br; (moments::words(loads))
             }
         } @else {
             s { (quantity::number(loads.rows.first().map_or(f64::NAN, |row| row.time_s))) }
@@ -162,8 +164,9 @@ fn every_figure(setting: &Setting, systems: &Systems<'_>) -> Markup {
             "× raw",
             "× gzip",
             "× lossy",
-            "first paint s",
-            "largest paint s",
+            MOMENTS[0].0,
+            MOMENTS[1].0,
+            MOMENTS[2].0,
             "down",
             "up",
             "origin",
@@ -187,6 +190,7 @@ fn every_figure(setting: &Setting, systems: &Systems<'_>) -> Markup {
             "of objects",
             "push wasted",
             "cache hits",
+            "forwarded",
             "CPU s agent",
             "CPU s gateway",
             "memory agent",
@@ -239,8 +243,9 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
         ratio(Ideal::Raw),
         ratio(Ideal::Gzip),
         ratio(Ideal::Lossy),
-        number(|row| row.first_paint_s),
-        number(|row| row.largest_paint_s),
+        number(MOMENTS[0].1),
+        number(MOMENTS[1].1),
+        number(MOMENTS[2].1),
         bytes(|row| row.bytes_down),
         bytes(|row| row.bytes_up),
         bytes(|row| row.origin_bytes),
@@ -264,6 +269,7 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
         quantity::percent_or_none(loads.median(useful_objects)),
         bytes(|row| row.push_wasted_bytes),
         number(|row| row.cache_hits.map(quantity::count)),
+        number(|row| row.forwarded.map(quantity::count)),
         number(|row| Some(row.cpu_agent_s)),
         number(|row| Some(row.cpu_gateway_s)),
         counted_bytes(|row| row.rss_agent_bytes),

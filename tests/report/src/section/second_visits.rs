@@ -13,6 +13,7 @@ use crate::{
     aggregate::Aggregate,
     markup::{Cell, Column, Table, Tone},
     measurements::{Loads, Pages, Setting, Systems},
+    moments::{self, MOMENTS},
     quantity,
     statistics::{geometric_mean, median},
 };
@@ -46,8 +47,9 @@ fn legend() -> Markup {
     html! {
         p class="legend-text" {
             "revisit: the page was loaded before through the same system, the browser's own cache is empty. warm: the \
-             browser's own cache is not empty. second-device: another device loaded it through the same gateway. Medians over \
-             pages. Round trips: load time divided by one round trip of hop and Internet. against direct: geometric mean, over \
+             browser's own cache is not empty. second-device: another device loaded it through the same gateway and left at \
+             once; third-device: two did. Medians over pages. forwarded: requests, with that of the page, that the browser \
+             had to send over the hop. Round trips: load time divided by one round trip of hop and Internet. against direct: geometric mean, over \
              the pages that both loaded, of the time of " code { "direct" } " with a warm browser divided by this one's. push \
              taken: share of the pushed bytes, and of the pushed objects, that the browser used before it navigated to another \
              site."
@@ -69,6 +71,10 @@ fn table(title: &str, settings: &[(&Setting, &Systems<'_>)]) -> Markup {
             "pages",
             "failed loads",
             "s",
+            MOMENTS[0].0,
+            MOMENTS[1].0,
+            MOMENTS[2].0,
+            "forwarded",
             "round trips",
             "× ideal (gzip)",
             "against direct",
@@ -111,10 +117,16 @@ fn figures(pages: &Pages<'_>, without: Option<&Pages<'_>>) -> Vec<String> {
             quantity::quotient(other, loads.time()?.median)
         })
         .collect();
-    vec![
+    let mut figures = vec![
         aggregate.pages.to_string(),
         aggregate.failed.to_string(),
         quantity::number_or_none(over_pages(&|loads| Some(loads.time()?.median))),
+    ];
+    figures.extend(MOMENTS.map(|(_, figure)| moments::over_pages(pages, figure)));
+    figures.push(moments::over_pages(pages, |row| {
+        row.forwarded.map(quantity::count)
+    }));
+    figures.extend([
         quantity::number_or_none(over_pages(&|loads| {
             loads.median(|row| {
                 let latency = crate::measurements::ideal_latency(row)?;
@@ -131,5 +143,6 @@ fn figures(pages: &Pages<'_>, without: Option<&Pages<'_>>) -> Vec<String> {
         })),
         quantity::percent_or_none(over_pages(&|loads| loads.median(useful_bytes))),
         quantity::percent_or_none(over_pages(&|loads| loads.median(useful_objects))),
-    ]
+    ]);
+    figures
 }

@@ -6,6 +6,7 @@ use crate::{
     aggregate::Aggregate,
     markup::{Cell, Column, Table, Tone, shorten},
     measurements::{Setting, Systems},
+    moments::{self, MOMENTS},
     quantity::{self, NONE},
     results::Row,
     statistics::median as median_of,
@@ -28,6 +29,9 @@ pub(super) fn render(context: &Context<'_>) -> Markup {
                 ("FTP good\u{ad}put", Column::Numbers),
                 ("× ideal (lossy)", Column::Numbers),
                 ("worst page", Column::Numbers),
+                (MOMENTS[0].0, Column::Numbers),
+                (MOMENTS[1].0, Column::Numbers),
+                (MOMENTS[2].0, Column::Numbers),
                 ("direct / this", Column::Numbers),
                 ("down × ideal", Column::Numbers),
                 ("up / down", Column::Numbers),
@@ -54,7 +58,8 @@ fn legend() -> Markup {
              system that lacks pages is marked, because its medians are over fewer pages. × ideal (gzip): the median over \
              pages; quartiles and geometric mean likewise. FTP goodput: median × ideal (gzip) with R reduced by 2.7\u{a0}%. \
              direct / this: geometric mean, over the pages that both loaded, of the time of " code { "direct" } " divided by \
-             this system's; above 1 is faster than direct. down × ideal: bytes on the hop towards the client divided by the \
+             this system's; above 1 is faster than direct. first byte, first paint, largest paint: seconds, medians over \
+             pages; the scripted browser does not paint. down × ideal: bytes on the hop towards the client divided by the \
              gzip ideal's. hop idle: share of the load in which the hop was idle while data was missing. push taken: share of \
              the pushed bytes that the browser used before it left the page."
         }
@@ -115,6 +120,7 @@ fn add_rows(context: &Context<'_>, table: &mut Table, setting: &Setting, systems
             |(page, ratio)| format!("{} {}", shorten(page, 24), quantity::ratio(*ratio)),
         );
         cells.push(Cell::Number(worst));
+        cells.extend(MOMENTS.map(|(_, figure)| Cell::Number(moments::over_pages(pages, figure))));
         cells.push(Cell::Number(quantity::ratio_or_none(aggregate.gain)));
         cells.push(Cell::Number(quantity::ratio_or_none(aggregate.down)));
         cells.push(Cell::Number(quantity::percent_or_none(aggregate.up_share)));

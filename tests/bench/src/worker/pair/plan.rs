@@ -35,7 +35,7 @@ pub(in crate::worker) struct PairPlan {
     pub(in crate::worker) hold_out: HoldOut,
     /// Techniques that are switched off at both ends.
     pub(in crate::worker) without: Techniques,
-    /// State at the beginning of the load, which may require a second device.
+    /// State at the beginning of the load, which may require further devices.
     pub(in crate::worker) state: State,
     /// Traffic during the load, which may require another device.
     pub(in crate::worker) beside: Beside,

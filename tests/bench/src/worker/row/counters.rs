@@ -8,7 +8,10 @@ use longhaul_types::Timestamp;
 use longhaul_world::{LinkSample, Snapshot};
 use serde_json::Value;
 
-use super::super::network::{Between, Network};
+use super::{
+    super::network::{Between, Network},
+    late::Learning,
+};
 
 /// Counters at one time.
 pub(super) struct Counters {
@@ -35,11 +38,13 @@ impl Counters {
 pub(in crate::worker) struct Start {
     pub(super) counters: Counters,
     pub(super) push: Option<Value>,
+    /// What agent and gateway have recorded of earlier visits.
+    pub(super) known: Learning,
 }
 
 impl Start {
     pub(in crate::worker) async fn take(network: &Network) -> Self {
-        let push = network.agent_counters().await;
+        let (push, known) = (network.agent_counters().await, Learning::take(network).await);
         network.forget_memory();
         let _ = network.world.hop().take_queueing_delays();
         let _ = network.world.hop().take_lateness();
@@ -48,6 +53,7 @@ impl Start {
         Self {
             counters: Counters::take(network),
             push,
+            known,
         }
     }
 }
@@ -64,7 +70,9 @@ pub(in crate::worker) struct End {
     /// The same time by the links' clock and the system's.
     pub(super) now: (Timestamp, Instant),
     /// The agent's counters after the page was left.
-    pub(in crate::worker) push: Option<Value>,
+    pub(super) push: Option<Value>,
+    /// What agent and gateway had recorded when the page was left.
+    pub(super) left: Learning,
 }
 
 impl End {
@@ -79,7 +87,14 @@ impl End {
             exchanges: network.hosting.take_exchanges(),
             now: (hop.now(), Instant::now()),
             push: None,
+            left: Learning::default(),
         }
+    }
+
+    /// Adds what is known only after the browser has left the page.
+    pub(in crate::worker) async fn page_left(&mut self, network: &Network) {
+        self.push = network.agent_counters().await;
+        self.left = Learning::take(network).await;
     }
 }
 

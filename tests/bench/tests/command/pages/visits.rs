@@ -52,6 +52,12 @@ fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
     assert_eq!(warm["objects"], cold["objects"]);
 }
 
+/// The counts by class and reason.
+fn reasons(late: &Value) -> impl Iterator<Item = &Value> {
+    let classes = late.as_object().into_iter().flatten();
+    classes.flat_map(|(_, reasons)| reasons.as_object().into_iter().flatten().map(|(_, count)| count))
+}
+
 #[test]
 fn second_visits_and_second_devices_load_completely() {
     if !worlds() || !programs() {
@@ -65,14 +71,18 @@ fn second_visits_and_second_devices_load_completely() {
             "--system",
             "direct,longhaul",
             "--state",
-            "cold,revisit,warm,second-device",
+            "cold,revisit,warm,second-device,third-device",
             "--json",
         ])
         .arg(&results);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr_text(&output));
+    let output_of_pages = run(&mut command);
+    assert!(
+        output_of_pages.status.success(),
+        "{}",
+        stderr_text(&output_of_pages)
+    );
     let found = json(&results);
-    assert_eq!(rows(&found).len(), 8);
+    assert_eq!(rows(&found).len(), 10);
     for row in rows(&found) {
         assert_eq!(
             (row["failed"].as_u64(), row["objects"].as_u64()),
@@ -88,9 +98,15 @@ fn second_visits_and_second_devices_load_completely() {
             let share = taken as f64 / pushed as f64;
             assert!((number(row, "push_useful_objects") - share).abs() < 1e-9, "{row}");
         }
+        let late: u64 = reasons(&row["late"]).filter_map(Value::as_u64).sum();
         if row["system"] == "direct" {
-            assert_eq!(pushed, None, "{row}");
+            assert_eq!((pushed, &row["forwarded"]), (None, &Value::Null), "{row}");
+        } else {
+            // That of the page, and those that no plan answers.
+            assert_eq!(row["forwarded"].as_u64(), Some(late + 1), "{row}");
         }
+        assert!(number(row, "first_byte_s") <= number(row, "time_s"), "{row}");
+        assert_eq!(row["first_paint_s"], Value::Null, "{row}");
     }
     let of = |system: &str, state: &str| {
         let wanted = |row: &&Value| row["system"] == system && row["state"] == state;
@@ -101,15 +117,14 @@ fn second_visits_and_second_devices_load_completely() {
             .clone()
     };
     // Another device's caches are empty, so the bodies cross the hop again; at a revisit they do not.
-    let (cold, revisit, other) = (
-        of("longhaul", "cold"),
-        of("longhaul", "revisit"),
-        of("longhaul", "second-device"),
-    );
-    assert!(
-        number(&other, "bytes_down") > 0.7 * number(&cold, "bytes_down"),
-        "{other}"
-    );
+    let (cold, revisit) = (of("longhaul", "cold"), of("longhaul", "revisit"));
+    for state in ["second-device", "third-device"] {
+        let other = of("longhaul", state);
+        assert!(
+            number(&other, "bytes_down") > 0.7 * number(&cold, "bytes_down"),
+            "{other}"
+        );
+    }
     assert!(
         number(&revisit, "bytes_down") < 0.2 * number(&cold, "bytes_down"),
         "{revisit}"
@@ -121,5 +136,10 @@ fn second_visits_and_second_devices_load_completely() {
     let output = run(bench(&["report"]).arg(&results).arg("--out").arg(&report));
     assert!(output.status.success(), "{}", stderr_text(&output));
     let html = std::fs::read_to_string(&report).expect("a report");
-    assert!(html.contains("Second visits") && html.contains("second-device"));
+    assert!(html.contains("Second visits") && html.contains("third-device"));
+    let printed = String::from_utf8_lossy(&output_of_pages.stdout).into_owned();
+    assert!(
+        printed.contains("first byte") && printed.contains("forwarded"),
+        "{printed}"
+    );
 }
