@@ -244,6 +244,11 @@ pub(crate) fn discover_nested(
     let found = whole(discovery, html.as_bytes()).into_iter();
     found
         .filter_map(|reference| document.admit(reference, 0))
+        .map(|reference| Reference {
+            // Style sheets of the page do not apply to the frame.
+            is_inline_background: false,
+            ..reference
+        })
         .collect()
 }
 

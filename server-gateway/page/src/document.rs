@@ -106,7 +106,7 @@ impl Document {
         if let Some(style) = attribute("style").filter(|style| may_load(style))
             && self.initiator.allows_inline(Inline::Attribute)
         {
-            self.add_declarations(&style);
+            self.add_declarations(&style, element);
         }
         match tag.as_str() {
             "picture" => {
@@ -383,8 +383,8 @@ impl Document {
         self.add(with_priority(reference, attribute("fetchpriority").as_deref()));
     }
 
-    fn add_declarations(&mut self, css: &str) {
-        let found = self.styles.declarations(css, &self.base, self.viewport);
+    fn add_declarations(&mut self, css: &str, element: &Element<'_, '_>) {
+        let found = self.styles.declarations(css, element, &self.base, self.viewport);
         self.add_all(found);
     }
 

@@ -1,12 +1,17 @@
 //! Style sheets in the markup: the text of `style` elements, the images that wait for an element that their
 //! selector matches, and the fonts that wait for text that uses them.
+use std::sync::Arc;
+
 use lol_html::send::Element;
+use url::Url;
 
 use crate::{
     Certainty, Reference, Viewport, Vocabulary, character_reference,
     css::{self, Discovered, Part, Waiting},
+    element_match::ElementNames,
     fonts::{Face, PageFonts, SheetFonts},
     matching_effort::MatchingEffort,
+    overridden_backgrounds::OverriddenBackgrounds,
     reference::Base,
     vocabulary::Name,
 };
@@ -28,6 +33,7 @@ pub(crate) struct InlineStyles {
     fonts: Option<PageFonts>,
     /// Fonts that nothing uses yet.
     unused: Vec<Face>,
+    backgrounds: OverriddenBackgrounds,
     effort: MatchingEffort,
 }
 
@@ -40,6 +46,7 @@ impl InlineStyles {
             applies: true,
             fonts: None,
             unused: Vec::new(),
+            backgrounds: OverriddenBackgrounds::default(),
             effort: MatchingEffort::default(),
         }
     }
@@ -101,6 +108,7 @@ impl InlineStyles {
             return Vec::new();
         }
         let discovered = self.discover(&text, Part::Sheet, base, viewport);
+        self.add_overrides(discovered.overrides);
         let mut found = discovered.references;
         for waiting in discovered.waiting {
             if self.waiting.len() < css::MAX_WAITING {
@@ -112,9 +120,34 @@ impl InlineStyles {
         found
     }
 
-    /// Returns the references of a `style` attribute.
-    pub(crate) fn declarations(&mut self, css: &str, base: &Base, viewport: Viewport) -> Vec<Reference> {
-        self.discover(css, Part::Declarations, base, viewport).references
+    /// Returns the references of an element's `style` attribute.
+    pub(crate) fn declarations(
+        &mut self,
+        css: &str,
+        element: &Element<'_, '_>,
+        base: &Base,
+        viewport: Viewport,
+    ) -> Vec<Reference> {
+        let mut found = self.discover(css, Part::Declarations, base, viewport).references;
+        for image in &mut found {
+            if image.is_inline_background && image.certainty != Certainty::Unlikely {
+                let names = ElementNames::of(element);
+                self.backgrounds
+                    .add(image, names, &self.vocabulary, &mut self.effort);
+            }
+        }
+        found
+    }
+
+    /// Adds the selectors of rules that override backgrounds of `style` attributes.
+    pub(crate) fn add_overrides(&mut self, rules: Vec<Arc<str>>) {
+        self.backgrounds
+            .add_rules(rules, &self.vocabulary, &mut self.effort);
+    }
+
+    /// Returns the backgrounds of `style` attributes that no element displays any more since the last call.
+    pub(crate) fn take_overridden(&mut self) -> Vec<Url> {
+        self.backgrounds.take()
     }
 
     fn discover(&mut self, css: &str, part: Part, base: &Base, viewport: Viewport) -> Discovered {

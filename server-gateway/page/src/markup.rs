@@ -60,6 +60,7 @@ impl Markup {
         };
         let used = {
             let mut document = self.document.lock();
+            document.styles().add_overrides(discovered.overrides);
             pending.fonts = document.styles().add_sheet(discovered.fonts);
             document.styles().take_used(&mut pending.fonts)
         };
@@ -98,6 +99,11 @@ impl Markup {
     /// so fonts that cover Latin letters no longer wait.
     pub fn lack_style_sheet(&self) {
         self.document.lock().styles().set_incomplete();
+    }
+
+    /// Returns the backgrounds of `style` attributes that style sheets override for all their elements since the last call.
+    pub fn overridden(&self) -> Vec<Url> {
+        self.document.lock().styles().take_overridden()
     }
 
     /// Returns the fonts of the document's inline style sheets that its external ones use since the last call.

@@ -106,6 +106,9 @@ pub struct Reference {
     pub inserter: Inserter,
     /// Permission to carry credentials.
     pub credentials: CredentialsPermission,
+    /// True if only backgrounds of `style` attributes display the image: a style sheet that is not known yet may override
+    /// them.
+    pub is_inline_background: bool,
 }
 
 impl Reference {
@@ -144,6 +147,7 @@ impl Reference {
             sandbox: Sandbox::default(),
             inserter: Inserter::Parser,
             credentials: CredentialsPermission::ByCookieRules,
+            is_inline_background: false,
         }
     }
 

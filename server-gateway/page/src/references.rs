@@ -119,6 +119,7 @@ fn merge(known: &mut Reference, other: &Reference) {
     known.certainty = known.certainty.min(other.certainty);
     known.credentials = known.credentials.min(other.credentials);
     known.sandbox = known.sandbox.and(other.sandbox);
+    known.is_inline_background &= other.is_inline_background;
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
+use crate::selector_text::{is_name, take_block, take_name};
+
 /// Maximum number of names per document; beyond it, every selector counts as matching.
 const MAX_NAMES: usize = 50_000;
 /// Elements that exist without a tag.
@@ -126,11 +128,12 @@ impl Scanner<'_> {
                     self.rest = &self.rest[1..];
                     return (matches, true);
                 }
-                '[' => self.skip('[', ']'),
-                '(' => self.skip('(', ')'),
+                '[' | '(' => {
+                    take_block(&mut self.rest, c);
+                }
                 ':' => {
                     self.rest = self.rest.trim_start_matches(':');
-                    let name = self.name();
+                    let name = take_name(&mut self.rest);
                     matches &= !LATER.iter().any(|later| later.eq_ignore_ascii_case(&name));
                 }
                 '.' | '#' => {
@@ -146,54 +149,13 @@ impl Scanner<'_> {
     }
 
     fn known(&mut self, kind: Name) -> bool {
-        let name = self.name();
+        let name = take_name(&mut self.rest);
         match self.known {
             Known::All => true,
             Known::Elements => matches!(kind, Name::Element),
             Known::Of(vocabulary) => name.contains('\\') || vocabulary.has(kind, &name),
         }
     }
-
-    /// Reads an identifier. Escapes of single characters are resolved; a numeric escape stays with its
-    /// backslash.
-    fn name(&mut self) -> String {
-        let mut name = String::new();
-        let mut characters = self.rest.char_indices();
-        let mut end = self.rest.len();
-        while let Some((at, c)) = characters.next() {
-            if c == '\\' {
-                match characters.next() {
-                    Some((_, escaped)) if !escaped.is_ascii_hexdigit() => name.push(escaped),
-                    _ => name.push('\\'),
-                }
-            } else if is_name(c) {
-                name.push(c);
-            } else {
-                end = at;
-                break;
-            }
-        }
-        self.rest = &self.rest[end..];
-        name
-    }
-
-    /// Skips a bracketed block with its contents.
-    fn skip(&mut self, open: char, close: char) {
-        let mut depth = 0_usize;
-        let end = self.rest.find(|c: char| {
-            if c == open {
-                depth += 1;
-            } else if c == close {
-                depth = depth.saturating_sub(1);
-            }
-            depth == 0
-        });
-        self.rest = end.map_or("", |end| &self.rest[end + close.len_utf8()..]);
-    }
-}
-
-fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '\\') || !c.is_ascii()
 }
 
 #[cfg(test)]

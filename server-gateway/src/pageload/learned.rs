@@ -1,15 +1,15 @@
 //! Learned plans: cache records of earlier visits of a page, around [`longhaul_page::learn`].
 //!
 //! Each client has records of its own. What other devices may be told ([`SharedLesson`]) is also added to records that
-//! all devices use, so that the first visit of a page on a device is planned by what scripts loaded elsewhere. Records
-//! of unused pushes are per device only.
+//! all devices use, so that the first visit of a page on a device is planned by what scripts loaded elsewhere, and without
+//! what two other devices did not use.
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition, RecordKey};
 use longhaul_page::{
     CredentialsPermission, Destination, Importance, Inserter, Reference,
-    learn::{HeldFresh, Learned, LearnedRef, LiteralRequest, RequestForm, Unused, Visit},
+    learn::{HeldFresh, Learned, LearnedRef, LiteralRequest, RequestForm, Teachers, Unused, Visit},
 };
 use longhaul_session::{EntryId, Used};
 use longhaul_types::{ContentHash, Pii, UnixTime};
@@ -198,7 +198,7 @@ impl LearnedPlan {
             let Some(LiteralRequest { destination, form }) = self.known_literals.get(&hash).copied() else {
                 continue;
             };
-            if !self.own.suppressed(&url, now) && self.extras.insert(url.clone()) {
+            if !self.is_suppressed(&url, now) && self.extras.insert(url.clone()) {
                 let extra = LearnedRef {
                     url,
                     destination,
@@ -227,9 +227,11 @@ impl LearnedPlan {
             .collect()
     }
 
-    /// Returns true if pushes of the URL to this device were unused. Other devices may use another browser.
+    /// Returns true if pushes of the URL were unused: on this device, or on two others unless this device has learned that
+    /// its browser requests the URL.
     pub(crate) fn is_suppressed(&self, url: &Url, now: UnixTime) -> bool {
-        self.own.suppressed(url, now)
+        let is_of_others = || self.shared.suppressed(url, now) && !self.extras.contains(url);
+        self.own.suppressed(url, now) || is_of_others()
     }
 
     /// Records a request of the page's own document that was not planned. `disclosure` follows from its credentials.
@@ -290,7 +292,7 @@ impl LearnedPlan {
             unstored,
         } = seen;
         let is_whole = used.is_some() && plan.is_closed() && !plan.has_open() && plan.is_sent();
-        let (mut taken, mut unused) = (Vec::new(), Vec::new());
+        let (mut taken, mut unused, mut useless) = (Vec::new(), Vec::new(), Vec::new());
         for (number, entry) in plan.entries() {
             let url = entry.reference.url.clone();
             if is_asked(used, number, entry) {
@@ -304,7 +306,14 @@ impl LearnedPlan {
                     HeldFresh::No
                 };
                 debug!(url = ?Pii(&url), bytes = entry.pushed, "the browser did not use an entry");
+                // What the page waits for is requested, or held in a way that the gateway does not know.
+                if held == HeldFresh::No && entry.reference.importance != Importance::Blocking {
+                    useless.push(url.clone());
+                }
                 unused.push(Unused { url, held });
+            } else if is_whole && self.extras.contains(&url) {
+                // It has no response that could be pushed.
+                useless.push(url);
             }
         }
         let asked: Vec<_> = self.asked(HostAnswer::Possible).cloned().collect();
@@ -315,6 +324,7 @@ impl LearnedPlan {
             asked_absent: &absent,
             pushed_used: &taken,
             pushed_unused: &unused,
+            teachers: Teachers::OneDevice,
             now,
         });
         self.refused.add(Refusal::TooLong, unlearned.too_long);
@@ -335,6 +345,7 @@ impl LearnedPlan {
             teacher: self.teacher.clone(),
             candidates: self.candidates(plan, &taken, &absent, now),
             used: self.confirmed(taken, unused, now),
+            unused: only_public(useless, now),
             bodies: self.public_bodies(plan),
             cookies,
             unstored,
@@ -428,12 +439,7 @@ impl LearnedPlan {
             .filter(|unused| unused.held == HeldFresh::Possible)
             .map(|unused| unused.url);
         let asked = self.asked(HostAnswer::Possible).map(|asked| asked.url.clone());
-        taken
-            .into_iter()
-            .chain(held)
-            .chain(asked)
-            .filter(|url| Publicity::of_url(url, now).is_public())
-            .collect()
+        only_public(taken.into_iter().chain(held).chain(asked), now)
     }
 
     /// Text bodies that any visitor of the page gets: those of its own documents, and of what these refer to. The
@@ -465,6 +471,13 @@ impl LearnedPlan {
         }
         false
     }
+}
+
+/// The URLs without personal parts.
+fn only_public(urls: impl IntoIterator<Item = Url>, now: UnixTime) -> Vec<Url> {
+    let urls = urls.into_iter();
+    urls.filter(|url| Publicity::of_url(url, now).is_public())
+        .collect()
 }
 
 /// The reference that a script makes.

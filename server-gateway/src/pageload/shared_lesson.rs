@@ -1,16 +1,24 @@
-//! The part of a visit that other devices may be told: which URLs the page's scripts requested.
+//! The part of a visit that other devices may be told: which URLs the page's scripts requested, and which pushes were
+//! unused.
 //!
 //! A URL is told if its host is named by the page's documents, it has no personal parts, and either all its words stand
 //! in bodies that any visitor of the page gets, or two devices asked for it. Until then the gateway keeps only keyed
 //! hashes of it (docs/decisions/0072). If its words stand in a body that may be one visitor's, it is told to visitors that
 //! get the same body (docs/decisions/0110). By its hash, a URL that stood in the document of the device that taught it is found
 //! in the documents of other devices (docs/decisions/0081).
+//!
+//! A URL is no longer planned once two devices did not use its push, with no use between. Until then the gateway keeps
+//! keyed hashes of this, too (docs/decisions/0109).
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use longhaul_cache::{Cache, Partition};
 use longhaul_http::request_context::CredentialsSecret;
-use longhaul_page::learn::{Learned, LearnedRef, LiteralRequest, Testimony, Visit, Witnesses};
+use longhaul_page::learn::{
+    HeldFresh, Learned, LearnedRef, LiteralRequest, Teachers, Testimony, Unused, Visit, Witnesses,
+};
 use longhaul_types::{ContentHash, PublicKey, UnixTime};
 use url::Url;
 
@@ -26,6 +34,9 @@ use crate::{
 
 /// Maximum number of bytes of bodies that are searched for the words of a visit's URLs.
 const MAX_SEARCHED: u64 = 4 * 1024 * 1024;
+
+/// Maximum number of unused pushes of a visit that are remembered: a quarter of the testimonies in a record.
+const MAX_UNUSED: usize = 128;
 
 /// The device that teaches, by keyed hashes.
 #[derive(Clone, Debug)]
@@ -68,6 +79,11 @@ impl Teacher {
     pub(super) fn hash_of(&self, url: &Url) -> u64 {
         hash(&self.key, format!("url {url}").as_bytes())
     }
+
+    /// Keyed hash of the testimony that the push of a URL was unused.
+    fn hash_of_unused(&self, url: &Url) -> u64 {
+        hash(&self.key, format!("unused {url}").as_bytes())
+    }
 }
 
 fn hash(key: &[u8; 32], text: &[u8]) -> u64 {
@@ -104,6 +120,8 @@ pub(super) struct SharedLesson {
     pub(super) candidates: Vec<Candidate>,
     /// URLs that the browser requested; their presence in shared records is confirmed.
     pub(super) used: Vec<Url>,
+    /// URLs that were planned, and that the browser neither requested nor held.
+    pub(super) unused: Vec<Url>,
     /// Text bodies of the page's own documents.
     pub(super) bodies: Vec<(ContentHash, BodyAudience)>,
     /// Words of the page's documents that no cache stores.
@@ -172,14 +190,15 @@ impl SharedLesson {
                 Err(reason) => self.refused.add(reason, 1),
             }
         }
+        let unused = self.unused(learned);
         // What the shared record has no room for is not counted: the device's own record counts such requests.
         let _unlearned = learned.update(&Visit {
             asked_unplanned: &told,
             asked_behind: &behind,
             asked_absent: &absent,
             pushed_used: &self.used,
-            // An object that one browser does not request may be needed by another.
-            pushed_unused: &[],
+            pushed_unused: &unused,
+            teachers: Teachers::AllDevices,
             now: self.now,
         });
     }
@@ -191,6 +210,28 @@ impl SharedLesson {
         self.bodies
             .get(number)
             .map(|(hash, _)| self.teacher.hash_of_body(hash))
+    }
+
+    /// The URLs that neither this device nor another one used: an object that one browser does not request may be needed by
+    /// another.
+    fn unused(&self, learned: &mut Learned) -> Vec<Unused> {
+        let used = self.used.iter().map(|url| self.teacher.hash_of_unused(url));
+        learned.retract(&used.collect::<BTreeSet<u64>>());
+        let unused = self.unused.iter().take(MAX_UNUSED).filter(|url| {
+            let testimony = Testimony {
+                url: self.teacher.hash_of_unused(url),
+                device: self.teacher.device,
+                literal: None,
+            };
+            learned.testify(testimony, self.now) == Witnesses::Two
+        });
+        let held = HeldFresh::No;
+        unused
+            .map(|url| Unused {
+                url: url.clone(),
+                held,
+            })
+            .collect()
     }
 
     fn judge(

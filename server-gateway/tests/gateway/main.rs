@@ -18,6 +18,7 @@ mod bundles_learned;
 mod bundles_load;
 mod bundles_revisit;
 mod bundles_taught;
+mod bundles_unused;
 mod clientless;
 mod coalesced_fetches;
 mod coded;

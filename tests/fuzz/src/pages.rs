@@ -6,7 +6,7 @@ use longhaul_page::{
     Destination, Discovery, Initiator, LiteralUrls, Reference, RequestChain, Viewport, discover_css,
     discover_link_header,
     jar::{CookiePathObservations, Jar},
-    learn::{HeldFresh, Learned, LearnedRef, RequestForm, Testimony, Unused, Visit},
+    learn::{HeldFresh, Learned, LearnedRef, RequestForm, Teachers, Testimony, Unused, Visit},
 };
 use longhaul_types::UnixTime;
 use url::Url;
@@ -250,6 +250,7 @@ fn visit(learned: &mut Learned) {
             url: url("http://site.test/never.png"),
             held: HeldFresh::No,
         }],
+        teachers: Teachers::AllDevices,
         now: NOW,
     });
 }

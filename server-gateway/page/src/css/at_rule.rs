@@ -32,15 +32,23 @@ impl Sheet<'_> {
             "font-face" => self.font_face(parser),
             "media" if !media::applies(&condition, self.viewport) => {}
             "supports" if !supports::holds(&condition) => {}
+            "media" | "supports" => self.nested(parser, depth),
             // The preludes of keyframe blocks are not selectors.
             "keyframes" | "-webkit-keyframes" => {
                 let vocabulary = self.vocabulary.take();
-                self.nested(parser, depth);
+                self.unordered(parser, depth);
                 self.vocabulary = vocabulary;
             }
-            // For example `@container` and `@scope`.
-            _ => self.nested(parser, depth),
+            // For example `@container`, `@layer` and `@scope`.
+            _ => self.unordered(parser, depth),
         }
+    }
+
+    /// Reads a block whose rules may apply in another order, or not at all.
+    fn unordered(&mut self, parser: &mut Parser<'_, '_>, depth: usize) {
+        let outer = std::mem::replace(&mut self.is_ordered, false);
+        self.nested(parser, depth);
+        self.is_ordered = outer;
     }
 
     fn import(&mut self, parser: &mut Parser<'_, '_>) {

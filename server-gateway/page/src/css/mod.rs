@@ -8,6 +8,7 @@
 )]
 
 mod at_rule;
+mod background;
 mod font;
 mod image_set;
 mod import;
@@ -23,12 +24,13 @@ use url::Url;
 
 pub(crate) use self::waiting::Waiting;
 use self::{
+    background::{Backgrounds, ImagesBefore},
     property::Property,
     syntax::{behind, prelude, quoted, without_comments},
 };
 use crate::{
     Certainty, Destination, MAX_REFERENCES, Reference, Viewport, Vocabulary, charset,
-    fonts::{Declarations, SheetFonts},
+    fonts::{self, Declarations, SheetFonts},
     reference::Base,
     vocabulary,
 };
@@ -94,6 +96,8 @@ pub(crate) struct Discovered {
     pub(crate) waiting: Vec<Waiting>,
     /// The fonts, unless they are among the references.
     pub(crate) fonts: SheetFonts,
+    /// Selectors of the rules that override backgrounds of `style` attributes.
+    pub(crate) overrides: Vec<Arc<str>>,
 }
 
 /// Returns the objects of an inline style sheet or of declarations; if `fonts` are chosen by their use, these
@@ -135,11 +139,14 @@ pub(crate) fn discover_text(css: &str, part: Part, base: &Base, viewport: Viewpo
 }
 
 struct Sheet<'a> {
+    part: Part,
     base: &'a Base,
     viewport: Viewport,
     found: Vec<Reference>,
     /// True while `@import` is valid: before all other rules.
     imports: bool,
+    /// True if the enclosing at-rules apply to all elements, in the order of the rules.
+    is_ordered: bool,
     vocabulary: Option<&'a Vocabulary>,
     /// True if an element may match the enclosing rules.
     matches: bool,
@@ -150,15 +157,18 @@ struct Sheet<'a> {
     /// Fonts, if these are chosen by their use, and the font properties of the current rule.
     fonts: Option<SheetFonts>,
     declarations: Declarations,
+    backgrounds: Backgrounds,
 }
 
 impl<'a> Sheet<'a> {
     fn new(part: Part, base: &'a Base, viewport: Viewport, vocabulary: Option<&'a Vocabulary>) -> Self {
         Self {
+            part,
             base,
             viewport,
             found: Vec::new(),
             imports: matches!(part, Part::Sheet),
+            is_ordered: true,
             vocabulary,
             matches: true,
             around: Vec::new(),
@@ -166,6 +176,7 @@ impl<'a> Sheet<'a> {
             most_waiting: MAX_WAITING,
             fonts: None,
             declarations: Declarations::default(),
+            backgrounds: Backgrounds::default(),
         }
     }
 
@@ -178,10 +189,13 @@ impl<'a> Sheet<'a> {
         (self.waiting, self.most_waiting) = (Some(Vec::new()), most);
         self.rules_of(css);
         self.end_declarations();
+        let mut waiting = self.waiting.unwrap_or_default();
+        waiting.retain(|waiting| !waiting.is_overridden);
         Discovered {
             references: self.found,
-            waiting: self.waiting.unwrap_or_default(),
+            waiting,
             fonts: self.fonts.unwrap_or_default(),
+            overrides: self.backgrounds.overrides,
         }
     }
 
@@ -194,17 +208,17 @@ impl<'a> Sheet<'a> {
         let mut property = Property::default();
         // Start of the current rule or declaration.
         let mut start = parser.position();
-        let mut before = self.found.len();
+        let mut before = self.images();
         loop {
             let end = parser.position();
             let Ok(token) = parser.next().cloned() else {
-                return self.declare(&property, parser, end);
+                return self.declare(&property, parser, end, before);
             };
             if self.found.len() >= MAX_REFERENCES {
                 return self.cut();
             }
             if matches!(token, Token::Semicolon) {
-                self.declare(&property, parser, end);
+                self.declare(&property, parser, end, before);
             }
             property.observe(&token, parser.position());
             let ends = match token {
@@ -220,7 +234,7 @@ impl<'a> Sheet<'a> {
                 Token::Semicolon => true,
                 // `url(x.png) \9` is a hack for one browser: all others ignore the declaration as invalid.
                 Token::Ident(name) | Token::Dimension { unit: name, .. } if name.as_ref() == "\t" => {
-                    self.found.truncate(before);
+                    self.found.truncate(before.found);
                     false
                 }
                 token => {
@@ -230,7 +244,7 @@ impl<'a> Sheet<'a> {
             };
             if ends {
                 start = behind(parser);
-                before = self.found.len();
+                before = self.images();
             }
         }
     }
@@ -254,7 +268,7 @@ impl<'a> Sheet<'a> {
         }
         let around = self.matches;
         self.matches = around && vocabulary::may_match(&selectors, self.vocabulary);
-        self.around.push(selectors.into());
+        self.around.push(selectors.trim().into());
         let outer = std::mem::take(&mut self.declarations);
         self.nested(parser, depth);
         self.end_declarations();
@@ -263,13 +277,22 @@ impl<'a> Sheet<'a> {
         self.matches = around;
     }
 
-    /// Records a declaration of a font; it ended at `end`.
-    fn declare(&mut self, property: &Property, parser: &Parser<'_, '_>, end: SourcePosition) {
-        if let (Some(_), Some((name, start))) = (&self.fonts, property.font())
-            && start <= end
-        {
-            let value = without_comments(parser.slice(start..end));
-            self.declarations.add(name, &value);
+    /// Records a declaration of a font or a background; it ended at `end`.
+    fn declare(
+        &mut self,
+        property: &Property,
+        parser: &Parser<'_, '_>,
+        end: SourcePosition,
+        before: ImagesBefore,
+    ) {
+        let Some((name, start)) = property.value().filter(|(_, start)| *start <= end) else {
+            return;
+        };
+        let value = parser.slice(start..end);
+        if matches!(name, "background" | "background-image") {
+            self.declare_background(value, before);
+        } else if self.fonts.is_some() && fonts::is_relevant(name) {
+            self.declarations.add(name, &without_comments(value));
         }
     }
 
@@ -347,6 +370,7 @@ impl<'a> Sheet<'a> {
             Some(waiting) if waiting.len() < self.most_waiting => waiting.push(Waiting {
                 reference,
                 selectors: self.around.clone(),
+                is_overridden: false,
             }),
             Some(_) | None => self.found.push(reference),
         }

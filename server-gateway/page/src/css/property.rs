@@ -1,8 +1,6 @@
 //! Declarations whose `url()` values a browser loads.
 use cssparser::{SourcePosition, Token};
 
-use crate::fonts;
-
 /// Prefixes of the names of properties whose value may load something.
 const LOADING: [&str; 14] = [
     "background",
@@ -46,10 +44,10 @@ impl Property {
         }
     }
 
-    /// Returns the name of a property that decides about fonts, and the start of its value.
-    pub(super) fn font(&self) -> Option<(&str, SourcePosition)> {
-        let name = self.name.as_deref().filter(|name| fonts::is_relevant(name))?;
-        (!self.hacked).then_some((name, self.start?))
+    /// Returns the name of the property and the start of its value.
+    pub(super) fn value(&self) -> Option<(&str, SourcePosition)> {
+        let name = self.name.as_deref().filter(|_| !self.hacked)?;
+        Some((name, self.start?))
     }
 
     pub(super) fn loads(&self) -> bool {

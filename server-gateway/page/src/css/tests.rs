@@ -179,3 +179,96 @@ fn images_of_rules_that_match_nothing_are_unlikely() {
         .filter(|reference| reference.certainty == Certainty::Unlikely);
     assert_eq!(unlikely.count(), 1);
 }
+
+/// The images of a sheet that a browser may load.
+fn loaded(css: &str) -> Vec<String> {
+    let base = Url::parse("http://a.test/").unwrap();
+    let found = discover_css(css.as_bytes(), &base, None, Viewport::default()).into_iter();
+    let likely = found.filter(|reference| reference.certainty != Certainty::Unlikely);
+    likely.map(|reference| reference.url.path().to_owned()).collect()
+}
+
+#[test]
+fn images_that_a_later_declaration_overrides_are_unlikely() {
+    for (css, expected) in [
+        (
+            ".a { background: url(1); background: url(2) no-repeat }",
+            vec!["/2"],
+        ),
+        (
+            ".a { background: url(1) } .b { color: red } .a { background-image: none }",
+            vec![],
+        ),
+        (
+            ".a { background: url(1) } @media (min-width: 1px) { .a { background: #fff url(2) 0 50%/10px } }",
+            vec!["/2"],
+        ),
+        (
+            ".a { background: url(1) !important; background: url(2) } .a { background: url(3)! important }",
+            vec!["/3"],
+        ),
+        (
+            ".a { background: url(1) } .a { background: URL('2'), var(--x) }",
+            vec!["/2"],
+        ),
+        (
+            ".a { background: url(1) !important } .a { background: url(2) }",
+            vec!["/1", "/2"],
+        ),
+        // Another rule, property or order, or a value that not every browser accepts.
+        (
+            ".a { background: url(1) } .a, .b { background: url(2) }",
+            vec!["/1", "/2"],
+        ),
+        (
+            ".a { background: url(1); background-color: red; mask: url(2) }",
+            vec!["/1", "/2"],
+        ),
+        (
+            ".a { background: url(1) } @media print { .a { background: url(2) } }",
+            vec!["/1"],
+        ),
+        (
+            ".a { background: url(1) } @layer x { .a { background: url(2) } }",
+            vec!["/1", "/2"],
+        ),
+        (
+            ".a { background: url(1) } .a { & { background: url(2) } }",
+            vec!["/1", "/2"],
+        ),
+        (
+            ".a { background: url(1); background: linear-gradient(red, red), url(2) }",
+            vec!["/1", "/2"],
+        ),
+        (
+            ".a { background: url(1); background: -moz-element(#x), url(2) }",
+            vec!["/1", "/2"],
+        ),
+        (".a { background: url(1); background: }", vec!["/1"]),
+        (".a { background: url(1); background: url(2) 0 0\\9 }", vec!["/1"]),
+        (".a { background: url(1); *background: url(2) }", vec!["/1"]),
+    ] {
+        assert_eq!(loaded(css), expected, "{css}");
+    }
+    // Selectors that are too long to be compared.
+    let selectors = |first: char| format!("{first}{}", ",x".repeat(3000));
+    let css = format!(
+        "{}{{background:url(1)}}{}{{background:url(2)}}",
+        selectors('a'),
+        selectors('b')
+    );
+    assert_eq!(loaded(&css), ["/1", "/2"]);
+}
+
+#[test]
+fn overridden_images_do_not_wait_for_elements() {
+    let page = Url::parse("http://a.test/").unwrap();
+    let mut discovery = crate::Discovery::new(&page, None, Viewport::default());
+    let markup = discovery.markup();
+    let css = b".late { background: url(1.png); background: url(2.png) } .late { background: url(3.png) }";
+    let (found, mut pending) = markup.sheet(css, &page, None);
+    assert!(found.is_empty());
+    discovery.write(b"<p class=late>");
+    let displayed = markup.displayed(&mut pending);
+    assert_eq!((displayed.len(), displayed[0].url.path()), (1, "/3.png"));
+}

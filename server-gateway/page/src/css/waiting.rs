@@ -9,6 +9,8 @@ pub(crate) struct Waiting {
     pub(crate) reference: Reference,
     /// Selectors of the enclosing rules.
     pub(super) selectors: Vec<Arc<str>>,
+    /// True if a later rule overrides the image.
+    pub(super) is_overridden: bool,
 }
 
 impl Waiting {

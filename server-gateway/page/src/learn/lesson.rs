@@ -1,11 +1,12 @@
 //! What a record learns from a visit.
-use std::{collections::BTreeSet, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
 use longhaul_types::UnixTime;
 use url::Url;
 
 use super::{
-    HeldFresh, LearnedRef, LiteralRequest, MAX_AGE, Testimony, Unlearned, Visit, Witnesses, hash,
+    HeldFresh, LearnedRef, LiteralRequest, MAX_AGE, Teachers, Testimony, Unlearned, Unused, Visit, Witnesses,
+    hash,
     record::{
         Evidence, Extra, MAX_EXTRAS, MAX_SUPPRESSED, MAX_URL, MAX_WITNESSED, Record, Suppressed, Witnessed,
     },
@@ -42,8 +43,14 @@ impl Record {
             .collect();
         let mut asked: BTreeSet<String> = unplanned.iter().map(|(url, _)| url.clone()).collect();
         asked.extend(visit.pushed_used.iter().take(MAX_ASKED).map(form));
+        let unused = visit.pushed_unused.iter().take(MAX_ASKED);
+        let unused = unused.filter(|unused| unused.held == HeldFresh::No);
+        let unused: Vec<String> = unused.map(|Unused { url, .. }| form(url)).collect();
         self.lift(&asked);
-        self.confirm(&asked, page, visit.now);
+        self.confirm(&asked, page, visit.now, |url| match visit.teachers {
+            Teachers::OneDevice => true,
+            Teachers::AllDevices => unused.iter().any(|unused| unused == url),
+        });
         for (url, asked) in unplanned {
             let is_added = self.add(url, asked, page, visit.now);
             unlearned.no_room += usize::from(!is_added);
@@ -57,10 +64,8 @@ impl Record {
         for (url, asked) in absent {
             self.add_absent(url, asked, page, visit.now);
         }
-        for unused in visit.pushed_unused.iter().take(MAX_ASKED) {
-            if unused.held == HeldFresh::No {
-                self.strike(hash(&form(&unused.url)), page, visit.now);
-            }
+        for unused in unused {
+            self.strike(hash(&unused), page, visit);
         }
         self.expire(visit.now);
         unlearned.no_room += self.fit();
@@ -90,6 +95,11 @@ impl Record {
             .iter()
             .filter(move |witnessed| witnessed.seen + MAX_AGE > now);
         current.filter_map(|witnessed| Some((witnessed.url, witnessed.literal?)))
+    }
+
+    /// See [`super::Learned::retract`].
+    pub(super) fn retract(&mut self, urls: &BTreeSet<u64>) {
+        self.witnessed.retain(|witnessed| !urls.contains(&witnessed.url));
     }
 
     /// Removes and returns the testimony about a URL.
@@ -125,7 +135,13 @@ impl Record {
 
     /// Updates the extras: those that the browser requested again, and those that it requested with other
     /// query values.
-    fn confirm(&mut self, asked: &BTreeSet<String>, page: u32, now: UnixTime) {
+    fn confirm(
+        &mut self,
+        asked: &BTreeSet<String>,
+        page: u32,
+        now: UnixTime,
+        is_missed: impl Fn(&str) -> bool,
+    ) {
         let known: BTreeSet<&str> = self.extras.iter().map(|extra| extra.url.as_str()).collect();
         let new_shapes: BTreeSet<String> = asked
             .iter()
@@ -143,7 +159,7 @@ impl Record {
                 extra.volatile = true;
                 extra.misses = 0;
                 extra.seen = now;
-            } else if !extra.volatile {
+            } else if !extra.volatile && is_missed(&extra.url) {
                 extra.misses = extra.misses.saturating_add(1);
             }
         }
@@ -166,7 +182,7 @@ impl Record {
             return true;
         }
         if self.extras.len() >= MAX_EXTRAS {
-            let Some(worst) = self.least_useful() else {
+            let Some(worst) = self.least_useful(now) else {
                 return false;
             };
             self.extras.remove(worst);
@@ -225,16 +241,18 @@ impl Record {
         }
     }
 
-    /// Returns the extra to replace by a new one: the one with the most misses, then a volatile one. `None`
-    /// if all are as current as the new one.
-    fn least_useful(&self) -> Option<usize> {
+    /// Returns the extra to replace by a new one: the one with the most misses, then a volatile one, then the oldest whose
+    /// body may not return. `None` if all are as current as the new one.
+    fn least_useful(&self, now: UnixTime) -> Option<usize> {
+        let is_of_old_body = |extra: &Extra| extra.body.is_some() && extra.seen + DAY < now;
         let ranks = self.extras.iter().enumerate();
-        let candidates = ranks.filter(|(_, extra)| extra.misses > 0 || extra.volatile);
-        let worst = candidates.max_by_key(|(_, extra)| (extra.misses, extra.volatile));
+        let candidates =
+            ranks.filter(|(_, extra)| extra.misses > 0 || extra.volatile || is_of_old_body(extra));
+        let worst = candidates.max_by_key(|(_, extra)| (extra.misses, extra.volatile, Reverse(extra.seen)));
         worst.map(|(index, _)| index)
     }
 
-    fn strike(&mut self, hash: u64, page: u32, now: UnixTime) {
+    fn strike(&mut self, hash: u64, page: u32, visit: &Visit<'_>) {
         let known = self
             .suppressed
             .iter()
@@ -244,13 +262,16 @@ impl Record {
             None => Suppressed {
                 hash,
                 strikes: 0,
-                until: now,
+                until: visit.now,
                 evidence: Evidence::of(page),
             },
         };
-        let time = FIRST_BAN.saturating_mul(1 << suppressed.strikes.min(MAX_STRIKES));
+        let time = match visit.teachers {
+            Teachers::OneDevice => FIRST_BAN.saturating_mul(1 << suppressed.strikes.min(MAX_STRIKES)),
+            Teachers::AllDevices => MAX_AGE,
+        };
         suppressed.strikes = (suppressed.strikes + 1).min(MAX_STRIKES);
-        suppressed.until = now + time;
+        suppressed.until = visit.now + time;
         suppressed.evidence.add(page);
         self.suppressed.push(suppressed);
         if self.suppressed.len() > MAX_SUPPRESSED {

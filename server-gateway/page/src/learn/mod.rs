@@ -4,7 +4,8 @@
 //! Each page has two records: one for its exact URL and one for its pattern (pages of one template). Objects
 //! that a page's scripts loaded are planned at its next visit, and on other pages of the pattern once two
 //! pages have shown them. An object that was pushed and not used leaves the plan for a time that doubles with
-//! each repetition; a request of the browser restores it at once.
+//! each repetition; a request of the browser restores it at once. Records that all devices use are told only of objects
+//! that two devices did not use.
 //!
 //! A host that could not be reached is remembered for a day by one request to it. The next load of the page plans that
 //! request, so that it shows early whether the host is back.
@@ -84,6 +85,15 @@ pub struct Testimony {
     pub literal: Option<LiteralRequest>,
 }
 
+/// The devices whose visits a record contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teachers {
+    /// One device: what it does not request is not planned for it, for a time.
+    OneDevice,
+    /// All devices: what two of them did not use is no longer planned until a browser requests it.
+    AllDevices,
+}
+
 /// Number of devices that asked for a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witnesses {
@@ -125,6 +135,9 @@ pub struct Visit<'a> {
     pub pushed_used: &'a [Url],
     /// Objects that were planned and not used.
     pub pushed_unused: &'a [Unused],
+    /// The devices whose visits the record contains. Of [`Teachers::AllDevices`], `pushed_unused` are the objects that two
+    /// devices did not use.
+    pub teachers: Teachers,
     /// Time of the visit.
     pub now: UnixTime,
 }
@@ -257,6 +270,11 @@ impl Learned {
     /// contains the testimony: learn the request then.
     pub fn testify(&mut self, testimony: Testimony, now: UnixTime) -> Witnesses {
         self.exact.testify(testimony, now)
+    }
+
+    /// Removes the testimonies about these URLs, by their keyed hashes.
+    pub fn retract(&mut self, urls: &BTreeSet<u64>) {
+        self.exact.retract(urls);
     }
 
     /// Records that a device asked for a URL that stands in the page's document, and that may be told only to devices whose

@@ -57,6 +57,7 @@ impl Memory {
             asked_absent: &[],
             pushed_used: &used,
             pushed_unused: &all,
+            teachers: Teachers::OneDevice,
             now,
         });
         let keys = RecordKeys::of(&url(page));
@@ -138,6 +139,7 @@ fn documents_and_other_schemes_are_not_learned() {
         asked_absent: &[],
         pushed_used: &[],
         pushed_unused: &[],
+        teachers: Teachers::OneDevice,
         now: START,
     });
     assert_eq!((unlearned.too_long, unlearned.no_room), (1, 0));
@@ -335,6 +337,7 @@ fn the_form_of_the_newest_unplanned_request_is_kept() {
             asked_absent: &[],
             pushed_used: &[],
             pushed_unused: &[],
+            teachers: Teachers::OneDevice,
             now: START,
         });
         let record = learned.page_record();
@@ -361,6 +364,7 @@ fn an_absent_host_is_remembered_for_a_day_by_one_request() {
             asked_absent: absent,
             pushed_used: used,
             pushed_unused: &[],
+            teachers: Teachers::OneDevice,
             now,
         });
         *learned = Learned::read(&page, Some(&learned.page_record()), None).unwrap();
@@ -377,6 +381,40 @@ fn an_absent_host_is_remembered_for_a_day_by_one_request() {
     // A host that answers again is remembered as any other object.
     visit(&mut learned, &[], &[url("http://missing.test/1")], START + DAY);
     assert_eq!(planned(&learned, later(30)), of_each[..1]);
+}
+
+#[test]
+fn records_of_all_devices_are_told_of_unused_pushes_only() {
+    let page = url("/p");
+    let mut learned = Learned::new(&page);
+    let visit = |learned: &mut Learned, asked: &[LearnedRef], unused: &[Unused]| {
+        let _unlearned = learned.update(&Visit {
+            asked_unplanned: asked,
+            asked_behind: &[],
+            asked_absent: &[],
+            pushed_used: &[],
+            pushed_unused: unused,
+            teachers: Teachers::AllDevices,
+            now: START,
+        });
+        *learned = Learned::read(&page, Some(&learned.page_record()), None).unwrap();
+    };
+    let script = [asked_for(url("/a.js"), Destination::Script)];
+    visit(&mut learned, &script, &[]);
+    for _ in 0..20 {
+        visit(&mut learned, &[], &[]);
+    }
+    assert_eq!(learned.extras(START), script);
+    let unused = |held| ["/a.js", "/in-markup.png"].map(|text| Unused { url: url(text), held });
+    visit(&mut learned, &[], &unused(HeldFresh::Possible));
+    assert_eq!(learned.extras(START), script);
+    visit(&mut learned, &[], &unused(HeldFresh::No));
+    assert!(learned.extras(START).is_empty() && learned.suppressed(&url("/in-markup.png"), later(59)));
+    assert!(!learned.suppressed(&url("/in-markup.png"), later(60)));
+    // A request of any browser restores the object.
+    visit(&mut learned, &script, &[]);
+    assert_eq!(learned.extras(START), script);
+    assert!(learned.suppressed(&url("/in-markup.png"), START));
 }
 
 #[test]

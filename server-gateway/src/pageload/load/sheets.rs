@@ -56,10 +56,14 @@ impl LoadState {
         self.plan_displayed();
     }
 
-    /// Plans the images whose elements are now in the document, and the fonts that are used now.
+    /// Plans the images whose elements are now in the document, and the fonts that are used now, and withdraws the
+    /// backgrounds that style sheets override.
     pub(super) fn plan_displayed(&mut self) {
         let Some(markup) = &self.markup else { return };
         let inline_fonts = markup.inline_fonts();
+        for url in markup.overridden() {
+            self.plan.override_background(&url);
+        }
         let displayed = self.plan.pending_references().map(|(entry, pending)| {
             let found = markup.displayed(pending);
             (entry, found)

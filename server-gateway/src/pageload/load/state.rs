@@ -156,7 +156,13 @@ impl LoadState {
             return;
         };
         let references = references.into_iter();
-        let admitted = references.filter_map(|reference| chain.initiator.admit(reference, 0));
+        let admitted = references
+            .filter_map(|reference| chain.initiator.admit(reference, 0))
+            .map(|reference| Reference {
+                // The page's style sheets override nothing in other documents.
+                is_inline_background: reference.is_inline_background && referrer.is_none(),
+                ..reference
+            });
         let admitted: Vec<Reference> = admitted.collect();
         for frame in admitted
             .iter()

@@ -139,7 +139,11 @@ impl Plan {
 
     /// Selects the next body to push and marks its push as in progress.
     pub(crate) fn next_push(&mut self) -> Option<PushAttempt> {
-        let next = self.first(|entry| matches!(entry.body(), Some(BodyState::Waiting(_))))?;
+        let awaits_style_sheet = self.awaits_style_sheet();
+        let next = self.first(|entry| {
+            let is_waiting = matches!(entry.body(), Some(BodyState::Waiting(_)));
+            is_waiting && !(awaits_style_sheet && entry.may_be_overridden())
+        })?;
         let found = self.get_mut(next)?;
         let (sender, class) = watch::channel(found.class());
         let (repeats, hash) = (found.repeats, found.hash);

@@ -3,6 +3,7 @@ mod answer;
 mod body;
 mod entry;
 mod failure;
+mod inline_background;
 mod manifest_change;
 mod request;
 #[cfg(test)]
@@ -241,6 +242,7 @@ impl Plan {
             known.credentials = known.credentials.min(reference.credentials);
             // If two frames display the document, the stricter sandbox applies.
             known.sandbox = known.sandbox.and(reference.sandbox);
+            known.is_inline_background &= reference.is_inline_background;
         }
     }
 

@@ -1,4 +1,5 @@
 mod duplicates;
+mod inline_backgrounds;
 mod requests;
 
 use std::collections::VecDeque;

@@ -37,6 +37,7 @@ fn lesson(number: u8, page: &str, candidates: Vec<Candidate>) -> SharedLesson {
         teacher: device(number),
         candidates,
         used: Vec::new(),
+        unused: Vec::new(),
         bodies: Vec::new(),
         cookies: Vec::new(),
         refused: RefusalCounters::default(),
@@ -170,6 +171,47 @@ fn hosts_that_nothing_names_are_not_told() {
     let extras = learned.extras(NOW);
     let hosts: Vec<_> = extras.iter().filter_map(|extra| extra.url.host_str()).collect();
     assert_eq!(hosts, ["cdn.test"]);
+}
+
+#[test]
+fn two_devices_teach_which_pushes_are_unused() {
+    let mut learned = Learned::new(&url("/"));
+    let visit = |learned: &mut Learned, number, used: &[&str], unused: &[&str]| {
+        let urls = |list: &[&str]| list.iter().map(|text| url(text)).collect();
+        let lesson = SharedLesson {
+            used: urls(used),
+            unused: urls(unused),
+            ..lesson(number, "/", Vec::new())
+        };
+        teach(&lesson, learned, &[]);
+        let suppressed = ["/a.png", "/b.png"].map(|text| learned.suppressed(&url(text), NOW));
+        (suppressed, learned.page_record())
+    };
+    // However often one device says so, it is one device.
+    for _ in 0..5 {
+        let (suppressed, record) = visit(&mut learned, 1, &[], &["/a.png", "/b.png"]);
+        assert_eq!(suppressed, [false, false]);
+        let names = [b"a.png", b"b.png"];
+        assert!(
+            !record
+                .windows(5)
+                .any(|part| names.iter().any(|name| part == *name))
+        );
+    }
+    // A use between two devices contradicts the first one.
+    visit(&mut learned, 3, &["/b.png"], &[]);
+    let (suppressed, _) = visit(&mut learned, 2, &[], &["/a.png", "/b.png"]);
+    assert_eq!(suppressed, [true, false]);
+    let (suppressed, _) = visit(&mut learned, 1, &[], &["/b.png"]);
+    assert_eq!(suppressed, [true, true]);
+    // A browser asks for them: two devices are needed again.
+    visit(&mut learned, 3, &["/a.png", "/b.png"], &[]);
+    let (suppressed, _) = visit(&mut learned, 1, &[], &["/a.png"]);
+    assert_eq!(suppressed, [false, false]);
+    // Requests are no testimonies of unused pushes.
+    let asked = lesson(2, "/", vec![candidate("/a.png", Disclosure::TwoDevices)]);
+    teach(&asked, &mut learned, &[]);
+    assert!(!learned.suppressed(&url("/a.png"), NOW) && told(&learned).is_empty());
 }
 
 /// Words that the site's documents contain for everybody.
