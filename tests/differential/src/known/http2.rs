@@ -120,6 +120,21 @@ pub(super) const HTTP2: &[Known] = &[
         ..ANY
     },
     Known {
+        aspects: &["outcome", "events"],
+        kinds: &[
+            "http2/connection+http2/reset-after-end",
+            "http2/keep-alive+http2/reset-after-end",
+            "http2/proxy-connection+http2/reset-after-end",
+            "http2/te+http2/reset-after-end",
+            "http2/transfer-encoding+http2/reset-after-end",
+            "http2/upgrade+http2/reset-after-end",
+        ],
+        seen: Seen::Refused,
+        what: "A response over HTTP/2 with a field of connections, whose stream is reset behind its end, is an error page",
+        reason: "The response is malformed (RFC 9113 section 8.2.2), and the reset hides that its HTTP/1.1 may be sound.",
+        ..ANY
+    },
+    Known {
         aspects: &["event"],
         kinds: &["http2/settings-no-streams"],
         what: "A frame of a host that permits no further request over HTTP/2 loads with its own frames",

@@ -59,6 +59,17 @@ pub(super) const MESSAGES: &[Known] = &[
     },
     Known {
         aspects: &["outcome"],
+        kinds: &[
+            "length/list-different+status/205-with-body",
+            "length/list-open+status/205-with-body",
+        ],
+        seen: Seen::Lenient,
+        what: "A response with status 205 and several lengths, or an open list of them, loads",
+        reason: "It has no body (RFC 9110 section 15.3.6).",
+        ..ANY
+    },
+    Known {
+        aspects: &["outcome"],
         kinds: &["chunks/tab-behind"],
         seen: Seen::Lenient,
         what: "A tab behind the size of a chunk loads",
@@ -180,6 +191,13 @@ pub(super) const MESSAGES: &[Known] = &[
         modes: &[Mode::Head],
         what: "What answers HEAD without a status line (HTTP/0.9) is missing",
         reason: "A response to HEAD has no body (RFC 9110 section 9.3.2).",
+        ..ANY
+    },
+    Known {
+        aspects: &["markup", "text"],
+        kinds: &["type/svg", "type/xhtml"],
+        what: "The document that the browser makes of invalid XML may be another one",
+        reason: "It depends on how much had arrived when the browser found the error.",
         ..ANY
     },
 ];
