@@ -59,6 +59,7 @@ mod tests {
         ));
         assert!(is_notice("attribution-reporting-support", "web"));
         assert!(is_notice("x-moz", "prefetch"));
+        assert!(is_notice("x-purpose", "preview"));
         for (name, value) in [
             ("intervention", ""),
             ("intervention", "secret"),
@@ -71,6 +72,7 @@ mod tests {
             ("attribution-reporting-eligible", "trigger, secret"),
             ("attribution-reporting-support", ""),
             ("x-moz", "secret"),
+            ("x-purpose", "secret"),
             ("x-api-key", "prefetch"),
         ] {
             assert!(!is_notice(name, value), "{name}: {value}");

@@ -371,4 +371,53 @@ mod tests {
             let _parsed = ClientHello::parse(&record);
         }
     }
+
+    #[test]
+    fn lengths_have_limits() {
+        let parse = ClientHello::parse;
+        let record = |length: u16| [&[HANDSHAKE, 3, 1][..], &length.to_be_bytes(), &[CLIENT_HELLO]].concat();
+        assert_eq!(parse(&record(16_384)), Ok(None));
+        assert_eq!(parse(&record(16_385)), Err(NotClientHello));
+        let message = |length: u32| {
+            let message = [&[CLIENT_HELLO], &length.to_be_bytes()[1..]].concat();
+            [&[HANDSHAKE, 3, 1][..], &long(&message)].concat()
+        };
+        assert_eq!(parse(&message(65_532)), Ok(None));
+        assert_eq!(parse(&message(65_533)), Err(NotClientHello));
+        // A message of the greatest length in many records is larger with these than all may be.
+        let parts = vec![[&[HANDSHAKE, 3, 1][..], &long(&[0])].concat(); 12_000];
+        let wire = [message(65_532), parts.concat()].concat();
+        assert_eq!(parse(&wire[..65_536]), Ok(None));
+        assert_eq!(parse(&wire[..65_537]), Err(NotClientHello));
+        for (kind, major) in [(HANDSHAKE, 2), (21, 3)] {
+            assert_eq!(parse(&[kind, major, 1, 0, 1, CLIENT_HELLO]), Err(NotClientHello));
+        }
+    }
+
+    #[test]
+    fn names_have_limits() {
+        let of = |length: usize| {
+            let hello = ClientHello {
+                server_name: Some("a".repeat(length)),
+                ..ClientHello::default()
+            };
+            ClientHello::parse(&wire(&hello, &[], 1000))
+        };
+        assert!(of(MAX_NAME).is_ok_and(|hello| hello.is_some_and(|hello| hello.server_name.is_some())));
+        assert_eq!(of(MAX_NAME + 1), Err(NotClientHello));
+    }
+
+    #[test]
+    fn other_protocols_than_http_are_known() {
+        let speaks_http = |protocols: &[&str]| {
+            let protocols = protocols.iter().map(|name| name.as_bytes().to_vec());
+            let hello = ClientHello {
+                protocols: protocols.collect(),
+                ..ClientHello::default()
+            };
+            hello.speaks_http()
+        };
+        assert!(speaks_http(&["h2"]) && speaks_http(&["dot", "http/1.1"]));
+        assert!(!speaks_http(&["dot", "h3"]) && !speaks_http(&[]));
+    }
 }
