@@ -97,6 +97,7 @@ mod tests {
             "snapcraft.io",
             "www.npmjs.com",
             "docs.google.com",
+            "fully.qualified.test.",
         ] {
             assert!(all.contains(host), "{host}");
         }
