@@ -152,8 +152,8 @@ fn is_secret_value(name: &str, value: &str) -> bool {
         return true;
     }
     let name = name.to_ascii_lowercase();
-    // A name of a list, such as that of a module, may contain a number.
-    let members = value.split([',', '|', ';', ' ']).count();
+    // A name of a list, such as that of a module, may contain a number. Words between spaces are what a user wrote.
+    let members = value.split([',', '|', ';']).count();
     let changes = if members >= MIN_LIST { 2 } else { 0 };
     !VERSIONS.contains(&name.as_str()) && has_random_word(value, changes)
 }
@@ -316,6 +316,7 @@ mod tests {
             "/x?to=me%40b.test",
             "/x?q=9f86d081884c7d659a2feaa0c55ad015",
             "/x?q=ReferenceTooltips2Mobile",
+            "/x?q=one+two+ReferenceTooltips2Mobile",
             "/x?list=a,b,9f86d081884c7d659a2feaa0c55ad015",
             "/x?_=1760000000123",
             "/page;jsessionid=5",

@@ -4,8 +4,8 @@
 //! Each page has two records: one for its exact URL and one for its pattern (pages of one template). Objects
 //! that a page's scripts loaded are planned at its next visit, and on other pages of the pattern once two
 //! pages have shown them. An object that was pushed and not used leaves the plan for a time that doubles with
-//! each repetition; a request of the browser restores it at once. Records that all devices use are told only of objects
-//! that two devices did not use.
+//! each repetition; a request of the browser restores it at once. In records that all devices use, this needs two devices
+//! that did not use the object.
 //!
 //! A host that could not be reached is remembered for a day by one request to it. The next load of the page plans that
 //! request, so that it shows early whether the host is back.

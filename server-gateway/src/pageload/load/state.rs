@@ -133,7 +133,7 @@ impl LoadState {
     /// own).
     pub(super) fn body_complete(&mut self, hash: &ContentHash, entry: Option<EntryId>) {
         let extras = self.learned.body_complete(hash, now());
-        // As the requests of scripts, they are those of the page's document.
+        // The document that refers to the body makes the requests of its scripts.
         let document = entry.and_then(|entry| self.plan.get(entry)?.referrer);
         self.found(extras, document);
     }
