@@ -1,13 +1,14 @@
 //! A gateway and an agent as separate processes, with the agent enrolled at the gateway.
 use std::{
     ffi::OsString,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use longhaul_tests::{
     client::{RawResponse, ask, get},
     process::{Running, run},
@@ -17,7 +18,7 @@ use longhaul_types::BitRate;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
-    net::UdpSocket,
+    net::{TcpListener, UdpSocket},
     process::Command,
     time::{interval, timeout},
 };
@@ -26,9 +27,9 @@ use tokio::{
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum wait for one event, sufficient for a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
-/// Interval between status requests while a test waits for a change.
 /// Name of an agent's own hosts file in a test folder.
 pub(crate) const HOSTS: &str = "hosts";
+/// Interval between status requests while a test waits for a change.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The hop between agent and gateway.
@@ -305,10 +306,36 @@ impl Drop for SmallDisk {
     }
 }
 
-/// An address with a free UDP port. Another program could take the port before the test does, but the range
-/// is large.
+/// The ports that a test may name before a program binds them. Systems do not give them to sockets without a port of their
+/// own, so no other socket takes them in between.
+const NAMED_PORTS: std::ops::Range<u16> = 10_000..32_000;
+
+/// An address of loopback with a port of [`NAMED_PORTS`] that `binds` finds free, another one at each call.
+async fn free_port<T>(binds: impl AsyncFn(SocketAddr) -> std::io::Result<T>) -> Result<SocketAddr> {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let ports = u32::from(NAMED_PORTS.end - NAMED_PORTS.start);
+    for _ in 0..ports {
+        // Runs side by side begin at different ports.
+        let number = std::process::id()
+            .wrapping_mul(61)
+            .wrapping_add(CALLS.fetch_add(1, Ordering::Relaxed));
+        let port = NAMED_PORTS.start + u16::try_from(number % ports)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if binds(address).await.is_ok() {
+            return Ok(address);
+        }
+    }
+    bail!("no port is free")
+}
+
+/// An address with a free UDP port.
 pub(crate) async fn free_udp_port() -> Result<SocketAddr> {
-    Ok(UdpSocket::bind(("127.0.0.1", 0)).await?.local_addr()?)
+    free_port(async |address| UdpSocket::bind(address).await).await
+}
+
+/// An address with a free TCP port.
+pub(crate) async fn free_tcp_port() -> Result<SocketAddr> {
+    free_port(async |address| TcpListener::bind(address).await).await
 }
 
 /// A temporary folder for the state of a test.

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     content::{noise, ok},
-    pair::{LIMIT, Link, Pair, Setup, folder},
+    pair::{LIMIT, Link, Pair, Setup, folder, free_tcp_port},
 };
 
 const SIZE: usize = 2_000_000;
@@ -43,12 +43,6 @@ async fn origin() -> Result<Origin> {
         },
     )
     .await
-}
-
-/// An address with a free TCP port.
-async fn free_tcp_port() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    Ok(listener.local_addr()?)
 }
 
 /// A pair over a relay for UDP, with the carrier `tls` beside it; the agent uses `carriers`.

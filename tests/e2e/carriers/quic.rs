@@ -1,20 +1,16 @@
 //! Networks that pass only what looks like QUIC: the session uses the carrier `quic`.
-use std::net::{Ipv4Addr, SocketAddr};
-
 use anyhow::{Result, ensure};
 use longhaul_tests::{
     origin::Origin,
     relay::{Direction, Passage, Relay},
 };
-use tokio::net::UdpSocket;
 
 use super::{checked, is_the_file, origin};
-use crate::pair::{Link, Pair, Setup};
+use crate::pair::{Link, Pair, Setup, free_udp_port};
 
 /// A pair over two relays, for UDP and for the gateway's QUIC port; TLS is off. The agent uses `carriers`.
 async fn pair(origin: &Origin, carriers: &str, passage: Passage) -> Result<(Pair, Relay)> {
-    // Nobody else gets the port: the system hands out other ones first.
-    let quic: SocketAddr = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr()?;
+    let quic = free_udp_port().await?;
     let relay = Relay::start(quic, None).await?;
     set(&relay, passage);
     let mut setup = Setup::resolving(&[("files.test", origin.address())]).over(Link::Relayed);

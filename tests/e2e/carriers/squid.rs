@@ -9,8 +9,7 @@ use tokio::{
     time::{interval, timeout},
 };
 
-use super::free_tcp_port;
-use crate::pair::{LIMIT, folder};
+use crate::pair::{LIMIT, folder, free_tcp_port};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Name and password that [`Login::Basic`] accepts: the password is `a secret@word`.

@@ -11,12 +11,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     process::{Child, Command},
     time::{interval, timeout},
 };
 
-use crate::pair::{COMMAND_LIMIT, LIMIT, folder};
+use crate::pair::{COMMAND_LIMIT, LIMIT, folder, free_tcp_port};
 
 const SSHD: &str = "/usr/sbin/sshd";
 const DOVECOT: &str = "/usr/sbin/dovecot";
@@ -113,11 +113,6 @@ pub(super) async fn succeed(command: &mut Command, limit: Duration) -> Result<Ve
     Ok(output.stdout)
 }
 
-/// A free port of loopback.
-async fn free_port() -> Result<SocketAddr> {
-    Ok(TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?)
-}
-
 /// An OpenSSH server for the user of the test.
 #[derive(Debug)]
 pub(super) struct SshServer {
@@ -146,7 +141,7 @@ impl SshServer {
                 .arg(path);
             succeed(&mut keygen, COMMAND_LIMIT).await?;
         }
-        let address = free_port().await?;
+        let address = free_tcp_port().await?;
         let at = folder.path().display();
         let config = format!(
             "ListenAddress {address}\nHostKey {at}/host\nAuthorizedKeysFile {at}/user.pub\nPidFile none\nUsePAM no\n\
@@ -190,7 +185,7 @@ pub(super) async fn start_dovecot(message: &[u8]) -> Result<Option<Server>> {
     }
     // Its processes have users of their own.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711))?;
-    let address = free_port().await?;
+    let address = free_tcp_port().await?;
     let file = folder.path().join("dovecot.conf");
     std::fs::write(&file, dovecot_config(folder.path(), address))?;
     let mut dovecot = Command::new(DOVECOT);

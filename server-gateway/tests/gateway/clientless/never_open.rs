@@ -32,7 +32,8 @@ async fn bind(flags: &SettingArgs) -> Result<Server, ServerError> {
     Server::bind(&config).await
 }
 
-/// A port that nobody uses, at all addresses of this machine.
+/// A port that nobody uses, at all addresses of this machine. The gateways take it at an address at which no connection of
+/// another test begins.
 async fn free_port() -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     listener.local_addr().unwrap().port()
@@ -64,7 +65,7 @@ async fn a_gateway_that_serves_strangers_does_not_start() {
         // The one before may still close its cache.
         let home = tempfile::tempdir().unwrap();
         let port = free_port().await;
-        let to = SocketAddr::from(([127, 0, 0, 1], port));
+        let to = SocketAddr::from(([127, 0, 0, 7], port));
         forward(([127, 0, 0, 5], port).into(), to, "127.0.0.9:0").await;
         let mut flags = flags(&home, "127.0.0.9")
             .with(setting, &to.to_string())
