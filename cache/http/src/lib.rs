@@ -54,6 +54,7 @@ pub mod redirection;
 pub mod request_context;
 pub mod site;
 pub mod target;
+pub mod target_encoder;
 #[cfg(test)]
 mod test_fields;
 pub mod transcoded_image;

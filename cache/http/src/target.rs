@@ -1,6 +1,4 @@
 //! Request targets of a proxy (RFC 9112 section 3.2).
-use std::{borrow::Cow, fmt::Write as _};
-
 use http::{
     HeaderMap, HeaderValue, Uri, header,
     uri::{Authority, PathAndQuery},
@@ -75,32 +73,6 @@ pub enum TargetError {
     /// User name or password where only a host may be.
     #[error("the request has a user name where only a host may be")]
     UserInfo,
-}
-
-/// Percent-encodes the characters in path and query of a request target that programs send although no URL contains them
-/// (RFC 3986), as browsers do. The authority stays as it is.
-pub fn encoded(target: &str) -> Cow<'_, str> {
-    let authority = target.find("://").map_or(0, |scheme| scheme + 3);
-    let path = target[authority..].find(['/', '?']).map(|path| authority + path);
-    let Some(path) = path.filter(|path| target[*path..].bytes().any(|byte| is_no_url(byte, true))) else {
-        return Cow::Borrowed(target);
-    };
-    let mut encoded = target[..path].to_owned();
-    let mut is_path = true;
-    for byte in target[path..].bytes() {
-        is_path &= byte != b'?';
-        if is_no_url(byte, is_path) {
-            // Writing to a string succeeds.
-            let _written = write!(encoded, "%{byte:02X}");
-        } else {
-            encoded.push(char::from(byte));
-        }
-    }
-    Cow::Owned(encoded)
-}
-
-const fn is_no_url(byte: u8, is_path: bool) -> bool {
-    matches!(byte, b'"' | b'<' | b'>' | 0x80..) || is_path && byte == b'`'
 }
 
 /// Parses the target of a proxy request in absolute form. User name and password are no part of it: see
@@ -245,25 +217,6 @@ mod tests {
         let expected = parse("http://a.test/");
         assert_eq!(parse("http://a.test"), expected);
         assert_eq!(parse("http://a.test#x"), expected);
-    }
-
-    #[test]
-    fn characters_that_no_url_contains_are_encoded() {
-        for (target, expected) in [
-            (
-                "http://a.test/a<b>`\"?q=\"<x>\"`",
-                "http://a.test/a%3Cb%3E%60%22?q=%22%3Cx%3E%22`",
-            ),
-            ("http://a.test?<", "http://a.test?%3C"),
-            ("http://\"u\"@a.test/{x}|é", "http://\"u\"@a.test/{x}|%C3%A9"),
-            ("/<é>", "/%3C%C3%A9%3E"),
-        ] {
-            assert_eq!(encoded(target), expected);
-            assert!(encoded(target).parse::<Uri>().is_ok() || target.contains('@'));
-        }
-        for target in ["*", "a.test:443", "http://<a>.test", "http://a.test/x?y=`", ""] {
-            assert_eq!(encoded(target), target);
-        }
     }
 
     #[test]

@@ -11,7 +11,6 @@ mod evictable_stream;
 mod http1;
 mod request_targets;
 mod scope;
-mod target_encoder;
 
 pub(crate) use accept::{Accepted, accept};
 pub use accept::{BindError, bind};
@@ -22,4 +21,3 @@ pub(crate) use declared_body::has_body;
 pub(crate) use evictable_stream::{EvictableStream, InUseBody};
 pub(crate) use http1::{serve_http, serve_http1};
 pub use scope::ConnectionScope;
-pub use target_encoder::TargetEncoder;

@@ -7,9 +7,8 @@ use std::{
 };
 
 use bytes::{Buf as _, BytesMut};
+use longhaul_http::target_encoder::TargetEncoder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use super::TargetEncoder;
 
 /// A client's connection whose request targets are encoded.
 pub(super) struct TargetStream<S> {

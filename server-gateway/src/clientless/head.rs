@@ -11,6 +11,7 @@ use longhaul_http::{
     limits::HeaderLimits,
     list::members,
     target::{self, Scheme, Target, TargetError},
+    target_encoder::TargetEncoder,
     url_credentials,
 };
 
@@ -155,7 +156,13 @@ impl HeadReader {
 fn parse(head: &[u8]) -> Result<RequestHead, HeadError> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
-    match request.parse(head) {
+    // Another parser could take the first of these spaces for the target's last character.
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    if line.windows(7).any(|end| end == b"  HTTP/") {
+        return Err(HeadError::Malformed);
+    }
+    let head = TargetEncoder::default().read(head);
+    match request.parse(&head) {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
         Ok(_) => return Err(HeadError::Malformed),
         Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooLarge),
@@ -170,8 +177,7 @@ fn parse(head: &[u8]) -> Result<RequestHead, HeadError> {
     };
     let mut headers = header_map(request.headers)?;
     let limits = HeaderLimits::default();
-    let path = target::encoded(request.path.unwrap_or_default());
-    let path = path.as_ref();
+    let path = request.path.unwrap_or_default();
     let target = request_target(&method, path)?;
     if matches!(target, RequestTarget::Origin(_)) {
         move_credentials(path, &mut headers)?;

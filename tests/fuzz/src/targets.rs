@@ -1,5 +1,5 @@
 //! Request targets of programs, which the agent encodes before it parses them.
-use longhaul_agent::connection::TargetEncoder;
+use longhaul_http::target_encoder::TargetEncoder;
 
 /// Pieces make no difference, and what is encoded stays as it is.
 pub(crate) fn request_targets(bytes: &[u8]) {

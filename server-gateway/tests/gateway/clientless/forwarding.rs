@@ -52,6 +52,25 @@ async fn a_client_gets_pages_and_the_cache_answers_again() {
 }
 
 #[tokio::test]
+async fn characters_that_no_url_contains_reach_the_origin_encoded() {
+    let (_gateway, proxy) = start().await;
+    let port = serve(|request: Request<Incoming>| {
+        let target = request.uri().to_string();
+        async move { reply(200, &[], full(target)) }
+    })
+    .await;
+    for (target, expected) in [
+        ("a b/<c>`?d  e=\"f\"`", "a%20b/%3Cc%3E%60?d%20%20e=%22f%22`"),
+        ("caf\u{e9} HTTP", "caf%C3%A9%20HTTP"),
+        ("{\"a\"}|^", "{\"a\"}|^"),
+    ] {
+        let answer = exchange_text(proxy, &get(&format!("http://a.test:{port}/{target}"), "")).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.ends_with(&format!("/{expected}")), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_connection_of_hyper_carries_many_requests_with_bodies() {
     let (_gateway, proxy) = start().await;
     let log = Log::default();
