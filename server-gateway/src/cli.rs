@@ -72,10 +72,9 @@ pub enum Command {
         #[arg(long, value_name = "TIME", default_value = "10min", value_parser = longhaul_types::parse_duration)]
         limit: Duration,
     },
-    /// Print an address at which a browser on this machine shows the admin page (setting admin.listen). It works once,
-    /// for five minutes
+    /// Print the address of the admin port (setting admin.listen)
     Admin {
-        /// Print a token for programs instead, for the field `Authorization: Bearer`
+        /// Print its token instead, for the field `Authorization: Bearer`
         #[arg(long)]
         token: bool,
     },

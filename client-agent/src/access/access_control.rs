@@ -9,12 +9,12 @@ use arc_swap::ArcSwap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use longhaul_origin::Cidr;
-
-use super::{
-    client::UserId,
-    passwords::Passwords,
+use longhaul_tcp_info::{
+    UserId,
     peer::{self, Peer},
 };
+
+use super::passwords::Passwords;
 use crate::{
     pages::{Page, page_response},
     proxy_body::ProxyBody,

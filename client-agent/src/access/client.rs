@@ -1,40 +1,14 @@
 //! The clients of the agent.
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
+use longhaul_tcp_info::UserId;
 use longhaul_types::ClientId;
-
-/// A user of the operating system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UserId(u32);
-
-impl UserId {
-    /// Returns the user with this number.
-    pub const fn new(number: u32) -> Self {
-        Self(number)
-    }
-
-    /// Returns the effective user of this process, who owns its sockets.
-    pub fn own() -> Self {
-        Self(nix::unistd::geteuid().as_raw())
-    }
-
-    /// The user's number.
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-}
-
-impl fmt::Display for UserId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// One client of the agent. Data that one client loads and stores is not shared with other clients.
 ///
 /// Two connections have the same client if the kernel reports the same user for both and both have the same
 /// credential. A peer on another machine has no user, so only its credential identifies it. On systems that
-/// do not report users (see `access/peer`), all programs of this machine are one client.
+/// do not report users (see [`longhaul_tcp_info::peer`]), all programs of this machine are one client.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client {
     user: Option<UserId>,

@@ -2,10 +2,9 @@
 mod access_control;
 mod client;
 mod passwords;
-mod peer;
 
 pub(crate) use access_control::Denial;
 pub use access_control::{Access, AccessRules};
-pub use client::{Client, UserId};
+pub use client::Client;
+pub use longhaul_tcp_info::UserId;
 pub use passwords::{Passwords, PasswordsError};
-pub(crate) use peer::{Peer, find as find_peer, owns_datagram_port, prepare as prepare_peer_lookup};

@@ -5,13 +5,13 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{MissedTickBehavior, interval},
 };
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{
     connection_limit::{ConnectionLimiter, ConnectionLimits, ConnectionPermit},
     evictable_stream::EvictableStream,
 };
-use crate::access::prepare_peer_lookup;
+use longhaul_tcp_info::peer;
 
 /// Interval of the search for connections that take too long.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
@@ -115,7 +115,12 @@ pub(crate) async fn accept<F>(listener: TcpListener, limits: ConnectionLimits, s
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    prepare_peer_lookup();
+    if !peer::reports_users() {
+        warn!(
+            "this system does not report the user of a connection: the agent serves all users of this machine as one \
+             client, unless `listen.password-file` is set"
+        );
+    }
     let limiter = ConnectionLimiter::new(limits);
     let mut sweeps = interval(SWEEP_INTERVAL);
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);

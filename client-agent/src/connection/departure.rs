@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::evictable_stream::EvictableStream;
-use crate::access::{Peer, find_peer};
+use longhaul_tcp_info::peer::{self, Peer};
 
 /// Time until the second look: a program that closes its connection sends FIN a moment before its socket is closed.
 const SECOND_LOOK: Duration = Duration::from_millis(50);
@@ -70,7 +70,7 @@ impl WatchedStream {
                     let mut byte = [0];
                     let mut byte = ReadBuf::new(&mut byte);
                     match std::task::ready!(self.inner.get_ref().poll_peek(cx, &mut byte)) {
-                        Ok(0) => Watch::Looking(Box::pin(find_peer(local, peer))),
+                        Ok(0) => Watch::Looking(Box::pin(peer::find(local, peer))),
                         // Another request, or the rest of this one.
                         Ok(_) => return Poll::Pending,
                         Err(_) => return Poll::Ready(()),
@@ -87,7 +87,7 @@ impl WatchedStream {
                 Watch::HalfClosed(until) => {
                     std::task::ready!(until.as_mut().poll(cx));
                     interval = LATER_LOOKS;
-                    Watch::Looking(Box::pin(find_peer(local, peer)))
+                    Watch::Looking(Box::pin(peer::find(local, peer)))
                 }
             };
         }

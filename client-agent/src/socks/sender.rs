@@ -3,7 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tracing::debug;
 
-use crate::access::{UserId, owns_datagram_port};
+use longhaul_tcp_info::{UserId, peer::owns_datagram_port};
 
 /// Ports of other users that are refused before an association takes no further port: each one costs a look into the
 /// kernel's table.

@@ -1,4 +1,5 @@
-//! What the kernel knows of a TCP connection: the socket option TCP_INFO (tcp(7)) of Linux.
+//! What the kernel knows of a TCP connection: the socket option TCP_INFO (tcp(7)) of Linux, and the user at its other end
+//! ([`peer`]).
 //!
 //! The layout is that of `struct tcp_info` in the kernel's header `linux/tcp.h` up to `tcpi_min_rtt`, 152 bytes; kernels only
 //! ever append to it. Linux returns all of it since 4.6. [`tcp_info`] fails on an older kernel, which returns fewer bytes, as
@@ -13,8 +14,10 @@
 mod option_linux;
 #[cfg(not(target_os = "linux"))]
 mod option_portable;
+pub mod peer;
 #[cfg(target_os = "linux")]
 mod release;
+mod user;
 
 use std::time::Duration;
 
@@ -22,6 +25,7 @@ use std::time::Duration;
 pub use option_linux::tcp_info;
 #[cfg(not(target_os = "linux"))]
 pub use option_portable::tcp_info;
+pub use user::UserId;
 
 /// What the kernel knows of one connection, as far as it concerns what this end sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -52,7 +52,7 @@ pub(super) async fn run(
         tracing::info!(%address, "metrics are served");
     }
     if let Some(address) = server.admin_addr() {
-        tracing::info!(%address, "the admin page is served; `longhaul-gateway admin` opens it");
+        tracing::info!(%address, "the admin port is open; `longhaul-gateway admin --token` prints its token");
     }
     if let Some(address) = server.quic_addr() {
         tracing::info!(%address, "agents may also connect by QUIC");

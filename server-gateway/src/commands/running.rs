@@ -33,7 +33,7 @@ pub(super) async fn drain(
     )?)
 }
 
-/// `admin`: prints an access to the admin page or to the API.
+/// `admin`: prints the address or the token of the admin port.
 pub(super) async fn admin(config: &Config, token: bool, out: &mut impl Write) -> Result<(), CommandError> {
     let access = find(config).await?.tell(&AccessRequest {}).await?;
     let line = if token { access.token } else { access.url };

@@ -1,4 +1,4 @@
-//! The setting of the admin page.
+//! The setting of the admin port.
 use std::net::SocketAddr;
 
 use longhaul_settings::{Form, Setting};
@@ -14,9 +14,8 @@ pub const ADMIN_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
     address_or_off,
 )
 .flag("--admin-listen", "ADDR:PORT")
-.meaning("address of the admin page, and of the same requests as on the admin socket for programs")
+.meaning("address of the same requests as on the admin socket, for programs that cannot use a Unix socket")
 .reason(
-    "Off, because the admin socket is enough for commands. A browser is admitted by the address that `longhaul-gateway \
-         admin` prints, which works once, for five minutes; a program by the token that `longhaul-gateway admin --token` \
-         prints. To reach the page from another machine, forward the port by ssh (`ssh -L 9434:127.0.0.1:9434 HOST`)",
+    "Off, because the admin socket is enough for commands. Only programs of root and of the gateway's own user are \
+         admitted, with the token that `longhaul-gateway admin --token` prints",
 );

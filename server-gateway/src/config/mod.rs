@@ -163,10 +163,10 @@ pub struct MetricsConfig {
     pub listen: Option<SocketAddr>,
 }
 
-/// `[admin]`: the admin page.
+/// `[admin]`: the admin port.
 #[derive(Clone, Copy, Debug)]
 pub struct AdminConfig {
-    /// `listen`: loopback address of the admin page; `None` if it is off.
+    /// `listen`: loopback address of the admin port; `None` if it is off.
     pub listen: Option<SocketAddr>,
 }
 

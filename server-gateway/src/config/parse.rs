@@ -75,7 +75,7 @@ pub(super) fn metrics_listen(value: &Value, _: &Form) -> Result<Option<SocketAdd
 }
 
 pub(super) fn admin_listen(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
-    loopback_or_off(value, "the admin page is not encrypted")
+    loopback_or_off(value, "the admin port is not encrypted")
 }
 
 fn loopback_or_off(value: &Value, why: &str) -> Result<Option<SocketAddr>, Wrong> {

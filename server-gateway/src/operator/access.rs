@@ -1,178 +1,98 @@
-//! Who may use the admin page on its port: a browser that followed a one-time address, and a program with the token. Both
-//! come from the admin socket, and end with the gateway.
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+//! Who may use the admin port: a program of root or of the gateway's own user that has the token. The token comes from the
+//! admin socket, and ends with the gateway.
+use std::{net::SocketAddr, sync::Arc};
 
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse as _, Response},
+};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderName, header};
-use parking_lot::Mutex;
+use longhaul_tcp_info::{UserId, peer::Peer};
 
-/// Time for which a one-time address works.
-const CODE_TIME: Duration = Duration::from_secs(5 * 60);
-/// Time for which a browser stays admitted.
-const COOKIE_TIME: Duration = Duration::from_secs(12 * 3600);
-/// Most one-time addresses, and most browsers; the oldest is forgotten for another one.
-const MOST: usize = 16;
-/// Name of the cookie.
-const COOKIE: &str = "longhaul_admin";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// A secret of 256 bits; only its hash is kept.
-type Hash = [u8; 32];
-
-/// The secrets of one run of the gateway.
+/// The port and the token of one run of the gateway.
 #[derive(Debug)]
 pub(crate) struct AdminAccess {
     address: SocketAddr,
     token: String,
-    /// Key of the tokens in forms.
-    form_key: Hash,
-    issued: Mutex<Issued>,
-}
-
-#[derive(Debug, Default)]
-struct Issued {
-    codes: Vec<(Hash, Instant)>,
-    cookies: Vec<(Hash, Instant)>,
-}
-
-/// Who sent a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Visitor {
-    /// A browser; its forms must have this token.
-    Browser {
-        /// Token of the forms.
-        form_token: String,
-    },
-    /// A program with the token.
-    Program,
 }
 
 impl AdminAccess {
-    /// Makes the secrets of the port with this address.
+    /// Makes the token of the port with this address.
     ///
     /// # Errors
     /// The system provides no randomness.
     pub(crate) fn new(address: SocketAddr) -> Result<Self, getrandom::Error> {
-        Ok(Self {
-            address,
-            token: secret()?,
-            form_key: random()?,
-            issued: Mutex::default(),
-        })
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let token = URL_SAFE_NO_PAD.encode(secret);
+        Ok(Self { address, token })
     }
 
-    /// The token for programs.
+    /// The token.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// A new one-time address.
-    ///
-    /// # Errors
-    /// The system provides no randomness.
-    pub(crate) fn one_time_url(&self, now: Instant) -> Result<String, getrandom::Error> {
-        let code = secret()?;
-        remember(&mut self.issued.lock().codes, &code, now + CODE_TIME);
-        Ok(format!("http://{}/login?code={code}", self.address))
+    /// Address of the port.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
-    /// Admits the browser with this code; returns the value of `Set-Cookie`. The code is used up.
-    pub(crate) fn log_in(&self, code: &str, now: Instant) -> Option<String> {
-        let mut issued = self.issued.lock();
-        let hash = hash(code);
-        let place = issued
-            .codes
+    /// True if the request has the token, and is not that of a page in a browser, for another name of this machine (DNS
+    /// rebinding), or one that came through a proxy.
+    fn admits(&self, fields: &HeaderMap) -> bool {
+        let text = |name: HeaderName| fields.get(name).map(HeaderValue::as_bytes);
+        let names = [
+            self.address.to_string(),
+            format!("localhost:{}", self.address.port()),
+        ];
+        let is_own_name =
+            text(header::HOST).is_some_and(|named| names.iter().any(|own| own.as_bytes() == named));
+        let is_elsewhere = [header::ORIGIN, SEC_FETCH_SITE, header::VIA]
             .iter()
-            .position(|(known, until)| *known == hash && now < *until)?;
-        issued.codes.remove(place);
-        let cookie = secret().ok()?;
-        remember(&mut issued.cookies, &cookie, now + COOKIE_TIME);
-        let seconds = COOKIE_TIME.as_secs();
-        Some(format!(
-            "{COOKIE}={cookie}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}"
-        ))
-    }
-
-    /// Who sent a request with these fields; `None` if nobody who may.
-    pub(crate) fn visitor(&self, fields: &HeaderMap, now: Instant) -> Option<Visitor> {
-        let text = |name: HeaderName| fields.get(name).and_then(|value| value.to_str().ok());
-        if let Some(authorization) = text(header::AUTHORIZATION) {
-            let token = authorization.strip_prefix("Bearer ")?;
-            return (hash(token) == hash(&self.token)).then_some(Visitor::Program);
-        }
-        let cookies = text(header::COOKIE)?.split(';').map(str::trim);
-        let cookie = cookies
-            .filter_map(|pair| pair.split_once('='))
-            .find_map(|(name, value)| (name == COOKIE).then_some(value))?;
-        let of_cookie = hash(cookie);
-        let issued = self.issued.lock();
-        let is_known = issued
-            .cookies
-            .iter()
-            .any(|(known, until)| *known == of_cookie && now < *until);
-        is_known.then(|| Visitor::Browser {
-            form_token: self.form_token(cookie),
-        })
-    }
-
-    fn form_token(&self, cookie: &str) -> String {
-        let derived = blake3::keyed_hash(&self.form_key, cookie.as_bytes());
-        URL_SAFE_NO_PAD.encode(derived.as_bytes())
-    }
-
-    /// True if the request is not that of a page of another origin, of another name of this machine (DNS rebinding), or one
-    /// that came through a proxy.
-    pub(crate) fn is_own(&self, fields: &HeaderMap) -> bool {
-        let text = |name: HeaderName| fields.get(name).map(|value| value.to_str().unwrap_or("?"));
-        let host = self.address.to_string();
-        let local = format!("localhost:{}", self.address.port());
-        let Some(named) = text(header::HOST).filter(|named| [&host, &local].iter().any(|own| own == named))
-        else {
-            return false;
-        };
-        let origin = text(header::ORIGIN);
-        let is_own_origin = origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(named));
-        let site = text(SEC_FETCH_SITE);
-        is_own_origin
-            && site.is_none_or(|site| ["same-origin", "none"].contains(&site))
-            && !fields.contains_key(header::VIA)
+            .any(|name| fields.contains_key(name));
+        let token = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix(b"Bearer "));
+        is_own_name && !is_elsewhere && token.is_some_and(|token| hash(token) == hash(self.token.as_bytes()))
     }
 }
 
-fn remember(known: &mut Vec<(Hash, Instant)>, secret: &str, until: Instant) {
-    if known.len() >= MOST {
-        known.remove(0);
+/// True if a program of this peer may use the port. Where the system does not report users, the token alone decides.
+pub(super) fn may_connect(peer: Peer) -> bool {
+    match peer {
+        Peer::User(user) => user == UserId::own() || user == UserId::new(0),
+        Peer::Unreported => true,
+        Peer::Closed | Peer::OtherMachine => false,
     }
-    known.push((hash(secret), until));
 }
 
-/// Secrets are compared by their hashes, so that the time of a comparison says nothing about a secret.
-fn hash(secret: &str) -> Hash {
-    *blake3::hash(secret.as_bytes()).as_bytes()
+/// The requests of the admin socket, for programs with the token.
+pub(crate) fn guarded(router: Router, access: Arc<AdminAccess>) -> Router {
+    router.layer(from_fn_with_state(access, guard))
 }
 
-fn random() -> Result<[u8; 32], getrandom::Error> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)?;
-    Ok(bytes)
+/// Refuses whoever may not. A path that does not exist gets the same answer as one that does.
+async fn guard(State(access): State<Arc<AdminAccess>>, request: Request, next: Next) -> Response {
+    if access.admits(request.headers()) {
+        return next.run(request).await;
+    }
+    let words = "This needs the token that `longhaul-gateway admin --token` prints, in the field `Authorization: Bearer`.\n";
+    (StatusCode::FORBIDDEN, words).into_response()
 }
 
-fn secret() -> Result<String, getrandom::Error> {
-    Ok(URL_SAFE_NO_PAD.encode(random()?))
+/// Tokens are compared by their hashes, so that the time of a comparison says nothing about the token.
+fn hash(token: &[u8]) -> blake3::Hash {
+    blake3::hash(token)
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
-
-    fn access() -> AdminAccess {
-        AdminAccess::new("127.0.0.1:9434".parse().unwrap()).unwrap()
-    }
 
     fn fields(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let pairs = pairs.iter().map(|(name, value)| {
@@ -185,61 +105,36 @@ mod tests {
     }
 
     #[test]
-    fn a_code_admits_one_browser_once_and_not_for_ever() {
-        let (access, start) = (access(), Instant::now());
-        let url = access.one_time_url(start).unwrap();
-        let code = url.split_once("code=").unwrap().1;
-        assert_eq!(access.log_in("x", start), None);
-        let cookie = access.log_in(code, start).unwrap();
-        assert_eq!(access.log_in(code, start), None, "used up");
-        let pair = cookie.split(';').next().unwrap();
-        let browser = fields(&[("cookie", &format!("a=b; {pair}"))]);
-        assert!(matches!(
-            access.visitor(&browser, start),
-            Some(Visitor::Browser { .. })
-        ));
-        assert_eq!(access.visitor(&browser, start + COOKIE_TIME), None);
-        let late = access.one_time_url(start).unwrap();
-        let code = late.split_once("code=").unwrap().1;
-        assert_eq!(access.log_in(code, start + CODE_TIME), None);
-    }
-
-    #[test]
-    fn only_the_token_admits_a_program() {
-        let (access, now) = (access(), Instant::now());
-        let with = |value: &str| access.visitor(&fields(&[("authorization", value)]), now);
-        assert_eq!(
-            with(&format!("Bearer {}", access.token())),
-            Some(Visitor::Program)
-        );
-        for wrong in ["Bearer x", "Bearer ", access.token()] {
-            assert_eq!(with(wrong), None, "{wrong}");
+    fn only_programs_with_the_token_are_admitted() {
+        let access = AdminAccess::new("127.0.0.1:9434".parse().unwrap()).unwrap();
+        let token = format!("Bearer {}", access.token());
+        let admits = |more: &[(&'static str, &str)], token: &str| {
+            access.admits(&fields(&[&[("authorization", token)], more].concat()))
+        };
+        assert!(admits(&[("host", "127.0.0.1:9434")], &token));
+        assert!(admits(&[("host", "localhost:9434")], &token));
+        for wrong in ["Bearer x", "Bearer ", access.token(), ""] {
+            assert!(!admits(&[("host", "127.0.0.1:9434")], wrong), "{wrong}");
         }
-        assert_eq!(access.visitor(&HeaderMap::new(), now), None);
-    }
-
-    #[test]
-    fn requests_of_other_origins_names_and_through_proxies_are_not_own() {
-        let access = access();
-        let own = |pairs: &[(&'static str, &str)]| access.is_own(&fields(pairs));
-        assert!(own(&[("host", "127.0.0.1:9434")]));
-        assert!(own(&[
-            ("host", "localhost:9434"),
-            ("origin", "http://localhost:9434")
-        ]));
-        assert!(own(&[("host", "127.0.0.1:9434"), ("sec-fetch-site", "none")]));
         for wrong in [
             &[][..],
             &[("host", "127.0.0.1")],
             &[("host", "evil.test:9434")],
-            &[("host", "127.0.0.1:9434"), ("origin", "http://evil.test")],
-            &[("host", "127.0.0.1:9434"), ("origin", "null")],
-            &[("host", "127.0.0.1:9434"), ("origin", "http://localhost:9434")],
-            &[("host", "127.0.0.1:9434"), ("sec-fetch-site", "cross-site")],
-            &[("host", "127.0.0.1:9434"), ("sec-fetch-site", "same-site")],
+            &[("host", "127.0.0.1:9434"), ("origin", "http://127.0.0.1:9434")],
+            &[("host", "127.0.0.1:9434"), ("sec-fetch-site", "none")],
             &[("host", "127.0.0.1:9434"), ("via", "1.1 x")],
         ] {
-            assert!(!own(wrong), "{wrong:?}");
+            assert!(!admits(wrong, &token), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn other_users_may_not_connect() {
+        let own = UserId::own();
+        assert!(may_connect(Peer::User(own)));
+        assert!(may_connect(Peer::User(UserId::new(0))));
+        assert!(!may_connect(Peer::User(UserId::new(own.get() + 1))));
+        assert!(!may_connect(Peer::Closed));
+        assert!(!may_connect(Peer::OtherMachine));
     }
 }

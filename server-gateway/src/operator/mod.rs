@@ -3,7 +3,7 @@
 //!
 //! * `changes` are the changes that an operator makes, `messages` their form in JSON, `report` the list.
 //! * `orders` are orders that only a running gateway carries out, `status` is its state.
-//! * `page` is the admin page, `port` its port on a loopback address, and `access` says who may use it there.
+//! * `port` serves the same requests on a loopback address, and `access` says who may send them there.
 //! * `service` answers requests on the socket that `socket` opens and guards; `client` sends them.
 pub(crate) mod access;
 pub(crate) mod changes;
@@ -11,7 +11,6 @@ pub(crate) mod changes;
 pub(crate) mod client;
 pub(crate) mod messages;
 pub(crate) mod orders;
-pub(crate) mod page;
 pub(crate) mod port;
 pub(crate) mod report;
 pub(crate) mod service;

@@ -49,7 +49,7 @@ impl Order for KeepRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct KeepReply {}
 
-/// Order of an access to the admin page.
+/// Order of an access to the admin port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessRequest {}
@@ -59,10 +59,10 @@ impl Order for AccessRequest {
     type Reply = AccessReply;
 }
 
-/// Access to the admin page and to the API on its port. It is a secret.
+/// Access to the admin port. It is a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct AccessReply {
-    /// Address of the page; it works once, for five minutes.
+    /// Address of the port.
     pub(crate) url: String,
     /// Token for programs, for the field `Authorization: Bearer`. It ends with the gateway.
     pub(crate) token: String,

@@ -1,9 +1,10 @@
-//! The port of the admin page, on a loopback address.
+//! The admin port, on a loopback address.
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use longhaul_tcp_info::peer;
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
@@ -13,11 +14,13 @@ use tokio::{
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
+use super::access::may_connect;
 use crate::port_error::PortError;
 
-/// Connections at the same time; further ones wait in the kernel's queue. A browser opens six.
+/// Connections at the same time; further ones wait in the kernel's queue. Connections of other users count only until the
+/// system has told their user.
 const MAX_CONNECTIONS: usize = 32;
-/// Longest time of a connection; browsers open another one.
+/// Longest time of a connection; programs open another one.
 const CONNECTION_TIME: Duration = Duration::from_secs(60);
 /// Size of the head of a request, and of the buffer of a connection.
 const MAX_HEAD: usize = 16 * 1024;
@@ -59,23 +62,28 @@ impl AdminPort {
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
                 return;
             };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
-                    warn!(%error, "a connection to the admin page cannot be accepted");
+                    warn!(%error, "a connection to the admin port cannot be accepted");
                     sleep(PAUSE).await;
                     continue;
                 }
             };
             while connections.try_join_next().is_some() {}
             let router = router.clone();
+            let address = self.address;
             connections.spawn(async move {
+                if !may_connect(peer::find(address, peer).await) {
+                    debug!(%peer, "a connection of another user to the admin port is refused");
+                    return;
+                }
                 let service = service_fn(move |request: Request<Incoming>| router.clone().call(request));
                 let served = http1::Builder::new()
                     .max_buf_size(MAX_HEAD)
                     .serve_connection(TokioIo::new(stream), service);
                 if !matches!(timeout(CONNECTION_TIME, served).await, Ok(Ok(()))) {
-                    debug!("a connection to the admin page was broken off");
+                    debug!("a connection to the admin port was broken off");
                 }
                 drop(slot);
             });

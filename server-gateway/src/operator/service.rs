@@ -1,7 +1,7 @@
 //! Answers to the requests on the admin socket.
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use axum::{
@@ -43,7 +43,7 @@ pub(crate) struct Operator {
     pub(crate) register: Arc<DeviceRegister>,
     /// For the activity of devices, and the setting `public-address`, which may change.
     pub(crate) gateway: Arc<Gateway>,
-    /// Who may use the admin page on its port; `None` if the port is off.
+    /// Who may use the admin port; `None` if it is off.
     pub(crate) access: Option<Arc<AdminAccess>>,
     /// To refuse new sessions.
     pub(crate) admission: Admission,
@@ -66,7 +66,7 @@ pub(crate) fn router(operator: Arc<Operator>) -> Router {
         .with_state(operator)
 }
 
-/// The request for an access to the admin page, only on the admin socket.
+/// The request for an access to the admin port, only on the admin socket.
 pub(crate) fn access_router(operator: Arc<Operator>) -> Router {
     Router::new()
         .route(AccessRequest::PATH, post(give_access))
@@ -80,13 +80,11 @@ async fn give_access(
 ) -> Result<Json<AccessReply>, (StatusCode, Json<ErrorReply>)> {
     let AccessRequest {} = parse(&order)?;
     let access = operator.access.as_ref().ok_or_else(|| {
-        let words = "the gateway has no admin page: set `[admin] listen = \"127.0.0.1:9434\"` in its configuration and restart it";
+        let words = "the gateway has no admin port: set `[admin] listen = \"127.0.0.1:9434\"` in its configuration and restart it";
         refusal(StatusCode::CONFLICT, words.to_owned())
     })?;
-    let url = access.one_time_url(Instant::now());
-    let url = url.map_err(|error| refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(Json(AccessReply {
-        url,
+        url: access.url(),
         token: access.token().to_owned(),
     }))
 }

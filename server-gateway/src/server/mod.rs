@@ -39,8 +39,7 @@ use crate::{
     device_register::{DeviceRegister, SessionPurpose},
     gateway::Gateway,
     operator::{
-        access::AdminAccess,
-        page,
+        access::{self, AdminAccess},
         port::AdminPort,
         service::{self, Operator},
         socket::AdminSocket,
@@ -139,7 +138,7 @@ impl Server {
             .and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Address of the admin page, if it is on.
+    /// Address of the admin port, if it is on.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin_port.as_ref().map(AdminPort::address)
     }
@@ -231,7 +230,7 @@ impl Server {
         }
     }
 
-    /// Starts the admin socket and the admin page.
+    /// Starts the admin socket and the admin port.
     fn serve_operator(&mut self) -> (Option<JoinHandle<()>>, Option<JoinHandle<()>>) {
         let port = self.admin_port.take();
         let access = port
@@ -239,7 +238,7 @@ impl Server {
             .and_then(|port| match AdminAccess::new(port.address()) {
                 Ok(access) => Some(Arc::new(access)),
                 Err(error) => {
-                    warn!(%error, "the system provides no random numbers: there is no admin page");
+                    warn!(%error, "the system provides no random numbers: there is no admin port");
                     None
                 }
             });
@@ -250,14 +249,14 @@ impl Server {
             access: access.clone(),
         });
         let socket = self.admin.take().map(|socket| {
-            let router = service::router(Arc::clone(&operator))
-                .merge(service::access_router(Arc::clone(&operator)))
-                .merge(page::readable(Arc::clone(&operator)));
+            let router =
+                service::router(Arc::clone(&operator)).merge(service::access_router(Arc::clone(&operator)));
             tokio::spawn(socket.serve(router))
         });
-        let port = port
-            .zip(access)
-            .map(|(port, access)| tokio::spawn(port.serve(page::guarded(operator, access))));
+        let port = port.zip(access).map(|(port, access)| {
+            let router = access::guarded(service::router(operator), access);
+            tokio::spawn(port.serve(router))
+        });
         (socket, port)
     }
 

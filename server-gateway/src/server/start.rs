@@ -82,7 +82,7 @@ pub enum ServerError {
     /// Another gateway uses the state directory.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The port for metrics, for the admin page or for questions about captive portals cannot be opened.
+    /// The port for metrics, the admin port or that for questions about captive portals cannot be opened.
     #[error(transparent)]
     Port(#[from] PortError),
     /// Two settings name a port that they cannot share.

@@ -9,7 +9,7 @@
 
 mod home;
 mod moves;
-mod page;
+mod port;
 mod socket;
 mod users;
 

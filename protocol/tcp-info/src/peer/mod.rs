@@ -2,7 +2,7 @@
 //!
 //! Both ends of a connection from this machine are sockets of the same kernel, which knows their users. Linux
 //! reports one socket over netlink (`sock_diag`, microseconds for any number of sockets); if netlink is
-//! missing, the agent reads `/proc/self/net/tcp`, for which the kernel walks its whole table (milliseconds).
+//! missing, `/proc/self/net/tcp` is read, for which the kernel walks its whole table (milliseconds).
 //! Other systems have no safe interface; there every peer of this machine is [`Peer::Unreported`].
 //!
 //! A socket that its program has closed has no user any more: the kernel reports user 0 and inode 0, which
@@ -16,11 +16,11 @@ mod table;
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::client::UserId;
+use crate::UserId;
 
 /// The peer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub enum Peer {
     /// A program of this user, on this machine.
     User(UserId),
     /// A program of this machine that has closed its socket, or whose user cannot be determined.
@@ -32,7 +32,7 @@ pub(crate) enum Peer {
 }
 
 /// Determines the user of `peer`'s end of the connection that was accepted at `local`.
-pub(crate) async fn find(local: SocketAddr, peer: SocketAddr) -> Peer {
+pub async fn find(local: SocketAddr, peer: SocketAddr) -> Peer {
     let (local, peer) = (canonical(local), canonical(peer));
     match user_of(peer, local).await {
         Ok(Some(user)) => Peer::User(user),
@@ -45,7 +45,7 @@ pub(crate) async fn find(local: SocketAddr, peer: SocketAddr) -> Peer {
 
 /// True if a datagram from this address, which is on this machine, was sent by a program of the user. Where the system
 /// does not report users, the answer is always true, as for connections.
-pub(crate) async fn owns_datagram_port(user: UserId, address: SocketAddr) -> bool {
+pub async fn owns_datagram_port(user: UserId, address: SocketAddr) -> bool {
     #[cfg(target_os = "linux")]
     {
         let address = canonical(address);
@@ -84,28 +84,17 @@ async fn user_of(_local: SocketAddr, _remote: SocketAddr) -> Result<Option<UserI
     Err(Unreported)
 }
 
-/// Determines how this system reports users, before the first connection.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn prepare() {
-    tracing::warn!("{}", UNREPORTED);
-}
-
-/// Determines how this system reports users, before the first connection.
-#[cfg(target_os = "linux")]
-pub(crate) fn prepare() {
-    match lookup_method() {
-        LookupMethod::Diag => {}
-        LookupMethod::Table => {
-            tracing::info!(
-                "users of this machine are looked up in /proc/self/net/tcp, which is slower than netlink"
-            )
-        }
-        LookupMethod::None => tracing::warn!("{}", UNREPORTED),
+/// True if this system reports the users of connections. The first call finds out how.
+pub fn reports_users() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        lookup_method() != LookupMethod::None
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        false
     }
 }
-
-const UNREPORTED: &str = "this system does not report the user of a connection: the agent serves all users of this machine as \
-                      one client, unless `listen.password-file` is set";
 
 #[cfg(target_os = "linux")]
 async fn user_of(local: SocketAddr, remote: SocketAddr) -> Result<Option<UserId>, Unreported> {
@@ -139,8 +128,8 @@ enum LookupMethod {
 }
 
 /// Determines the interface that works on this machine. A kernel may be built or confined without netlink
-/// (`RestrictAddressFamilies=`) and then reports that no socket matches; therefore the agent tests with a
-/// connection of its own.
+/// (`RestrictAddressFamilies=`) and then reports that no socket matches; therefore it is tried with a connection of
+/// this process.
 #[cfg(target_os = "linux")]
 fn lookup_method() -> LookupMethod {
     static METHOD: std::sync::OnceLock<LookupMethod> = std::sync::OnceLock::new();
@@ -152,11 +141,13 @@ fn lookup_method() -> LookupMethod {
         if diag::user_of(local, remote).ok().flatten() == own {
             return Ok(LookupMethod::Diag);
         }
-        Ok(if table::user_of(local, remote) == own {
-            LookupMethod::Table
-        } else {
-            LookupMethod::None
-        })
+        if table::user_of(local, remote) != own {
+            return Ok(LookupMethod::None);
+        }
+        tracing::info!(
+            "users of this machine are looked up in /proc/self/net/tcp, which is slower than netlink"
+        );
+        Ok(LookupMethod::Table)
     };
     // If the test itself fails, no user is found.
     *METHOD.get_or_init(|| try_all().unwrap_or(LookupMethod::Table))
@@ -273,37 +264,5 @@ mod tests {
         for state in [2, 3, 6, 7, 10, 12] {
             assert_eq!(row(state, 99), None, "state {state}");
         }
-    }
-
-    /// Prints the cost of finding the user with thousands of connections; no assertion on the time.
-    #[tokio::test]
-    async fn the_cost_of_a_user_lookup_is_printed() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut held = Vec::new();
-        // As many connections as the process may open, at most 1500.
-        while held.len() < 1500 {
-            let (Ok(client), Ok((served, _))) = (TcpStream::connect(address), listener.accept()) else {
-                break;
-            };
-            held.push((client, served));
-        }
-        // Frees descriptors for the lookup itself.
-        held.truncate(held.len().saturating_sub(8));
-        let (_, served) = held.last().unwrap();
-        let (local, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
-        const TIMES: u32 = 200;
-        let began = std::time::Instant::now();
-        for _ in 0..TIMES {
-            assert!(diag::user_of(peer, local).unwrap().is_some());
-        }
-        let by_netlink = began.elapsed() / TIMES;
-        let began = std::time::Instant::now();
-        assert!(table::user_of(peer, local).is_some());
-        println!(
-            "with {} connections: {by_netlink:?} by netlink, {:?} by the table",
-            held.len(),
-            began.elapsed()
-        );
     }
 }
