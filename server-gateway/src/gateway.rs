@@ -9,7 +9,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
-use longhaul_codec::EffortPolicy;
+use longhaul_codec::{EffortPolicy, MemoryShares};
 use longhaul_delivery::{EncodedCache, SessionEncoding};
 use longhaul_driver::{EndpointCounters, QuicDrops};
 use longhaul_http::request_context::CredentialsSecret;
@@ -17,7 +17,7 @@ use longhaul_origin::OriginClient;
 use longhaul_session::Announcement;
 use longhaul_types::{PublicKey, Technique, Techniques};
 use longhaul_webcache::{CacheRequest, CpuPool, GatewayResponse, WebCache};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
     admin::{
@@ -113,8 +113,10 @@ pub(crate) struct Gateway {
     /// Secret for the keys of requests' credentials.
     pub(crate) credentials: CredentialsSecret,
     pub(crate) images: Images,
-    /// Memory for delta bases in use, in KiB.
-    pub(crate) base_memory: Arc<Semaphore>,
+    /// Memory for delta bases in use.
+    pub(crate) base_memory: MemoryShares,
+    /// Memory for context mixing.
+    pub(crate) mix_memory: MemoryShares,
     /// Stream slots of each device; an entry exists while the device has a session.
     pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<DeviceStreams>>>,
     /// The UDP associations of each device.

@@ -37,7 +37,7 @@ pub use content_decoding::{
 };
 pub use content_encoding::{ContentCoding, ContentEncoder};
 pub use memory_shares::{MemoryReservation, MemoryShare, MemoryShares};
-pub use mix::MixMemory;
+pub use mix::{MIX_MEMORY, MIX_SESSION_MEMORY};
 pub use window::{
     BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, DecodeError, MAX_BASE, MAX_BASED_WINDOW,
     MAX_CODED_WINDOW, MAX_WINDOW,

@@ -23,6 +23,7 @@ struct Table {
 pub struct MemoryShare {
     shares: MemoryShares,
     device: PublicKey,
+    most: u64,
 }
 
 /// Memory that is in use, given back on drop.
@@ -60,6 +61,7 @@ impl MemoryShares {
         MemoryShare {
             shares: self.clone(),
             device,
+            most: u64::MAX,
         }
     }
 
@@ -71,6 +73,13 @@ impl MemoryShares {
 }
 
 impl MemoryShare {
+    /// Bounds what the device may use, whatever is free.
+    #[must_use]
+    pub const fn at_most(mut self, most: ByteCount) -> Self {
+        self.most = most.bytes();
+        self
+    }
+
     /// Reserves `bytes` bytes; `None` if they exceed what the device may use.
     #[must_use]
     pub fn reserve(&self, bytes: u64) -> Option<MemoryReservation> {
@@ -79,7 +88,7 @@ impl MemoryShare {
         let taken: u64 = used.values().sum();
         let own = used.get(&self.device).copied().unwrap_or(0).saturating_add(bytes);
         let free = table.total.checked_sub(taken.saturating_add(bytes))?;
-        if own > free {
+        if own > free.min(self.most) {
             return None;
         }
         used.insert(self.device, own);
@@ -103,6 +112,22 @@ impl MemoryShare {
 }
 
 impl MemoryReservation {
+    /// Number of bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds bytes to the reservation; false if they exceed what the device may use.
+    #[must_use]
+    pub fn grow(&mut self, bytes: u64) -> bool {
+        let Some(mut more) = self.share.reserve(bytes) else {
+            return false;
+        };
+        self.bytes += std::mem::take(&mut more.bytes);
+        true
+    }
+
     /// Returns bytes whose last copy gives the reservation back.
     #[must_use]
     pub fn hold(self, bytes: Vec<u8>) -> Bytes {
@@ -150,6 +175,17 @@ mod tests {
         drop(reservations);
         assert_eq!(shares.used(), ByteCount::new(0));
         assert!(shares.0.used.lock().is_empty());
+    }
+
+    #[test]
+    fn a_reservation_grows_to_the_bound_of_its_device() {
+        let shares = MemoryShares::new(ByteCount::new(100));
+        let bounded = shares.of(device(1)).at_most(ByteCount::new(10));
+        let mut reservation = bounded.reserve(6).unwrap();
+        assert!(!reservation.grow(5) && reservation.grow(4));
+        assert_eq!((reservation.bytes(), shares.used()), (10, ByteCount::new(10)));
+        drop(reservation);
+        assert_eq!(shares.used(), ByteCount::new(0));
     }
 
     #[test]

@@ -38,7 +38,8 @@ fn step(decoder: &mut BodyDecoder, wire: &mut Bytes) -> Result<BodyEvent, Decode
 
 #[cfg(test)]
 mod tests {
-    use longhaul_codec::{BodyEncoder, MixMemory};
+    use longhaul_codec::{BodyEncoder, MIX_MEMORY, MemoryShares};
+    use longhaul_types::PublicKey;
 
     use super::*;
 
@@ -47,7 +48,8 @@ mod tests {
     #[tokio::test]
     async fn a_large_body_decodes_whole_however_its_stream_is_split() {
         let text = b"the same line, again and again\n".repeat(3_000);
-        let mut encoder = BodyEncoder::mixed(KEY, None, &MixMemory::of_session()).unwrap();
+        let memory = MemoryShares::new(MIX_MEMORY).of(PublicKey::from_bytes([1; 32]));
+        let mut encoder = BodyEncoder::mixed(KEY, None, &memory).unwrap();
         let mut coded = Vec::new();
         encoder.push(&text, &mut coded).unwrap();
         encoder.finish(&mut coded).unwrap();

@@ -5,10 +5,11 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, EncodeError, Load, SizeHiding};
+use longhaul_codec::{
+    AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, EncodeError, Load, MemoryReservation, SizeHiding,
+};
 use longhaul_types::{ByteCount, ContentHash};
 use longhaul_webcache::Audience;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     delta_bases::DeltaCandidates,
@@ -34,8 +35,8 @@ enum Encoder {
         /// CHKs of the candidate bases.
         bases: Vec<ContentHash>,
         recorder: Box<Recorder>,
-        /// Memory permits of the bases and of a stored result.
-        _memory: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
+        /// Memory of the bases and of a stored result.
+        _memory: [Option<MemoryReservation>; 2],
     },
     /// Sends a body with coding identity from an offset (docs/protocol/session.md section 6): hashes the
     /// `skip` bytes before the offset without sending them.
@@ -91,7 +92,7 @@ impl BodyCoder {
                 encoder: Box::new(encoder),
                 bases: candidates.hashes,
                 recorder: Box::new(recorder),
-                _memory: (candidates.memory, stored_memory),
+                _memory: [candidates.memory, stored_memory],
             },
             decoded: 0,
         }

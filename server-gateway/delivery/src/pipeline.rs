@@ -55,6 +55,7 @@ impl SessionEncoding {
     ) -> BodyPipeline {
         let body = BodyToEncode {
             chk,
+            device: self.device,
             audience,
             traits,
             takes_mixing: candidates.mixing.is_some(),

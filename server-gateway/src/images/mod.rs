@@ -99,6 +99,11 @@ impl Images {
         self.workers.register(registry);
     }
 
+    /// Memory of the images that are read completely.
+    pub(crate) fn memory(&self) -> ByteCount {
+        self.image_memory.used()
+    }
+
     /// Returns the response for the agent, with a smaller image if the response is an image for display and
     /// the user's level allows it. `browser` contains the fields of the browser's request.
     pub(crate) async fn at(

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
-use longhaul_codec::{EffortPolicy, MixMemory};
+use longhaul_codec::{EffortPolicy, MIX_SESSION_MEMORY, MemoryShare};
 use longhaul_delivery::{DeltaBases, DeltaCandidates, DeltaKey, Mirror};
 use longhaul_driver::Session;
 use longhaul_http::{acceleration::Accelerated, site::names_above};
@@ -50,7 +50,7 @@ pub(crate) struct PageLoadContext {
     /// No other lock is taken while one of these two is held.
     observed: Mutex<ObservedRequests>,
     settings: Mutex<AgentSettings>,
-    mixing: MixMemory,
+    mixing: MemoryShare,
     pictures: HopReservations,
 }
 
@@ -87,7 +87,8 @@ impl PageLoadContext {
     ) -> Self {
         let cache = gateway.store.cache().cloned();
         let mirror = Mirror::new(cache.clone(), device);
-        let bases = DeltaBases::new(cache, Arc::clone(&gateway.base_memory));
+        let bases = DeltaBases::new(cache, gateway.base_memory.of(device));
+        let mixing = gateway.mix_memory.of(device).at_most(MIX_SESSION_MEMORY);
         Self {
             gateway,
             session,
@@ -99,7 +100,7 @@ impl PageLoadContext {
             profile,
             observed: Mutex::default(),
             settings: Mutex::default(),
-            mixing: MixMemory::of_session(),
+            mixing,
             pictures: HopReservations::default(),
         }
     }
@@ -135,7 +136,7 @@ impl PageLoadContext {
     }
 
     /// Memory for context mixing, if the agent accepts it.
-    fn mixing(&self) -> Option<MixMemory> {
+    fn mixing(&self) -> Option<MemoryShare> {
         let accepted = self.settings.lock().preferences.mixing == Mixing::Accepted;
         let accepted = accepted && !self.is_without(Technique::Mixing);
         accepted.then(|| self.mixing.clone())

@@ -111,10 +111,21 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
         "Bytes on disk that wait for devices whose hop is away",
         ConstGauge::new(gateway.store.overflow_bytes()),
     );
+    let budgets = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    for (of, used) in [
+        ("decoders", gateway.store.decoder_memory()),
+        ("images", gateway.images.memory()),
+        ("bases", gateway.base_memory.used()),
+        ("mixing", gateway.mix_memory.used()),
+        ("results", gateway.encoded_cache.memory()),
+    ] {
+        let used = i64::try_from(used.bytes()).unwrap_or(i64::MAX);
+        budgets.get_or_create(&[("of", of)]).set(used);
+    }
     registry.register(
-        "decoder_bytes",
-        "Memory of the decoders of origins' content codings",
-        ConstGauge::new(gateway.store.decoder_bytes()),
+        "budget_bytes",
+        "Memory whose amount origins and pages choose, by what uses it",
+        budgets,
     );
     registry.register(
         "page_searches_stopped",

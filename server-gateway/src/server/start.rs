@@ -3,6 +3,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
+use longhaul_codec::{MIX_MEMORY, MemoryShares};
 use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{
     EndpointCounters, ListenConfig, ListenError, QuicShare, TransportConfig, listen, listen_sharing,
@@ -14,10 +15,7 @@ use longhaul_session::{Announcement, MAX_UDP_PORTS};
 use longhaul_types::ByteCount;
 use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
 use parking_lot::Mutex;
-use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, watch},
-};
+use tokio::{net::TcpListener, sync::watch};
 use tracing::warn;
 
 use super::{
@@ -276,7 +274,8 @@ fn new_gateway(
         bundles: PageLoadCounters::default(),
         clientless: Arc::default(),
         images,
-        base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
+        base_memory: MemoryShares::new(DELTA_BASE_MEMORY),
+        mix_memory: MemoryShares::new(MIX_MEMORY),
         rules: ArcSwap::from_pointee(Rules::of(config)),
         own_ports,
         own_udp_ports: Vec::new(),

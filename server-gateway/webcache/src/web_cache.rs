@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use longhaul_cache::{Cache, Deletion, Partition, StoredResponse};
 use longhaul_http::policy::{Reload, Reuse, only_if_cached};
 use longhaul_origin::OriginClient;
-use longhaul_types::PublicKey;
+use longhaul_types::{ByteCount, PublicKey};
 use tokio::time::timeout;
 
 use super::{
@@ -78,9 +78,9 @@ impl WebCache {
         self.0.overflow.bytes()
     }
 
-    /// Bytes of memory of the decoders of origins' content codings.
-    pub fn decoder_bytes(&self) -> u64 {
-        self.0.decoder_memory.used().bytes()
+    /// Memory of the decoders of origins' content codings.
+    pub fn decoder_memory(&self) -> ByteCount {
+        self.0.decoder_memory.used()
     }
 
     /// The counters.

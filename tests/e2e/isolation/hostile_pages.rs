@@ -65,7 +65,7 @@ async fn decoder_bytes(pair: &Pair) -> Result<u64> {
     let text = ask_metrics(pair, "/metrics").await?.text();
     let line = text
         .lines()
-        .find_map(|line| line.strip_prefix("longhaul_decoder_bytes "));
+        .find_map(|line| line.strip_prefix("longhaul_budget_bytes{of=\"decoders\"} "));
     Ok(line.context("no such metric")?.parse()?)
 }
 

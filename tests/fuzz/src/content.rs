@@ -1,8 +1,9 @@
 //! Bodies: windows of the hop (docs/protocol/body.md) and content codings of origins.
 use longhaul_codec::{
     BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, ContentDecoder, ContentDecodingLimits,
-    MixMemory, OriginCoding,
+    MIX_MEMORY, MemoryShares, OriginCoding,
 };
+use longhaul_types::PublicKey;
 
 const KEY: [u8; 32] = [7; 32];
 /// Codings by the first bits of an input.
@@ -52,7 +53,8 @@ pub(crate) fn body_seeds() -> Vec<Vec<u8>> {
     ];
     let plain = coders.map(|coder| BodyEncoder::new(KEY, coder, None).expect("a coder"));
     let based = coders.map(|coder| BodyEncoder::with_base(KEY, coder, None, BASE).expect("a coder"));
-    let mixed = BodyEncoder::mixed(KEY, None, &MixMemory::of_session()).expect("memory");
+    let memory = MemoryShares::new(MIX_MEMORY).of(PublicKey::from_bytes([1; 32]));
+    let mixed = BodyEncoder::mixed(KEY, None, &memory).expect("memory");
     let seed = |mut encoder: BodyEncoder, base: u8| {
         let mut wire = vec![encoder.coding().code() | base];
         encoder

@@ -8,7 +8,7 @@ use super::{BodyTraits, EffortPolicy, Load, base::Base, choose};
 use crate::{
     coding::{Coder, Coding, EncodeError},
     dictionary::Media,
-    mix::MixMemory,
+    memory_shares::MemoryShare,
     window::{BodyEncoder, CodedBody, MAX_WINDOW},
 };
 
@@ -48,7 +48,7 @@ pub struct AdaptiveEncoder {
     /// The chosen base.
     base: Option<Base>,
     /// Memory for context mixing, if the peer accepts context mixing.
-    mixing: Option<MixMemory>,
+    mixing: Option<MemoryShare>,
     /// True if the size must be hidden when the base is an offered body.
     hiding: SizeHiding,
     /// Bytes pushed before the decision.
@@ -111,7 +111,7 @@ impl AdaptiveEncoder {
 
     /// Allows context mixing with this memory. The peer must accept [`Coding::Mix`].
     #[must_use]
-    pub fn with_mixing(mut self, memory: Option<MixMemory>) -> Self {
+    pub fn with_mixing(mut self, memory: Option<MemoryShare>) -> Self {
         self.mixing = memory;
         self
     }

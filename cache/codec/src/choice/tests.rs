@@ -3,8 +3,8 @@ use longhaul_types::{BitRate, ContentHash};
 
 use super::*;
 use crate::{
-    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, Coding, MAX_WINDOW, MixMemory,
-    mix::tests::page,
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, Coding, MAX_WINDOW, MemoryShare,
+    mix::tests::{memory, page},
 };
 
 const KEY: [u8; 32] = [3; 32];
@@ -286,7 +286,7 @@ fn padded_bodies_have_stepped_sizes_and_decode_to_the_same_bytes() {
 
 #[test]
 fn text_is_context_mixed_on_slow_links_if_the_peer_accepts_it_and_memory_is_free() {
-    let coded = |content_type: &str, kbps: u64, memory: Option<&MixMemory>, body: &[u8]| {
+    let coded = |content_type: &str, kbps: u64, memory: Option<&MemoryShare>, body: &[u8]| {
         let mut encoder = AdaptiveEncoder::new(KEY, traits(content_type, kbps)).with_mixing(memory.cloned());
         let mut wire = Vec::new();
         encoder.push(body, &mut wire).unwrap();
@@ -294,7 +294,7 @@ fn text_is_context_mixed_on_slow_links_if_the_peer_accepts_it_and_memory_is_free
         assert!(decode(finished.coding, &wire) == body);
         (finished.coding, wire.len())
     };
-    let memory = MixMemory::of_session();
+    let memory = memory();
     for body in [page(60, 3), page(900, 3)] {
         let (mixed, size) = coded("text/html", 40, Some(&memory), &body);
         let (usual, usual_size) = coded("text/html", 40, None, &body);
@@ -405,7 +405,7 @@ fn an_earlier_encoding_is_reused_unless_a_base_is_smaller() {
 /// A guess that stands beside a secret makes a coded body shorter by some bytes, which padding hides.
 #[test]
 fn bodies_with_secrets_have_stepped_sizes_without_a_base_too() {
-    let memory = MixMemory::of_session();
+    let memory = memory();
     let page = String::from_utf8(page(60, 3)).unwrap();
     for kbps in [40, 384, 5_000] {
         let mut sizes = std::collections::BTreeMap::<usize, u32>::new();

@@ -1,12 +1,23 @@
 //! Decoder of context-mixed bodies.
 #![expect(clippy::cast_possible_truncation, reason = "eight bits make a byte")]
 
-use super::memory::{MixMemory, Permit};
+use std::sync::LazyLock;
+
+use longhaul_types::{ByteCount, PublicKey};
+
 use super::model::Model;
 use super::range::RangeDecoder;
 use super::table::TableSize;
-use super::{STORED, VERSION};
+use super::{MIX_SESSION_MEMORY, STORED, VERSION};
 use crate::decompress::Corrupt;
+use crate::memory_shares::{MemoryReservation, MemoryShare, MemoryShares};
+
+/// Memory of all decoders of this process, whose bodies one peer sends: twice what it uses at a time, because it finishes a
+/// body before its last windows are decoded.
+static DECODERS: LazyLock<MemoryShare> = LazyLock::new(|| {
+    let most = 2 * MIX_SESSION_MEMORY.bytes();
+    MemoryShares::new(ByteCount::new(2 * most)).of(PublicKey::from_bytes([0; 32]))
+});
 
 /// Decodes one body, window by window.
 pub(crate) struct MixDecoder(State);
@@ -15,7 +26,7 @@ enum State {
     /// No window has arrived; no memory is allocated.
     Start,
     /// A body in progress.
-    Body(Box<Model>, Permit),
+    Body(Box<Model>, MemoryReservation),
     /// A window did not decode.
     Failed,
 }
@@ -35,7 +46,7 @@ impl MixDecoder {
                 let (&header, coded) = coded.split_first().ok_or(Corrupt)?;
                 let table = TableSize::from_code(header & 15).filter(|_| header >> 4 == VERSION);
                 let table = table.ok_or(Corrupt)?;
-                let memory = MixMemory::for_decoder(table.memory()).ok_or(Corrupt)?;
+                let memory = DECODERS.reserve(table.memory()).ok_or(Corrupt)?;
                 (Box::new(Model::new(table)), memory, coded)
             }
             State::Body(model, memory) => (model, memory, coded),

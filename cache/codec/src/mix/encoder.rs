@@ -1,26 +1,26 @@
 //! Encoder of context-mixed bodies.
 use longhaul_types::ByteCount;
 
-use super::memory::{MixMemory, Permit};
 use super::model::Model;
 use super::range::RangeEncoder;
 use super::table::TableSize;
 use super::{STORED, VERSION};
+use crate::memory_shares::{MemoryReservation, MemoryShare};
 
 /// Encodes one body, window by window.
 pub(crate) struct MixEncoder {
     model: Box<Model>,
     /// First byte of the body, until it is written.
     header: Option<u8>,
-    _memory: [Permit; 2],
+    _memory: MemoryReservation,
 }
 
 impl MixEncoder {
     /// Returns an encoder for a body of about this length, which decides the memory at both ends; `None` if
     /// there is not enough memory left.
-    pub(crate) fn new(length: Option<ByteCount>, memory: &MixMemory) -> Option<Self> {
+    pub(crate) fn new(length: Option<ByteCount>, memory: &MemoryShare) -> Option<Self> {
         let table = TableSize::for_length(length.map(ByteCount::bytes));
-        let memory = memory.for_encoder(table.memory())?;
+        let memory = memory.reserve(table.memory())?;
         Some(Self {
             model: Box::new(Model::new(table)),
             header: Some(VERSION << 4 | table.code()),

@@ -15,7 +15,6 @@ mod encoder;
 mod history;
 mod logistic;
 mod matcher;
-mod memory;
 mod mixer;
 mod model;
 mod range;
@@ -25,9 +24,16 @@ mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use longhaul_types::ByteCount;
+
 pub(crate) use decoder::MixDecoder;
 pub(crate) use encoder::MixEncoder;
-pub use memory::MixMemory;
+
+/// Memory of all encoders of a process: more bodies at a time would wait longer for a core than they save.
+pub const MIX_MEMORY: ByteCount = ByteCount::mib(256);
+/// Memory of the encoders of one session: four of the largest models, for which the peer must have memory
+/// (`docs/protocol/mix.md` section 1).
+pub const MIX_SESSION_MEMORY: ByteCount = ByteCount::mib(32);
 
 /// Version of the format; any change of the coded bytes requires a new version.
 const VERSION: u8 = 1;

@@ -49,10 +49,10 @@ impl TableSize {
     }
 
     /// Total memory of a model of this size, in bytes.
-    pub(super) const fn memory(self) -> usize {
+    pub(super) const fn memory(self) -> u64 {
         (1 << self.bits()) + (1 << self.past_bits()) + (8 << self.head_bits()) + FIXED
     }
 }
 
 /// Other memory of a model: counters, weights, maps, histories of the last byte.
-const FIXED: usize = 320 * 1024;
+const FIXED: u64 = 320 * 1024;

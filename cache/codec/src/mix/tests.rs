@@ -2,9 +2,17 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-use super::{MixDecoder, MixEncoder, MixMemory};
-use crate::{MAX_WINDOW, decompress::Corrupt};
-use longhaul_types::ByteCount;
+use super::{MIX_MEMORY, MIX_SESSION_MEMORY, MixDecoder, MixEncoder};
+use crate::{MAX_WINDOW, MemoryShare, MemoryShares, decompress::Corrupt};
+use longhaul_types::{ByteCount, PublicKey};
+
+/// Memory of the encoders of one session.
+pub(crate) fn memory() -> MemoryShare {
+    let shares = MemoryShares::new(MIX_MEMORY);
+    shares
+        .of(PublicKey::from_bytes([1; 32]))
+        .at_most(MIX_SESSION_MEMORY)
+}
 
 const SEED: u64 = 0x006d_6978;
 
@@ -61,7 +69,7 @@ pub(crate) fn page(items: u32, seed: u32) -> Vec<u8> {
 
 fn encode(body: &[u8], window: usize) -> Windows {
     let length = Some(ByteCount::new(body.len() as u64));
-    let mut encoder = MixEncoder::new(length, &MixMemory::of_session()).unwrap();
+    let mut encoder = MixEncoder::new(length, &memory()).unwrap();
     let coded = |window: &[u8]| {
         let mut coded = Vec::new();
         encoder.code(window, &mut coded);

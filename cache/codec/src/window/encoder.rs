@@ -8,7 +8,8 @@ use super::{
 use crate::{
     coding::{After, Coder, Coding, EncodeError},
     compress::Compressor,
-    mix::{MixEncoder, MixMemory},
+    memory_shares::MemoryShare,
+    mix::MixEncoder,
 };
 
 /// Encodes decoded bytes into windows.
@@ -74,7 +75,7 @@ impl BodyEncoder {
 
     /// Returns a context-mixing encoder, for a body without base and a peer that accepts context mixing;
     /// `None` if `memory` is insufficient.
-    pub fn mixed(key: [u8; 32], length: Option<ByteCount>, memory: &MixMemory) -> Option<Self> {
+    pub fn mixed(key: [u8; 32], length: Option<ByteCount>, memory: &MemoryShare) -> Option<Self> {
         let compressor = Compressor::Mix(MixEncoder::new(length, memory)?);
         Some(Self::around(key, Coding::Mix, compressor, MAX_WINDOW))
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-use crate::{Coder, Coding, MixMemory};
+use crate::{Coder, Coding, mix::tests::memory};
 
 const KEY: [u8; 32] = [7; 32];
 const CODERS: [Coder; 5] = [
@@ -239,7 +239,7 @@ fn a_context_mixed_body_of_several_windows_resumes_after_a_damaged_one() {
     let body = crate::mix::tests::page(900, 3);
     assert!(body.len() > 2 * MAX_WINDOW);
     let length = Some(ByteCount::new(body.len() as u64));
-    let mut encoder = BodyEncoder::mixed(KEY, length, &MixMemory::of_session()).unwrap();
+    let mut encoder = BodyEncoder::mixed(KEY, length, &memory()).unwrap();
     assert_eq!(encoder.coding(), Coding::Mix);
     let mut wire = Vec::new();
     encoder.push(&body[..1000], &mut wire).unwrap();

@@ -9,15 +9,14 @@
 mod delta_key;
 mod held_bodies;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
-use longhaul_codec::{MAX_BASE, MixMemory};
-use longhaul_types::{BitRate, ContentHash};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use longhaul_codec::{MAX_BASE, MemoryReservation, MemoryShare};
+use longhaul_types::{BitRate, ByteCount, ContentHash};
 
 pub use self::delta_key::DeltaKey;
 use self::held_bodies::{HeldBodies, HeldBody};
@@ -33,14 +32,14 @@ const LARGEST: u64 = 2 * MAX_BASE as u64;
 const FAST: BitRate = BitRate::kbps(200_000);
 /// Maximum number of records in memory, each of one origin in one partition; the others are in the cache.
 const MAX_ORIGINS: usize = 64;
-/// Memory for all bases in use, in KiB: some hundred pages.
-pub const DELTA_BASE_MEMORY: usize = 128 * 1024;
+/// Memory for all bases in use: some hundred pages.
+pub const DELTA_BASE_MEMORY: ByteCount = ByteCount::mib(128);
 
 /// The bodies that a device's agent holds, by partition and origin.
 #[derive(Debug)]
 pub struct DeltaBases {
     cache: Option<Cache>,
-    memory: Arc<Semaphore>,
+    memory: MemoryShare,
     by_origin: Mutex<BTreeMap<OriginKey, HeldBodies>>,
 }
 
@@ -59,14 +58,14 @@ pub struct DeltaCandidates {
     /// True if the body's size must be padded.
     pub is_personal: bool,
     /// Memory for context mixing, if the agent accepts it. Used only if no base is used.
-    pub mixing: Option<MixMemory>,
-    /// Memory permit of the bases, released when the encoding ends.
-    pub memory: Option<OwnedSemaphorePermit>,
+    pub mixing: Option<MemoryShare>,
+    /// Memory of the bases, given back when the encoding ends.
+    pub memory: Option<MemoryReservation>,
 }
 
 impl DeltaBases {
-    /// Creates the delta bases of a device. `memory` bounds, in KiB, the bases of all devices in use.
-    pub fn new(cache: Option<Cache>, memory: Arc<Semaphore>) -> Self {
+    /// Creates the delta bases of a device. `memory` is the device's part of the memory of all bases in use.
+    pub fn new(cache: Option<Cache>, memory: MemoryShare) -> Self {
         Self {
             cache,
             memory,
@@ -99,13 +98,8 @@ impl DeltaBases {
             is_personal: delta_key.is_personal(),
             ..DeltaCandidates::default()
         };
-        let needed: u64 = likely
-            .iter()
-            .take(MAX_CANDIDATES)
-            .map(|held| held.length / 1024 + 1)
-            .sum();
-        let permits = u32::try_from(needed).unwrap_or(u32::MAX);
-        let Ok(memory) = Arc::clone(&self.memory).try_acquire_many_owned(permits) else {
+        let needed: u64 = likely.iter().take(MAX_CANDIDATES).map(|held| held.length).sum();
+        let Some(memory) = self.memory.reserve(needed) else {
             return DeltaCandidates::default();
         };
         candidates.memory = Some(memory);
@@ -175,9 +169,10 @@ fn key((partition, origin): &OriginKey) -> RecordKey {
 mod tests {
     use http::{HeaderMap, Method, StatusCode};
     use longhaul_cache::{CacheConfig, Cost};
+    use longhaul_codec::MemoryShares;
     use longhaul_http::request_context::CredentialsSecret;
     use longhaul_session::CacheStateId;
-    use longhaul_types::{ByteCount, ClientId, SecretKey};
+    use longhaul_types::{ClientId, SecretKey};
     use longhaul_webcache::RequesterIdentity;
     use url::Url;
 
@@ -218,9 +213,9 @@ mod tests {
             quota: ByteCount::mib(8),
         };
         let cache = Cache::open(config, 1).unwrap().cache;
-        let memory = Arc::new(Semaphore::new(DELTA_BASE_MEMORY));
+        let memory = MemoryShares::new(DELTA_BASE_MEMORY);
         let device = |n: u8| SecretKey::from_bytes([n; 32]).public();
-        let bases = || DeltaBases::new(Some(cache.clone()), Arc::clone(&memory));
+        let bases = || DeltaBases::new(Some(cache.clone()), memory.of(device(1)));
         let mirror = Mirror::new(Some(cache.clone()), device(1));
         mirror.open(CacheStateId::new(7)).await;
         let first = bases();
@@ -266,10 +261,6 @@ mod tests {
         let third = delta_key("http://a.test/story/3", None);
         let fast = later.offers(&third, None, Some(FAST), &mirror).await;
         assert!(fast.hashes.is_empty());
-        assert_eq!(
-            memory.available_permits(),
-            DELTA_BASE_MEMORY,
-            "all of it was given back"
-        );
+        assert_eq!(memory.used(), ByteCount::new(0), "all of it was given back");
     }
 }

@@ -18,11 +18,14 @@ use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Cost, RecordKind};
-use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, EffortPolicy, Load, choose, suits_mixing};
+use longhaul_codec::{
+    BodyTraits, CodedBody, Coder, Coding, EffortPolicy, Load, MemoryReservation, MemoryShare, MemoryShares,
+    choose, suits_mixing,
+};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{Audience, CpuPool};
 use prometheus_client::registry::Registry;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tracing::debug;
 
 pub(crate) use self::recording::{Finished, Recorder};
@@ -38,8 +41,8 @@ const SMALLEST: u64 = 2 * 1024;
 /// Maximum length of a stored result: texts of several megabytes are rare, and reading their windows takes
 /// longer than encoding them.
 const MAX_CODED: ByteCount = ByteCount::mib(1);
-/// Memory for all results that are in use or being recorded, in KiB.
-const MEMORY: usize = 64 * 1024;
+/// Memory for all results that are in use or being recorded.
+const MEMORY: ByteCount = ByteCount::mib(64);
 
 /// The encoded cache of a gateway.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ pub struct EncodedCache {
     /// Nothing is stored without a cache.
     cache: Option<Cache>,
     cpu_pool: Arc<CpuPool>,
-    memory: Arc<Semaphore>,
+    memory: MemoryShares,
     popular: Mutex<PopularBodies>,
     /// Notified when a popular body waits for recoding.
     waiting: Notify,
@@ -59,6 +62,8 @@ pub struct EncodedCache {
 pub(crate) struct BodyToEncode<'a> {
     /// CHK of the body, if already known.
     pub(crate) chk: Option<ContentHash>,
+    /// The device that gets the body, to which its memory is charged.
+    pub(crate) device: PublicKey,
     pub(crate) audience: Audience,
     pub(crate) traits: BodyTraits<'a>,
     /// True if the agent accepts context mixing.
@@ -69,8 +74,8 @@ pub(crate) struct BodyToEncode<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct PriorEncoding {
     found: Option<Found>,
-    /// `Some` if the encoding is to be recorded: the memory budget.
-    recording: Option<Arc<Semaphore>>,
+    /// `Some` if the encoding is to be recorded: its memory, of no bytes yet.
+    recording: Option<MemoryReservation>,
 }
 
 /// A stored coded result.
@@ -78,16 +83,16 @@ pub(crate) struct PriorEncoding {
 struct Found {
     body: CodedBody,
     coding: StoredCoding,
-    memory: OwnedSemaphorePermit,
+    memory: MemoryReservation,
 }
 
 impl PriorEncoding {
-    /// The stored result with its memory permit, and the recorder of the new encoding under the session's
+    /// The stored result with its memory, and the recorder of the new encoding under the session's
     /// window key.
     pub(crate) fn into_parts(
         self,
         key: [u8; 32],
-    ) -> (Option<CodedBody>, Option<OwnedSemaphorePermit>, Recorder) {
+    ) -> (Option<CodedBody>, Option<MemoryReservation>, Recorder) {
         let (body, coding, memory) = match self.found {
             Some(Found { body, coding, memory }) => (Some(body), Some(coding), Some(memory)),
             None => (None, None, None),
@@ -102,7 +107,7 @@ impl EncodedCache {
         Arc::new(Self {
             cache,
             cpu_pool,
-            memory: Arc::new(Semaphore::new(MEMORY)),
+            memory: MemoryShares::new(MEMORY),
             popular: Mutex::default(),
             waiting: Notify::new(),
             counters: Counters::default(),
@@ -122,6 +127,7 @@ impl EncodedCache {
         if is_fixed || wanted.audience != Audience::Everybody || !is_text_for_the_link(wanted.traits) {
             return PriorEncoding::default();
         }
+        let memory = self.memory.of(wanted.device);
         let load = self.cpu_pool.load();
         let traits = BodyTraits {
             load,
@@ -131,45 +137,17 @@ impl EncodedCache {
         let mut found = None;
         if let Some(chk) = wanted.chk {
             if is_to_mix {
-                found = self.find(cache, chk, traits, Coding::Mix).await;
+                found = find(cache, chk, traits, Coding::Mix, &memory).await;
             }
             if found.is_none() {
-                found = self.find(cache, chk, traits, Coding::Brotli).await;
+                found = find(cache, chk, traits, Coding::Brotli, &memory).await;
             }
         }
         // A Brotli result does not exclude recording a smaller context-mixed one.
         let best = if is_to_mix { Coding::Mix } else { Coding::Brotli };
         let is_best = found.as_ref().is_some_and(|found| found.coding.coding() == best);
-        let recording = (!is_best).then(|| Arc::clone(&self.memory));
+        let recording = memory.reserve(0).filter(|_| !is_best);
         PriorEncoding { found, recording }
-    }
-
-    async fn find(
-        &self,
-        cache: &Cache,
-        chk: ContentHash,
-        traits: BodyTraits<'_>,
-        coding: Coding,
-    ) -> Option<Found> {
-        let record = read(cache, &chk, coding).await?;
-        let wanted = choose(traits, &[]);
-        if traits
-            .length
-            .is_some_and(|length| length.bytes() != record.length)
-            || !record.coding.serves(wanted)
-        {
-            return None;
-        }
-        let permits = u32::try_from(record.size / 1024 + 1).ok()?;
-        let memory = Arc::clone(&self.memory).try_acquire_many_owned(permits).ok()?;
-        // The cache verifies the body's hash and drops a damaged body.
-        let data = cache.whole(record.data, MAX_CODED).await?;
-        let body = CodedBody::parse(record.coding.coding(), data)?;
-        (body.length() == record.length && record.coding.coding() == coding).then_some(Found {
-            body,
-            coding: record.coding,
-            memory,
-        })
     }
 
     /// Handles a completely encoded body: counts it, and stores its result if it is worth it.
@@ -270,10 +248,42 @@ impl EncodedCache {
         self.counters.register(registry, &self.cpu_pool);
     }
 
+    /// Memory of the results that are in use or being recorded.
+    pub fn memory(&self) -> ByteCount {
+        self.memory.used()
+    }
+
     fn popular(&self) -> MutexGuard<'_, PopularBodies> {
         // No code can panic while the guarded data is inconsistent.
         self.popular.lock()
     }
+}
+
+async fn find(
+    cache: &Cache,
+    chk: ContentHash,
+    traits: BodyTraits<'_>,
+    coding: Coding,
+    memory: &MemoryShare,
+) -> Option<Found> {
+    let record = read(cache, &chk, coding).await?;
+    let wanted = choose(traits, &[]);
+    if traits
+        .length
+        .is_some_and(|length| length.bytes() != record.length)
+        || !record.coding.serves(wanted)
+    {
+        return None;
+    }
+    let memory = memory.reserve(record.size)?;
+    // The cache verifies the body's hash and drops a damaged body.
+    let data = cache.whole(record.data, MAX_CODED).await?;
+    let body = CodedBody::parse(record.coding.coding(), data)?;
+    (body.length() == record.length && record.coding.coding() == coding).then_some(Found {
+        body,
+        coding: record.coding,
+        memory,
+    })
 }
 
 async fn read(cache: &Cache, chk: &ContentHash, coding: Coding) -> Option<Record> {

@@ -1,14 +1,15 @@
 //! Recording of a body's windows, to store them for other devices.
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use longhaul_codec::{AdaptiveEncoder, CodedBody, Coder, Coding, Finished as Ended, MAX_WINDOW};
+use longhaul_codec::{
+    AdaptiveEncoder, CodedBody, Coder, Coding, Finished as Ended, MAX_WINDOW, MemoryReservation,
+};
 use longhaul_types::ContentHash;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{MAX_CODED, SMALLEST, stored_record::StoredCoding};
 
-/// Step in which a recording acquires memory, in KiB.
-const STEP: usize = 64;
+/// Step in which a recording reserves memory, in bytes.
+const STEP: usize = 64 * 1024;
 
 /// Follows the encoding of one whole body for the encoded cache.
 pub(crate) struct Recorder {
@@ -20,12 +21,12 @@ pub(crate) struct Recorder {
     spent: Duration,
 }
 
-/// Recording of the windows so far.
-struct Recording {
-    /// `None` if the recording was given up.
-    wire: Option<Vec<u8>>,
-    budget: Arc<Semaphore>,
-    memory: Option<OwnedSemaphorePermit>,
+/// Recording of the windows so far; `None` if it was given up.
+struct Recording(Option<Recorded>);
+
+struct Recorded {
+    wire: Vec<u8>,
+    memory: MemoryReservation,
 }
 
 /// A completely encoded body.
@@ -52,7 +53,7 @@ pub(super) struct NewEncoding {
     wire: Vec<u8>,
     pub(super) coder: Coder,
     pub(super) spent: Duration,
-    _memory: Option<OwnedSemaphorePermit>,
+    _memory: MemoryReservation,
 }
 
 impl NewEncoding {
@@ -67,13 +68,18 @@ impl NewEncoding {
 }
 
 impl Recorder {
-    /// `stored` is the coding of the stored result, if one was found; `budget` is the memory for the
+    /// `stored` is the coding of the stored result, if one was found; `memory` is the memory of the
     /// recording, `None` if the result is not stored.
-    pub(super) fn new(key: [u8; 32], stored: Option<StoredCoding>, budget: Option<Arc<Semaphore>>) -> Self {
-        let recording = budget.map(|budget| Recording {
-            wire: Some(Vec::new()),
-            budget,
-            memory: None,
+    pub(super) fn new(
+        key: [u8; 32],
+        stored: Option<StoredCoding>,
+        memory: Option<MemoryReservation>,
+    ) -> Self {
+        let recording = memory.map(|memory| {
+            Recording(Some(Recorded {
+                wire: Vec::new(),
+                memory,
+            }))
         });
         Self {
             key,
@@ -92,7 +98,7 @@ impl Recorder {
                 !matches!(coding, Coding::Brotli | Coding::Mix) || stored == Some(coding)
             });
             if is_other || encoder.base().is_some() {
-                recording.stop();
+                recording.0 = None;
             }
             recording.add(windows);
         }
@@ -110,13 +116,13 @@ impl Recorder {
             (_, Some(mut recording)) => {
                 recording.add(windows);
                 let is_stored = StoredCoding::of(ended.coding, ended.coder).is_some() && decoded >= SMALLEST;
-                let new = recording.wire.filter(|_| is_stored).map(|wire| NewEncoding {
+                let new = recording.0.filter(|_| is_stored).map(|recorded| NewEncoding {
                     key: self.key,
                     coding: ended.coding,
-                    wire,
+                    wire: recorded.wire,
                     coder: ended.coder,
                     spent: self.spent + took,
-                    _memory: recording.memory,
+                    _memory: recorded.memory,
                 });
                 Outcome::New(new)
             }
@@ -131,26 +137,15 @@ impl Recorder {
 
 impl Recording {
     fn add(&mut self, windows: &[u8]) {
-        let Some(wire) = &mut self.wire else { return };
-        let needed = (wire.len() + windows.len()).div_ceil(STEP * 1024) * STEP;
-        let has = self.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        if needed > has {
-            let missing = u32::try_from(needed - has).unwrap_or(u32::MAX);
-            let Ok(more) = Arc::clone(&self.budget).try_acquire_many_owned(missing) else {
-                return self.stop();
-            };
-            match &mut self.memory {
-                Some(memory) => memory.merge(more),
-                None => self.memory = Some(more),
-            }
-        }
-        if wire.len() + windows.len() > MAX_CODED.as_usize() {
-            return self.stop();
-        }
-        wire.extend_from_slice(windows);
-    }
-
-    fn stop(&mut self) {
-        (self.wire, self.memory) = (None, None);
+        self.0 = self.0.take().and_then(|mut recorded| {
+            let length = recorded.wire.len() + windows.len();
+            let needed = (length.div_ceil(STEP) * STEP) as u64;
+            let missing = needed.saturating_sub(recorded.memory.bytes());
+            let has_room = length <= MAX_CODED.as_usize() && (missing == 0 || recorded.memory.grow(missing));
+            has_room.then(|| {
+                recorded.wire.extend_from_slice(windows);
+                recorded
+            })
+        });
     }
 }

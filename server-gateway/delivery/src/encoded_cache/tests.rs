@@ -1,5 +1,5 @@
 use longhaul_cache::CacheConfig;
-use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, MixMemory};
+use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, MIX_MEMORY};
 use longhaul_session::BodyCoding;
 use longhaul_types::{BitRate, SecretKey};
 use tokio::time::timeout;
@@ -19,6 +19,11 @@ struct Home {
     cache: Cache,
     coded: Arc<EncodedCache>,
     cpu_pool: Arc<CpuPool>,
+}
+
+/// Memory for context mixing of one device.
+fn mix_memory() -> MemoryShare {
+    MemoryShares::new(MIX_MEMORY).of(device(1))
 }
 
 fn home() -> Home {
@@ -92,11 +97,12 @@ impl Home {
         body: &Bytes,
         kbps: u64,
         audience: Audience,
-        mixing: Option<MixMemory>,
+        mixing: Option<MemoryShare>,
     ) -> (usize, bool) {
         let traits = text(kbps, body.len() as u64);
         let wanted = BodyToEncode {
             chk: Some(ContentHash::of(body)),
+            device: device(to),
             audience,
             traits,
             takes_mixing: mixing.is_some(),
@@ -230,6 +236,7 @@ async fn a_missing_or_wrong_stored_encoding_is_replaced() {
         put(wrong).await;
         let sent = home.coded.prior(BodyToEncode {
             chk: Some(chk),
+            device: device(1),
             audience: Audience::Everybody,
             traits: text(384, body.len() as u64),
             takes_mixing: false,
@@ -248,13 +255,13 @@ async fn a_body_is_context_mixed_once_for_all_agents_that_accept_it() {
     let home = home();
     let body = page(1);
     let everybody = Audience::Everybody;
-    let mixing = || Some(MixMemory::of_session());
+    let mixing = || Some(mix_memory());
     let (plain, _) = home.send(1, &body, 40, everybody).await;
     let (first, was_kept) = home.send_mixed(1, &body, 40, everybody, mixing()).await;
     assert!(was_kept, "by Brotli");
     assert!(first < plain, "{first} and {plain}");
     // Exhaust the memory for models, so that no body can be context-mixed again.
-    let full = MixMemory::of_session();
+    let full = mix_memory();
     let mut models = Vec::new();
     while let Some(model) = BodyEncoder::mixed(KEY, None, &full) {
         models.push(model);
@@ -277,7 +284,7 @@ async fn encoding_memory_is_released() {
     for _ in 0..2 {
         home.send(1, &body, 384, Audience::Everybody).await;
     }
-    assert_eq!(home.coded.memory.available_permits(), MEMORY);
+    assert_eq!(home.coded.memory.used(), ByteCount::new(0));
 }
 
 /// The clock is stopped except for explicit steps; otherwise nothing would be idle long enough.
