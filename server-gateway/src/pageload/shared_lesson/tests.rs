@@ -216,11 +216,13 @@ fn two_devices_teach_which_pushes_are_unused() {
 
 /// Words that the site's documents contain for everybody.
 const VOCABULARY: [&str; 6] = ["api", "v2", "votes", "json", "page", "9f86d081884c"];
+/// A word of a bundle that the site sends with cookies, the same to all.
+const CHUNK: &str = "ab12cd34ef56";
 
 /// A part of a URL that a script makes.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// A word of the site's documents.
+    /// A word of the site's documents, or the chunk of its bundle.
     Word(&'static str),
     /// A name of the persona, which the site knows by local storage or by the fragment.
     Name,
@@ -235,6 +237,7 @@ enum Part {
 fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         4 => select(&VOCABULARY).prop_map(Part::Word),
+        1 => Just(Part::Word(CHUNK)),
         1 => Just(Part::Name),
         1 => Just(Part::Number),
         1 => Just(Part::Token),
@@ -242,16 +245,53 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// A request: parts of its URL, their places (path or query), and what its response permits.
-type Asked = (Vec<(Part, bool)>, Disclosure);
+/// A request: parts of its URL and their places (path or query).
+#[derive(Clone, Debug)]
+struct Asked {
+    parts: Vec<(Part, bool)>,
+    /// What its response permits.
+    disclosure: Disclosure,
+    is_host_named: bool,
+    is_literal: bool,
+    is_absent: bool,
+    /// Another device's lesson planned it, and this visit did not use it.
+    is_unused: bool,
+}
+
+impl Asked {
+    fn candidate(&self, secrets: &Secrets) -> Candidate {
+        Candidate {
+            host: if self.is_host_named {
+                HostNaming::Named
+            } else {
+                HostNaming::Unknown
+            },
+            is_literal: self.is_literal,
+            is_absent: self.is_absent,
+            ..candidate(&secrets.url(&self.parts), self.disclosure)
+        }
+    }
+}
 
 fn asked() -> impl Strategy<Value = Asked> {
     let disclosure = select(vec![
         Disclosure::PublicWords,
         Disclosure::TwoDevices,
         Disclosure::Never(Refusal::Credentials),
+        Disclosure::Never(Refusal::Url),
     ]);
-    (prop::collection::vec((part(), any::<bool>()), 1..5), disclosure)
+    let parts = prop::collection::vec((part(), any::<bool>()), 1..5);
+    (parts, disclosure, any::<[bool; 4]>()).prop_map(|(parts, disclosure, flags)| {
+        let [is_host_named, is_literal, is_absent, is_unused] = flags;
+        Asked {
+            parts,
+            disclosure,
+            is_host_named,
+            is_literal,
+            is_absent,
+            is_unused,
+        }
+    })
 }
 
 /// The visits of two personas: who, which page, and the requests.
@@ -309,30 +349,46 @@ impl Secrets {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10_000))]
     /// Whatever two personas visit, in any order and however often: what a third is told contains no name, number,
-    /// token or cookie of either.
+    /// token or cookie of either. It is told what waits behind a body only if it gets the body: the bundle, which is the
+    /// same for all, and not the document of a visit.
     #[test]
     fn nothing_of_one_persona_is_told_to_another(visits in visits()) {
         let mut learned = PAGES.map(|page| Learned::new(&url(page)));
+        let words = VOCABULARY.join(" ");
+        let bundle = format!("{words} q x {CHUNK}");
+        let of_third = device(9).hash_of_body(&ContentHash::of(bundle.as_bytes()));
         for (visit, (is_first, page, requests)) in visits.iter().enumerate() {
             let secrets = Secrets::of(*is_first, visit);
-            let candidates = requests
-                .iter()
-                .map(|(parts, disclosure)| candidate(&secrets.url(parts), *disclosure))
-                .collect();
+            let (unused, requested): (Vec<_>, Vec<_>) = requests.iter().partition(|asked| asked.is_unused);
+            let candidates = requested.iter().map(|asked| asked.candidate(&secrets)).collect();
             let mut lesson = lesson(u8::from(*is_first), PAGES[*page], candidates);
+            lesson.unused = unused.iter().map(|asked| url(&secrets.url(&asked.parts))).collect();
             lesson.cookies = vec![format!("id={}", secrets.cookie).into_bytes()];
             // The page's own document may repeat the cookie and a token; an origin's mistake may even share it.
-            let own = format!("<p id={}>{} q x {}", secrets.token, secrets.cookie, VOCABULARY.join(" "));
+            let own = format!("<p id={}>{} q x {words}", secrets.token, secrets.cookie);
+            let shared = format!("{words} q x {} site.test", secrets.cookie);
             let bodies = [
-                (BodyAudience::Everybody, format!("{} q x {}", VOCABULARY.join(" "), secrets.cookie)),
-                (BodyAudience::ThisVisit, own),
+                (BodyAudience::Everybody, shared.as_str()),
+                (BodyAudience::ThisVisit, own.as_str()),
+                (BodyAudience::ThisVisit, bundle.as_str()),
             ];
-            let bodies = bodies.each_ref().map(|(audience, text)| (*audience, text.as_str()));
+            lesson.bodies = bodies.map(|(audience, text)| (ContentHash::of(text.as_bytes()), audience)).into();
             teach(&lesson, &mut learned[*page], &bodies);
         }
-        for extra in learned.iter().flat_map(|learned| learned.extras(NOW)) {
-            for secret in ["alice", "bob", "4711", "815", "tok", "cookie"] {
-                prop_assert!(!extra.url.as_str().contains(secret), "{}", extra.url);
+        for learned in &learned {
+            let mut behind = learned.behind(NOW);
+            let of_bundle = behind.remove(&of_third).unwrap_or_default();
+            for extra in learned.extras(NOW).into_iter().chain(of_bundle) {
+                for secret in ["alice", "bob", "4711", "815", "tok", "cookie"] {
+                    prop_assert!(!extra.url.as_str().contains(secret), "{}", extra.url);
+                }
+            }
+            // What waits behind documents that nobody else gets stands in them.
+            for extra in behind.into_values().flatten() {
+                for word in extra.url.as_str().split(['/', '?', '&', '=']) {
+                    let is_secret = ["alice", "bob", "4711", "815"].contains(&word);
+                    prop_assert!(!is_secret && !word.starts_with("cookie"), "{}", extra.url);
+                }
             }
         }
     }
