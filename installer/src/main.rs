@@ -10,15 +10,15 @@ mod end_signals_unix;
 use std::process::ExitCode;
 
 use longhaul::cli::{CliArgs, Command};
-use tracing_subscriber::EnvFilter;
+use longhaul_service::{LogFilter, LogFormat, Logs};
 
 fn main() -> ExitCode {
     let args = CliArgs::of_process(option_env!("LONGHAUL_COMMIT"));
-    let filter = EnvFilter::try_from_env("LONGHAUL_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    let filter = std::env::var("LONGHAUL_LOG").unwrap_or_else(|_| "warn".to_owned());
+    let filter = LogFilter::parse(&filter).unwrap_or_default();
+    if let Err(error) = Logs::start(&filter, LogFormat::Auto) {
+        commands::complain(&error.into());
+    }
     let done = match args.command {
         Command::Up(up) => commands::up(&up),
         Command::Down(down) => commands::down(&down),
