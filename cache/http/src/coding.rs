@@ -313,6 +313,9 @@ mod tests {
                 "{list}"
             );
         }
+        let three = map(&[("content-encoding", "gzip, gzip, gzip")]);
+        let decoded = CodingPlan::Decode(vec!["gzip".to_owned(); 3]);
+        assert_eq!(plan(&browser, "/", OK, &three), decoded);
         let many = map(&[("content-encoding", "gzip, gzip, gzip, gzip")]);
         assert_eq!(
             plan(&browser, "/", OK, &many),
@@ -380,6 +383,7 @@ mod tests {
             |value: &'static str, coding: &str| accepts(&map(&[("accept-encoding", value)]), coding);
         assert!(accepts("gzip", "gzip"));
         assert!(accepts("x-gzip", "gzip"));
+        assert!(!accepts("x-gzip", "br") && !accepts("br", "gzip"));
         assert!(accepts("*", "br"));
         assert!(!accepts("*;q=0", "br"));
         assert!(!accepts("*, br; Q=0.000", "br"));

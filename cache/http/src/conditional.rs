@@ -190,6 +190,12 @@ mod tests {
             range_answer(&resumed, "/x", StatusCode::OK, &coded),
             RangeAnswer::Forward
         );
+        // These get the origin's bytes: a program, and whoever loads a compressed file.
+        let of_program = map(&[("range", "bytes=5-"), ("if-range", "\"a\"")]);
+        for (request, path) in [(&of_program, "/x"), (&resumed, "/x.gz")] {
+            let answer = range_answer(request, path, StatusCode::PARTIAL_CONTENT, &coded);
+            assert_eq!(answer, RangeAnswer::Forward, "{path}");
+        }
         let plain = map(&[("content-range", "bytes 5-9/10")]);
         assert_eq!(
             range_answer(&resumed, "/x", StatusCode::PARTIAL_CONTENT, &plain),

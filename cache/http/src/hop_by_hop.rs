@@ -205,4 +205,29 @@ mod tests {
         }
         assert!(is_loop(&many, 1));
     }
+
+    #[test]
+    fn via_names_the_version_of_the_message() {
+        for (version, member) in [
+            (Version::HTTP_09, "0.9 longhaul"),
+            (Version::HTTP_10, "1.0 longhaul"),
+            (Version::HTTP_11, "1.1 longhaul"),
+            (Version::HTTP_2, "2 longhaul"),
+            (Version::HTTP_3, "3 longhaul"),
+        ] {
+            let mut headers = HeaderMap::new();
+            append_via(&mut headers, version);
+            assert_eq!(headers[header::VIA], member);
+        }
+    }
+
+    #[test]
+    fn a_long_list_of_proxies_is_a_loop() {
+        let mut headers = HeaderMap::new();
+        for number in 0..=MAX_VIA {
+            assert!(!is_loop(&headers, 0), "{number}");
+            headers.append(header::VIA, HeaderValue::from_static("1.1 other"));
+        }
+        assert!(is_loop(&headers, 0));
+    }
 }

@@ -138,6 +138,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn hosts_of_urls_and_the_names_above_them() {
+        for (url, host) in [
+            ("https://a.test/x", Some("a.test")),
+            (" http://u:p@a.test:8080?x ", Some("a.test")),
+            ("http://a.test\\@b.test/", Some("a.test")),
+            ("https://[::1]:80/#", Some("::1")),
+            ("https://[::1", None),
+            ("https:///x", None),
+            ("1x://a.test/", None),
+            ("a.test/x", None),
+        ] {
+            assert_eq!(host_of_url(url), host, "{url}");
+        }
+        assert!(names_above("a.b.test").eq(["a.b.test", "b.test", "test"]));
+        assert!(names_above("test").eq(["test"]));
+    }
+
+    #[test]
     fn registrable_domains_follow_the_public_suffix_list() {
         for (host, expected) in [
             ("site.test", "site.test"),

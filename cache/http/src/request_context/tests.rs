@@ -258,3 +258,21 @@ proptest::proptest! {
         proptest::prop_assert_eq!(context.partition().unwrap().to_string(), format!("http://{from}.test"));
     }
 }
+
+#[test]
+fn the_page_is_the_requester_or_the_document_itself() {
+    let url = "https://img.test/a.png";
+    let referrer = ("referer", "https://page.test/");
+    let host = |fields: &[(&'static str, &str)]| of(url, fields).page_host(url).map(str::to_owned);
+    assert_eq!(host(&[NO_CORS, referrer]).as_deref(), Some("page.test"));
+    assert_eq!(host(&[NO_CORS]).as_deref(), Some("img.test"));
+    let opened = [NAVIGATE, ("sec-fetch-dest", "document"), referrer];
+    assert_eq!(host(&opened).as_deref(), Some("img.test"));
+}
+
+#[test]
+fn a_context_without_partition_uses_nothing_private() {
+    let context = of("https://a.test/", &[NAVIGATE, ("sec-fetch-dest", "document")]);
+    assert!(context.partition().is_some());
+    assert_eq!(context.without_partition().partition(), None);
+}
