@@ -18,7 +18,6 @@ mod publicity;
 mod push;
 mod push_body;
 pub(crate) mod registry;
-mod request_destination;
 mod shared_lesson;
 
 pub(crate) use load::{BodyEnd, PageTap, Promise};

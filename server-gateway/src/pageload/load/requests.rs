@@ -4,7 +4,7 @@ use longhaul_http::request_context::identity_key;
 use longhaul_page::{
     Destination, Reference, Relation, RequestChain,
     learn::{LearnedRef, RequestForm},
-    predict::sends_cookies,
+    predict::{destination_of, sends_cookies},
 };
 use longhaul_session::EntryId;
 use url::Url;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     admin::page_load_refusal::Refusal,
-    pageload::{context::now, plan::Match, publicity::Disclosure, request_destination::destination_of},
+    pageload::{context::now, plan::Match, publicity::Disclosure},
 };
 
 /// Maximum number of URLs in [`LoadState::requested_first`]; objects of further URLs may be pushed although they were
@@ -93,7 +93,11 @@ impl LoadState {
     /// The part of an unplanned request that is learned, and what its credentials permit; the reason if the request
     /// teaches nothing.
     fn unplanned(&self, url: &Url, request: &HeaderMap) -> Result<(LearnedRef, Disclosure), Refusal> {
-        let destination = destination_of(url, request);
+        let mut destination = destination_of(url, request);
+        // A request of the page for a document, which does not name its destination.
+        if destination == Destination::Document {
+            destination = Destination::Frame;
+        }
         if !self.names_page(url, request) {
             return Err(Refusal::Requester);
         }
