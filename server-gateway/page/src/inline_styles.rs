@@ -10,7 +10,7 @@ use crate::{
     css::{self, Discovered, Part, Waiting},
     element_match::ElementNames,
     fonts::{Face, PageFonts, SheetFonts},
-    matching_effort::MatchingEffort,
+    matching_budget::MatchingBudget,
     overridden_backgrounds::OverriddenBackgrounds,
     reference::Base,
     vocabulary::Name,
@@ -34,7 +34,7 @@ pub(crate) struct InlineStyles {
     /// Fonts that nothing uses yet.
     unused: Vec<Face>,
     backgrounds: OverriddenBackgrounds,
-    effort: MatchingEffort,
+    budget: MatchingBudget,
 }
 
 impl InlineStyles {
@@ -47,7 +47,7 @@ impl InlineStyles {
             fonts: None,
             unused: Vec::new(),
             backgrounds: OverriddenBackgrounds::default(),
-            effort: MatchingEffort::default(),
+            budget: MatchingBudget::default(),
         }
     }
 
@@ -71,8 +71,8 @@ impl InlineStyles {
         if !new || self.waiting.is_empty() {
             return Vec::new();
         }
-        // Without effort, the images wait for the end of the document.
-        if !self.effort.take(self.waiting.iter().map(Waiting::effort)) {
+        // Without a budget left, the images wait for the end of the document.
+        if !self.budget.take(self.waiting.iter().map(Waiting::cost)) {
             return Vec::new();
         }
         let vocabulary = &self.vocabulary;
@@ -133,7 +133,7 @@ impl InlineStyles {
             if image.is_inline_background && image.certainty != Certainty::Unlikely {
                 let names = ElementNames::of(element);
                 self.backgrounds
-                    .add(image, names, &self.vocabulary, &mut self.effort);
+                    .add(image, names, &self.vocabulary, &mut self.budget);
             }
         }
         found
@@ -142,7 +142,7 @@ impl InlineStyles {
     /// Adds the selectors of rules that override backgrounds of `style` attributes.
     pub(crate) fn add_overrides(&mut self, rules: Vec<Arc<str>>) {
         self.backgrounds
-            .add_rules(rules, &self.vocabulary, &mut self.effort);
+            .add_rules(rules, &self.vocabulary, &mut self.budget);
     }
 
     /// Returns the backgrounds of `style` attributes that no element displays any more since the last call.
@@ -196,20 +196,20 @@ impl InlineStyles {
     pub(crate) fn take_used(&mut self, faces: &mut Vec<Face>) -> Vec<Reference> {
         let fonts = self.fonts.as_mut();
         fonts.map_or_else(Vec::new, |fonts| {
-            fonts.take_used(faces, &self.vocabulary, &mut self.effort)
+            fonts.take_used(faces, &self.vocabulary, &mut self.budget)
         })
     }
 
-    /// Takes effort for comparing with the page; false if not enough is left.
-    pub(crate) fn take_effort(&mut self, efforts: impl IntoIterator<Item = usize>) -> bool {
-        self.effort.take(efforts)
+    /// Takes from the budget for comparing with the page; false if not enough is left.
+    pub(crate) fn take_budget(&mut self, costs: impl IntoIterator<Item = usize>) -> bool {
+        self.budget.take(costs)
     }
 
     /// Returns the fonts of inline style sheets that are used since the last call.
     pub(crate) fn take_used_fonts(&mut self) -> Vec<Reference> {
         let fonts = self.fonts.as_mut();
         fonts.map_or_else(Vec::new, |fonts| {
-            fonts.take_used(&mut self.unused, &self.vocabulary, &mut self.effort)
+            fonts.take_used(&mut self.unused, &self.vocabulary, &mut self.budget)
         })
     }
 

@@ -29,7 +29,7 @@ mod link;
 mod link_header;
 mod literal_urls;
 mod markup;
-mod matching_effort;
+mod matching_budget;
 mod media;
 mod media_type;
 pub mod order;

@@ -81,8 +81,8 @@ impl Markup {
             return found;
         }
         pending.compared = size;
-        let efforts = pending.waiting.iter().map(Waiting::effort);
-        if !document.styles().take_effort(efforts) {
+        let costs = pending.waiting.iter().map(Waiting::cost);
+        if !document.styles().take_budget(costs) {
             return found;
         }
         let vocabulary = document.vocabulary();

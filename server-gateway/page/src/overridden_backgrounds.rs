@@ -7,7 +7,7 @@ use url::Url;
 use crate::{
     Certainty, Reference, Vocabulary,
     element_match::ElementNames,
-    matching_effort::{self, MatchingEffort},
+    matching_budget::{self, MatchingBudget},
 };
 
 /// Maximum number of backgrounds of `style` attributes that are compared with rules; further ones count as displayed.
@@ -39,9 +39,9 @@ impl OverriddenBackgrounds {
         image: &mut Reference,
         element: ElementNames,
         vocabulary: &Vocabulary,
-        effort: &mut MatchingEffort,
+        budget: &mut MatchingBudget,
     ) {
-        if is_overridden(&element, &self.rules, vocabulary, effort) {
+        if is_overridden(&element, &self.rules, vocabulary, budget) {
             image.certainty = Certainty::Unlikely;
         } else if self.displayed.len() < MAX_BACKGROUNDS {
             let url = image.url.clone();
@@ -56,12 +56,12 @@ impl OverriddenBackgrounds {
         &mut self,
         mut rules: Vec<Arc<str>>,
         vocabulary: &Vocabulary,
-        effort: &mut MatchingEffort,
+        budget: &mut MatchingBudget,
     ) {
         rules.truncate(MAX_RULES - self.rules.len());
         let (overridden, displayed): (Vec<_>, Vec<_>) = std::mem::take(&mut self.displayed)
             .into_iter()
-            .partition(|background| is_overridden(&background.element, &rules, vocabulary, effort));
+            .partition(|background| is_overridden(&background.element, &rules, vocabulary, budget));
         self.displayed = displayed;
         let urls = overridden.into_iter().map(|background| background.url);
         let is_displayed = |url: &Url| self.displayed.iter().any(|background| background.url == *url);
@@ -79,9 +79,9 @@ fn is_overridden(
     element: &ElementNames,
     rules: &[Arc<str>],
     vocabulary: &Vocabulary,
-    effort: &mut MatchingEffort,
+    budget: &mut MatchingBudget,
 ) -> bool {
-    effort.take([matching_effort::of_selectors(rules)])
+    budget.take([matching_budget::of_selectors(rules)])
         && rules
             .iter()
             .any(|selectors| element.matches(selectors, vocabulary))

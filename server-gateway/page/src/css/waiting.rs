@@ -1,7 +1,7 @@
 //! Images that wait for an element that displays them.
 use std::sync::Arc;
 
-use crate::{Reference, Vocabulary, matching_effort, vocabulary};
+use crate::{Reference, Vocabulary, matching_budget, vocabulary};
 
 /// An image of a rule whose selectors match no element of the document so far.
 #[derive(Clone, Debug)]
@@ -14,9 +14,9 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Effort of [`Self::may_match`].
-    pub(crate) fn effort(&self) -> usize {
-        matching_effort::of_selectors(&self.selectors)
+    /// Cost of [`Self::may_match`].
+    pub(crate) fn cost(&self) -> usize {
+        matching_budget::of_selectors(&self.selectors)
     }
 
     /// Returns true if matching elements have been added.

@@ -19,7 +19,7 @@ pub(crate) use self::{
     matching::Traits,
     sheet::{Face, Rule, SheetFonts},
 };
-use crate::{Reference, Vocabulary, matching_effort::MatchingEffort, vocabulary::Name};
+use crate::{Reference, Vocabulary, matching_budget::MatchingBudget, vocabulary::Name};
 
 /// Maximum size of the rules that match no element yet; further rules count as matching.
 const MAX_WAITING: usize = 512 * 1024;
@@ -31,8 +31,8 @@ const MAX_WEIGHTS: usize = 64;
 /// Maximum number of faces per page, and of their traits per family.
 const MAX_FACES: usize = 2000;
 const MAX_TRAITS: usize = 64;
-/// Effort of selecting a face, without that of its ranges.
-const FACE_EFFORT: usize = 64;
+/// Cost of selecting a face, without that of its ranges.
+const FACE_COST: usize = 64;
 
 /// Elements whose text is bold or italic without a rule (HTML Living Standard section 15.3).
 const BOLD: [&str; 9] = ["b", "strong", "h1", "h2", "h3", "h4", "h5", "h6", "th"];
@@ -171,13 +171,13 @@ impl PageFonts {
         &mut self,
         faces: &mut Vec<Face>,
         vocabulary: &Vocabulary,
-        effort: &mut MatchingEffort,
+        budget: &mut MatchingBudget,
     ) -> Vec<Reference> {
         if faces.is_empty() {
             return Vec::new();
         }
-        self.is_full |= !effort.take(faces.iter().map(|face| FACE_EFFORT + face.range.len()));
-        self.apply_waiting(vocabulary, effort);
+        self.is_full |= !budget.take(faces.iter().map(|face| FACE_COST + face.range.len()));
+        self.apply_waiting(vocabulary, budget);
         let all_latin = self.is_full || self.is_incomplete;
         let is_application = self.is_application();
         let selected = self.selected(faces, vocabulary);
@@ -201,13 +201,13 @@ impl PageFonts {
     }
 
     /// Applies the rules that match now. All of them match elements that scripts may insert into an application.
-    fn apply_waiting(&mut self, vocabulary: &Vocabulary, effort: &mut MatchingEffort) {
+    fn apply_waiting(&mut self, vocabulary: &Vocabulary, budget: &mut MatchingBudget) {
         let all = self.is_application();
         if !all && vocabulary.size() == self.compared {
             return;
         }
         self.compared = vocabulary.size();
-        if !effort.take([self.waiting_size]) {
+        if !budget.take([self.waiting_size]) {
             self.is_full = true;
             return;
         }

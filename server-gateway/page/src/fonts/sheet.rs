@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::{Declarations, Traits, UnicodeRange};
-use crate::{Reference, Vocabulary, matching_effort, vocabulary};
+use crate::{Reference, Vocabulary, matching_budget, vocabulary};
 
 /// Maximum number of faces and maximum size of rules per style sheet; the sheet is cut there.
 const MAX_FACES: usize = 5000;
@@ -41,7 +41,7 @@ impl Rule {
     }
 
     pub(super) fn size(&self) -> usize {
-        matching_effort::of_selectors(&self.selectors) + self.declarations.size() + OVERHEAD
+        matching_budget::of_selectors(&self.selectors) + self.declarations.size() + OVERHEAD
     }
 }
 
