@@ -27,16 +27,16 @@ const QUOTA: usize = 2_000_000;
 const FILE: &str = "http://files.test/file";
 /// Body of an upload, which the origin does not read.
 const UPLOAD: usize = 100_000;
-const PAGE: &str = "http://files.test/page";
+pub(super) const PAGE: &str = "http://files.test/page";
 /// Part of the line in the gateway's log with the address of its proxy.
 pub(crate) const LISTENS: &str = "clients without an agent may use the HTTP proxy";
 
 /// A gateway with a proxy, and an origin.
-struct Proxy {
+pub(super) struct Proxy {
     folder: TempDir,
     gateway: Option<Running>,
     origin: RawOrigin,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
 }
 
 impl Proxy {
@@ -47,6 +47,11 @@ impl Proxy {
             _ => [head(4).as_bytes(), b"page"].concat(),
         })
         .await?;
+        Self::of(origin).await
+    }
+
+    /// A proxy through which `files.test` is this origin.
+    pub(super) async fn of(origin: RawOrigin) -> Result<Self> {
         let folder = folder()?;
         let resolve = Setup::resolving(&[("files.test", origin.address())]).gateway_config;
         let port = origin.address().port();
@@ -77,17 +82,17 @@ impl Proxy {
         Ok(())
     }
 
-    async fn operate(&self, words: &[&str]) -> Result<String> {
+    pub(super) async fn operate(&self, words: &[&str]) -> Result<String> {
         operate(self.folder.path(), words).await
     }
 
     /// Adds a client; returns its `Proxy-Authorization`.
-    async fn add(&self, name: &str) -> Result<String> {
+    pub(super) async fn add(&self, name: &str) -> Result<String> {
         let password = self.operate(&["client", "add", name]).await?;
         Ok(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))
     }
 
-    async fn load(&self, url: &str, who: &str) -> Result<RawResponse> {
+    pub(super) async fn load(&self, url: &str, who: &str) -> Result<RawResponse> {
         ask(self.address, get(url, &[("Proxy-Authorization", who)])).await
     }
 
@@ -101,7 +106,7 @@ impl Proxy {
     }
 
     /// Loads the page until it has this status: changes of the list apply within a second.
-    async fn page_until(&self, who: &str, status: u16) -> Result<RawResponse> {
+    pub(super) async fn page_until(&self, who: &str, status: u16) -> Result<RawResponse> {
         let mut looks = interval(Duration::from_millis(200));
         let wait = async {
             loop {
@@ -118,7 +123,7 @@ impl Proxy {
     }
 
     /// Asks for a tunnel to the origin; returns the head of the answer.
-    async fn tunnel(&self, who: &str) -> Result<(TcpStream, String)> {
+    pub(super) async fn tunnel(&self, who: &str) -> Result<(TcpStream, String)> {
         let mut stream = TcpStream::connect(self.address).await?;
         let host = self.origin.address();
         let request =
@@ -160,7 +165,7 @@ pub(crate) async fn logged_address(gateway: &Running, words: &str) -> Result<Soc
     Ok(address.split_whitespace().next().context("an address")?.parse()?)
 }
 
-fn head(length: usize) -> String {
+pub(super) fn head(length: usize) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nCache-Control: no-store\r\nContent-Length: {length}\r\n\r\n"
     )
