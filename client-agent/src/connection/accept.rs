@@ -1,6 +1,7 @@
 //! Opening of ports, and acceptance of connections.
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use longhaul_tcp_info::peer;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::{MissedTickBehavior, interval},
@@ -11,7 +12,6 @@ use super::{
     connection_limit::{ConnectionLimiter, ConnectionLimits, ConnectionPermit},
     evictable_stream::EvictableStream,
 };
-use longhaul_tcp_info::peer;
 
 /// Interval of the search for connections that take too long.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);

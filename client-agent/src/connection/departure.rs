@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use longhaul_tcp_info::peer::{self, Peer};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -20,7 +21,6 @@ use tokio::{
 };
 
 use super::evictable_stream::EvictableStream;
-use longhaul_tcp_info::peer::{self, Peer};
 
 /// Time until the second look: a program that closes its connection sends FIN a moment before its socket is closed.
 const SECOND_LOOK: Duration = Duration::from_millis(50);

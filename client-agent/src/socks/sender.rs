@@ -1,9 +1,8 @@
 //! The only sender whose datagrams an association takes.
 use std::net::{IpAddr, SocketAddr};
 
-use tracing::debug;
-
 use longhaul_tcp_info::{UserId, peer::owns_datagram_port};
+use tracing::debug;
 
 /// Ports of other users that are refused before an association takes no further port: each one costs a look into the
 /// kernel's table.

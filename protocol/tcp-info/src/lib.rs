@@ -1,5 +1,5 @@
 //! What the kernel knows of a TCP connection: the socket option TCP_INFO (tcp(7)) of Linux, and the user at its other end
-//! ([`peer`]).
+//! ([`peer`], also for UDP ports of this machine).
 //!
 //! The layout is that of `struct tcp_info` in the kernel's header `linux/tcp.h` up to `tcpi_min_rtt`, 152 bytes; kernels only
 //! ever append to it. Linux returns all of it since 4.6. [`tcp_info`] fails on an older kernel, which returns fewer bytes, as

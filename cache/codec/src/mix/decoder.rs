@@ -12,11 +12,11 @@ use super::{MIX_SESSION_MEMORY, STORED, VERSION};
 use crate::decompress::Corrupt;
 use crate::memory_shares::{MemoryReservation, MemoryShare, MemoryShares};
 
-/// Memory of all decoders of this process, whose bodies one peer sends: twice what it uses at a time, because it finishes a
-/// body before its last windows are decoded.
+/// Memory of all decoders of this process, whose bodies one peer sends: twice what the peer uses at a time, because it
+/// finishes a body before its last windows are decoded. The total is twice that again: a device alone gets half of it.
 static DECODERS: LazyLock<MemoryShare> = LazyLock::new(|| {
-    let most = 2 * MIX_SESSION_MEMORY.bytes();
-    MemoryShares::new(ByteCount::new(2 * most)).of(PublicKey::from_bytes([0; 32]))
+    let total = ByteCount::new(4 * MIX_SESSION_MEMORY.bytes());
+    MemoryShares::new(total).of(PublicKey::from_bytes([0; 32]))
 });
 
 /// Decodes one body, window by window.
