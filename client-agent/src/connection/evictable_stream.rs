@@ -134,13 +134,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for EvictableStream<T> {
 
 /// Response body that keeps its connection in use until its end.
 #[derive(Debug)]
-pub(crate) struct InUseBody {
-    body: ProxyBody,
+pub(crate) struct InUseBody<B = ProxyBody> {
+    body: B,
     _in_use: Option<InUse>,
 }
 
-impl InUseBody {
-    pub(crate) const fn new(body: ProxyBody, in_use: Option<InUse>) -> Self {
+impl<B> InUseBody<B> {
+    pub(crate) const fn new(body: B, in_use: Option<InUse>) -> Self {
         Self {
             body,
             _in_use: in_use,
@@ -148,7 +148,7 @@ impl InUseBody {
     }
 }
 
-impl Body for InUseBody {
+impl<B: Body<Data = Bytes, Error = BodyBroken> + Unpin> Body for InUseBody<B> {
     type Data = Bytes;
     type Error = BodyBroken;
 
@@ -156,7 +156,14 @@ impl Body for InUseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let is_last = self.body.is_end_stream() || self.body.size_hint().exact() == Some(0);
+        if is_last || matches!(polled, Poll::Ready(None)) {
+            // hyper may wait for input although the next request of a pipeline is already in its buffer: if the body ends
+            // between the two times that it polls it, it does not look again.
+            cx.waker().wake_by_ref();
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -124,3 +124,67 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    use bytes::Bytes;
+    use http_body::{Body, Frame};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::proxy_body::BodyBroken;
+
+    /// A body that ends between the two times that hyper polls it in a row.
+    struct EndsBetweenPolls {
+        was_polled: bool,
+    }
+
+    impl Body for EndsBetweenPolls {
+        type Data = Bytes;
+        type Error = BodyBroken;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
+            match std::mem::replace(&mut self.was_polled, true) {
+                false => Poll::Pending,
+                true => Poll::Ready(None),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_request_of_a_pipeline_is_answered_whenever_the_body_before_it_ends() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let service = service_fn(|_| async {
+            let body = InUseBody::new(EndsBetweenPolls { was_polled: false }, None);
+            Ok::<_, Infallible>(Response::new(body))
+        });
+        let serving = builder().serve_connection(TokioIo::new(server), service);
+        tokio::spawn(serving);
+        client
+            .write_all(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3))
+            .await
+            .unwrap();
+        let mut received = Vec::new();
+        let answered = async {
+            while received
+                .windows(12)
+                .filter(|bytes| bytes == b"HTTP/1.1 200")
+                .count()
+                < 3
+            {
+                assert_ne!(client.read_buf(&mut received).await.unwrap(), 0);
+            }
+        };
+        timeout(Duration::from_secs(1), answered)
+            .await
+            .expect("three answers");
+    }
+}
