@@ -30,6 +30,7 @@ use super::{
     memory::ManifestMemory,
     publicity::{Disclosure, Publicity},
 };
+use crate::lessons;
 
 /// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the
 /// oldest.
@@ -110,17 +111,11 @@ impl PageLoadRegistry {
     /// Ends the page loads of one client or all clients that concern one site or any site, because their
     /// results are to be deleted.
     pub(crate) fn end(&self, client: Option<ClientId>, domain: Option<&str>) {
-        let concerns = |running: &Running| {
-            let context = running.load.identity().context();
-            let partition = context.partition();
-            client.is_none_or(|client| client == context.client())
-                && domain.is_none_or(|domain| partition.is_none_or(|partition| partition.concerns(domain)))
-        };
         let ended: Vec<Running> = {
             let mut running = self.running.lock();
             let pages: Vec<PageId> = running
                 .iter()
-                .filter(|(_, running)| concerns(running))
+                .filter(|(_, running)| lessons::concerns(running.load.identity().context(), client, domain))
                 .map(|(page, _)| *page)
                 .collect();
             pages.iter().filter_map(|page| running.remove(page)).collect()
@@ -153,7 +148,8 @@ impl PageLoadRegistry {
     fn learn(&self, ended: Running, used: Option<Used>) {
         let context = &self.context;
         let cache = context.cache().cloned();
-        context.gateway.lessons.keep(context.device, async move {
+        let of_load = ended.load.identity().context().clone();
+        context.gateway.lessons.keep(context.device, of_load, async move {
             let result = ended.load.result(used).await;
             drop(ended);
             Some(result?.store(cache?))

@@ -20,8 +20,9 @@ pub(super) async fn forget(context: &SessionContext, wanted: &session::Forget) {
         None => DeletionScope::All,
     };
     // First end the page loads, which would store the data again.
-    context.page_loads.end(client, wanted.site.as_deref());
-    context.gateway.lessons.discard(&context.device);
+    let site = wanted.site.as_deref();
+    context.page_loads.end(client, site);
+    context.gateway.lessons.discard(&context.device, client, site);
     context.gateway.store.forget(Deletion { whose, what }).await;
     let page_loads = context.page_loads.context();
     page_loads.bases.reload();
