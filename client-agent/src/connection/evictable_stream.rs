@@ -159,8 +159,8 @@ impl<B: Body<Data = Bytes, Error = BodyBroken> + Unpin> Body for InUseBody<B> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         let is_last = self.body.is_end_stream() || self.body.size_hint().exact() == Some(0);
         if is_last || matches!(polled, Poll::Ready(None)) {
-            // hyper may wait for input although the next request of a pipeline is already in its buffer: if the body ends
-            // between the two times that it polls it, it does not look again.
+            // hyper polls a body twice in a row. If the body ends at the second poll, hyper waits for input, although its
+            // buffer may contain the next request of a pipeline: the connection has to be polled again.
             cx.waker().wake_by_ref();
         }
         polled

@@ -139,12 +139,12 @@ mod tests {
     use super::*;
     use crate::proxy_body::BodyBroken;
 
-    /// A body that ends between the two times that hyper polls it in a row.
-    struct EndsBetweenPolls {
+    /// A body that ends at the second of the two polls that hyper makes in a row.
+    struct EndsAtSecondPoll {
         was_polled: bool,
     }
 
-    impl Body for EndsBetweenPolls {
+    impl Body for EndsAtSecondPoll {
         type Data = Bytes;
         type Error = BodyBroken;
 
@@ -160,10 +160,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_next_request_of_a_pipeline_is_answered_whenever_the_body_before_it_ends() {
+    async fn a_pipelined_request_is_answered_after_a_body_that_ends_at_its_second_poll() {
         let (mut client, server) = tokio::io::duplex(1024);
         let service = service_fn(|_| async {
-            let body = InUseBody::new(EndsBetweenPolls { was_polled: false }, None);
+            let body = InUseBody::new(EndsAtSecondPoll { was_polled: false }, None);
             Ok::<_, Infallible>(Response::new(body))
         });
         let serving = builder().serve_connection(TokioIo::new(server), service);

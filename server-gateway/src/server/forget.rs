@@ -15,14 +15,14 @@ pub(super) async fn forget(context: &SessionContext, wanted: &session::Forget) {
         Some(client) => OwnerSelection::Client(Owner::of_device(&context.device, client)),
         None => OwnerSelection::Device(*context.device.as_bytes()),
     };
-    let what = match &wanted.site {
-        Some(domain) => DeletionScope::Site(domain.to_ascii_lowercase()),
-        None => DeletionScope::All,
-    };
+    let site = wanted.site.as_deref().map(str::to_ascii_lowercase);
     // First end the page loads, which would store the data again.
-    let site = wanted.site.as_deref();
-    context.page_loads.end(client, site);
-    context.gateway.lessons.discard(&context.device, client, site);
+    context.page_loads.end(client, site.as_deref());
+    context
+        .gateway
+        .lessons
+        .discard(&context.device, client, site.as_deref());
+    let what = site.map_or(DeletionScope::All, DeletionScope::Site);
     context.gateway.store.forget(Deletion { whose, what }).await;
     let page_loads = context.page_loads.context();
     page_loads.bases.reload();
