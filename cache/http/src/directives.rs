@@ -137,6 +137,22 @@ mod tests {
     }
 
     #[test]
+    fn a_quoted_string_contains_no_directive() {
+        for value in [
+            "private=\"a, no-store, b\"",
+            "x=\"a\\\", no-store, b\"",
+            "x=\\\", no-store, \"",
+        ] {
+            assert!(!of(&[value.as_bytes()]).has("no-store"), "{value}");
+        }
+        assert!(of(&[b"x=\"a\\\\\", no-store, y=\"\""]).has("no-store"));
+        assert_eq!(
+            of(&[b"max-age=\"6\\0\""]).seconds("max-age"),
+            Some(Duration::from_secs(60))
+        );
+    }
+
+    #[test]
     fn delta_seconds_are_parsed() {
         for (text, expected) in [
             ("max-age=0", 0),

@@ -264,6 +264,8 @@ mod tests {
         }
         let long = format!("http://{}/", "a".repeat(254));
         assert_eq!(parse(&long), Err(TargetError::BadHost));
+        assert!(parse(&long.replacen('a', "", 1)).is_ok());
+        assert_eq!(parse_host_and_port("[::1]443"), Err(TargetError::BadPort));
     }
 
     #[test]

@@ -326,8 +326,21 @@ mod tests {
     }
 
     #[test]
+    fn requests_behind_ordinary_and_long_fields_are_encoded() {
+        for field in ["A: b", &format!("{}: b", "x".repeat(2 * MAX_LINE))] {
+            let both =
+                |target| format!("GET {target} HTTP/1.1\r\n{field}\r\n\r\nGET {target} HTTP/1.1\r\n\r\n");
+            becomes(&both("/<b>"), &both("/%3Cb%3E"));
+        }
+    }
+
+    #[test]
     fn nothing_is_encoded_where_no_request_may_begin() {
         let long = format!("Content-Length: {}1\r\n", " ".repeat(MAX_LINE));
+        let cut = format!(
+            "Content-Length: {}12\r\n",
+            " ".repeat(MAX_LINE - "Content-Length: 1".len())
+        );
         for fields in [
             "Transfer-Encoding: chunked\r\n",
             "Content-Length: 1\r\nContent-Length: 1\r\n",
@@ -339,6 +352,7 @@ mod tests {
             "expect: 100-continue\r\nContent-Length: 0\r\n",
             "no colon\r\n",
             long.as_str(),
+            cut.as_str(),
         ] {
             let bytes = format!("POST /a HTTP/1.1\r\n{fields}\r\nGET /<b> HTTP/1.1\r\n\r\n");
             becomes(&bytes, &bytes);
@@ -350,9 +364,15 @@ mod tests {
             "GET /a  \r\nGET /<b> HTTP/1.1\r\n\r\n",
             "GET /a HTT\r\nGET /<b> HTTP/1.1\r\n\r\n",
             "GET http://a b/ HTTP/1.1\r\n\r\n",
+            "GE\nT /<b> HTTP/1.1\r\n\r\n",
+            "GET /a  ",
+            &format!("{} /<b> HTTP/1.1\r\n\r\n", "M".repeat(MAX_LINE + 1)),
         ] {
             becomes(bytes, bytes);
         }
+        let spaces = " ".repeat(usize::from(MAX_SPACES) + 1);
+        let bytes = format!("GET /a{spaces}<b> HTTP/1.1\r\n\r\n").into_bytes();
+        assert_eq!(encoded(&bytes, 7), bytes);
     }
 
     proptest::proptest! {

@@ -67,9 +67,7 @@ pub fn agent_stores(method: &Method, request: &HeaderMap, status: StatusCode, re
 
 /// [`agent_stores`] of a response that was fetched before any request for it: with GET, and without `no-store`.
 pub fn agent_stores_pushed(status: StatusCode, response: &HeaderMap) -> bool {
-    let bodyless = status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
-    !bodyless
-        && AGENT_STATUSES.contains(&status.as_u16())
+    AGENT_STATUSES.contains(&status.as_u16())
         && !response.contains_key(header::CONTENT_RANGE)
         && !is_endless(response)
         && is_storable(status, response, CacheKind::Private)

@@ -276,3 +276,75 @@ fn a_context_without_partition_uses_nothing_private() {
     assert!(context.partition().is_some());
     assert_eq!(context.without_partition().partition(), None);
 }
+
+#[test]
+fn destinations_are_those_of_fetch() {
+    use RequestDestination as To;
+    for (names, expected) in [
+        (&["document"][..], To::Document),
+        (&["iframe", "frame", "embed", "object", "fencedframe"], To::Frame),
+        (&["script", "worker", "sharedworker", "serviceworker"], To::Script),
+        (&["audioworklet", "paintworklet"], To::Script),
+        (&["style"], To::Style),
+        (&["image"], To::Image),
+        (&["font"], To::Font),
+        (&["audio", "video", "track"], To::Media),
+        (&["empty"], To::Data),
+        (&["manifest", "xslt", "report", "json", ""], To::Other),
+    ] {
+        for name in names {
+            let context = of("https://a.test/", &[("sec-fetch-dest", name)]);
+            assert_eq!(context.destination(), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn upgrade_insecure_requests_alone_makes_a_navigation() {
+    let upgrade = ("upgrade-insecure-requests", "1");
+    let of_fields = |fields: &[_]| of("http://a.test/", fields).navigation();
+    assert_eq!(of_fields(&[upgrade]), Navigation::TopLevel);
+    for other in [
+        ("sec-fetch-site", "same-origin"),
+        ("sec-fetch-dest", "image"),
+        ("origin", "null"),
+        ("sec-fetch-mode", "x"),
+    ] {
+        let expected = if other.1 == "x" {
+            Navigation::TopLevel
+        } else {
+            Navigation::None
+        };
+        assert_eq!(of_fields(&[upgrade, other]), expected, "{other:?}");
+    }
+    assert_eq!(of_fields(&[("upgrade-insecure-requests", "0")]), Navigation::None);
+    let secret = CredentialsSecret::derived_from(b"key");
+    let post = RequestContext::of(
+        ClientId::OWNER,
+        &secret,
+        &Method::POST,
+        "http://a.test/",
+        &headers(&[upgrade]),
+    );
+    assert_eq!(post.navigation(), Navigation::None);
+}
+
+#[test]
+fn a_partition_concerns_the_site_and_the_document_in_the_frame() {
+    let fields = [
+        NAVIGATE,
+        ("sec-fetch-dest", "iframe"),
+        ("referer", "https://a.test/"),
+    ];
+    let context = of("https://frame.test/", &fields);
+    let partition = context.partition().unwrap();
+    assert!(partition.concerns("a.test") && partition.concerns("frame.test"));
+    assert!(!partition.concerns("b.test"));
+}
+
+#[test]
+fn an_origin_has_a_host() {
+    assert_eq!(origin_of("https://a.test:8443?x"), Some("https://a.test:8443"));
+    assert_eq!(origin_of("https:///x"), None);
+    assert_eq!(origin_of("about:blank"), None);
+}

@@ -90,3 +90,22 @@ fn keys_differ_by_names_values_and_the_order_of_repeated_fields() {
         }
     }
 }
+
+#[test]
+fn the_gateways_own_fields_have_one_value_each() {
+    for (name, canonical, other) in [
+        ("host", "a.test", None),
+        ("accept-encoding", "gzip, deflate, br, zstd", Some("gzip, x")),
+        ("early-data", "1", Some("2")),
+        ("cache-control", "no-cache", Some("no-transform")),
+        ("cache-control", "max-age=0", Some("max-age=1")),
+        ("pragma", "no-cache", Some("x")),
+        ("user-agent", "", None),
+    ] {
+        let is_own = |value: &'static str| {
+            is_canonical(&HeaderName::from_static(name), &HeaderValue::from_static(value))
+        };
+        assert_eq!(is_own(canonical), name != "user-agent", "{name}: {canonical}");
+        assert!(!other.is_some_and(is_own), "{name}: {other:?}");
+    }
+}

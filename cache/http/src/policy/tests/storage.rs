@@ -173,3 +173,9 @@ fn agents_store_these_responses() {
         assert_eq!(agent_stores(&GET, &request, OK, &map(&[])), expected, "{control}");
     }
 }
+
+#[test]
+fn only_no_store_forbids_storage() {
+    assert!(forbids_storage(&map(&[("cache-control", "public, no-store")])));
+    assert!(!forbids_storage(&map(&[("cache-control", "private, no-cache")])));
+}
