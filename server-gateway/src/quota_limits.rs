@@ -213,11 +213,19 @@ mod tests {
             let error = text.parse::<Limit<BitRate>>().unwrap_err().to_string();
             assert!(error.contains("2Mbit/s"), "{error}");
         }
+        for text in ["8kbit/s", "10Gbit/s"] {
+            assert!(text.parse::<Limit<BitRate>>().is_ok(), "{text}");
+        }
+        for text in ["1MB", "1000000GB"] {
+            assert!(text.parse::<Limit<ByteCount>>().is_ok(), "{text}");
+        }
         for text in ["7kbit/s", "11Gbit/s"] {
             let error = text.parse::<Limit<BitRate>>().unwrap_err().to_string();
             assert!(error.contains("8kbit/s to 10Gbit/s"), "{error}");
         }
-        assert!("1kB".parse::<Limit<ByteCount>>().is_err());
+        for text in ["999kB", "1000001GB"] {
+            assert!(text.parse::<Limit<ByteCount>>().is_err(), "{text}");
+        }
     }
 
     #[test]

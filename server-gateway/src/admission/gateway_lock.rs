@@ -99,8 +99,10 @@ mod tests {
         let state = StateDir::open(home.path()).unwrap();
         let mut first = GatewayLock::acquire(&state).await.unwrap();
         first.publish(Some(Path::new("/run/gateway/admin.sock"))).unwrap();
+        let begun = tokio::time::Instant::now();
         let error = GatewayLock::acquire(&state).await.unwrap_err();
         assert!(matches!(error, LockError::InUse { .. }), "{error}");
+        assert_eq!(begun.elapsed(), PAUSE * (ATTEMPTS - 1));
         let published = published_socket(home.path()).unwrap();
         assert_eq!(published.as_deref(), Some(Path::new("/run/gateway/admin.sock")));
         drop(first);
@@ -113,5 +115,10 @@ mod tests {
     fn a_directory_without_gateway_has_no_socket() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(published_socket(&home.path().join("missing")).unwrap(), None);
+        fs::create_dir(home.path().join(FILE)).unwrap();
+        assert!(
+            published_socket(home.path()).is_err(),
+            "a file that cannot be read"
+        );
     }
 }

@@ -148,6 +148,25 @@ mod tests {
     }
 
     #[test]
+    fn a_replaced_device_leaves_the_others_admitted() {
+        let (_home, state) = state();
+        let mut devices = Devices::default();
+        for name in ["desk", "laptop", "phone"] {
+            issue(&mut devices, &state, &order(name), NOW).unwrap();
+        }
+        let replacing = InviteOrder {
+            replaces: true,
+            ..order("laptop")
+        };
+        issue(&mut devices, &state, &replacing, NOW).unwrap();
+        issue(&mut devices, &state, &replacing, NOW).unwrap();
+        let admitted = devices.iter().filter(|device| device.revoked.is_none());
+        let mut names: Vec<&str> = admitted.map(|device| device.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["desk", "laptop", "phone"]);
+    }
+
+    #[test]
     fn validity_and_address_have_bounds_and_a_mistake_admits_nobody() {
         let (_home, state) = state();
         let mut devices = Devices::default();

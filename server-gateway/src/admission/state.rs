@@ -347,18 +347,22 @@ fn epoch_text(keys: &EpochKeys) -> String {
     )
 }
 
-#[cfg(unix)]
 fn warn_if_open_to_others(path: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    if let Ok(found) = fs::metadata(path)
-        && found.permissions().mode() & 0o077 != 0
-    {
+    if is_open_to_others(path) {
         tracing::warn!(path = %path.display(), "other users can read this file; run `chmod go-rwx` on it");
     }
 }
 
+#[cfg(unix)]
+fn is_open_to_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+}
+
 #[cfg(not(unix))]
-fn warn_if_open_to_others(_path: &Path) {}
+const fn is_open_to_others(_path: &Path) -> bool {
+    false
+}
 
 #[cfg(test)]
 mod tests;

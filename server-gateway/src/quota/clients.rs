@@ -123,6 +123,7 @@ mod tests {
             "the monthly quota of the client `ann` (2MB) is used up until 1970-02-01T00:00:00Z"
         );
         quotas.until_reached(&ann).await;
+        assert!(quotas.is_client(&ann) && !quotas.is_client(&PublicKey::from_bytes([9; 32])));
         apply(Limit::Of(ByteCount::kb(3000)));
         assert_eq!(compare(2_000_000), None);
         assert!(compare(3_000_000).is_some());

@@ -64,3 +64,78 @@ impl Quotas {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use longhaul_types::{BitRate, ByteCount, SecretKey};
+
+    use super::{
+        reached::{Holder, Reached},
+        *,
+    };
+    use crate::quota_limits::Limit;
+
+    const NOW: SystemTime = SystemTime::UNIX_EPOCH;
+
+    fn key(seed: u8) -> PublicKey {
+        SecretKey::from_bytes([seed; 32]).public()
+    }
+
+    #[test]
+    fn a_listed_device_has_its_own_limits_and_others_have_the_defaults() {
+        let mut devices = Devices::default();
+        for (name, seed) in [("laptop", 1), ("old", 2)] {
+            devices.add(name, key(seed), NOW).unwrap();
+            devices
+                .set_quota(name, |quota| quota.rate = Limit::Of(BitRate::kbps(500)))
+                .unwrap();
+        }
+        devices.revoke("old", NOW).unwrap();
+        let quotas = Quotas::default();
+        quotas.set_devices(&devices);
+        let defaults = QuotaDefaults {
+            rate: Some(BitRate::kbps(2000)),
+            month: Some(ByteCount::kb(5000)),
+        };
+        let own = QuotaDefaults {
+            rate: Some(BitRate::kbps(500)),
+            ..defaults
+        };
+        assert_eq!(quotas.of(&key(1), defaults), ("laptop".to_owned(), own));
+        for unlisted in [key(2), key(3)] {
+            let id = DeviceId::of(&unlisted).to_string();
+            assert_eq!(quotas.of(&unlisted, defaults), (id, defaults));
+        }
+    }
+
+    #[test]
+    fn sessions_of_a_device_share_a_state_until_the_last_one_ends() {
+        let quotas = Quotas::default();
+        let first = quotas.state(key(1));
+        first.set(Some(Reached::new(
+            Holder::Device,
+            "a".to_owned(),
+            ByteCount::kb(1),
+            NOW,
+        )));
+        let other = quotas.state(key(2));
+        assert!(other.reached().is_none(), "another device's state");
+        let second = quotas.state(key(1));
+        assert!(Arc::ptr_eq(&first, &second));
+        drop(first);
+        drop(quotas.state(key(2)));
+        assert!(quotas.state(key(1)).reached().is_some(), "a session is left");
+        drop(second);
+        assert!(
+            quotas.state(key(1)).reached().is_some(),
+            "the next session of the device"
+        );
+        drop(quotas.state(key(2)));
+        assert!(
+            quotas.state(key(1)).reached().is_none(),
+            "a device without session is forgotten"
+        );
+    }
+}

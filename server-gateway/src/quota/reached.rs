@@ -147,6 +147,8 @@ impl QuotaState {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -162,6 +164,7 @@ mod tests {
         assert!(state.set(Some(reached.clone())));
         assert!(!state.set(Some(reached.clone())), "no second line in the log");
         assert_eq!(state.until_reached().await, reached);
+        assert_eq!(state.reached().as_ref().map(Reached::name), Some("ann"));
         let failure = reached.failure();
         assert_eq!(
             failure.detail,
@@ -169,6 +172,21 @@ mod tests {
         );
         assert!(state.set(None));
         assert_eq!(state.reached(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_the_end_of_the_bytes_is_woken() {
+        let state = QuotaState::default();
+        let reached = Reached::new(
+            Holder::Device,
+            "ann".to_owned(),
+            ByteCount::kb(1000),
+            SystemTime::UNIX_EPOCH,
+        );
+        let waiting = tokio::time::timeout(Duration::from_secs(1), state.until_reached());
+        let (told, turned) = tokio::join!(waiting, async { state.set(Some(reached.clone())) });
+        assert!(turned);
+        assert_eq!(told, Ok(reached));
     }
 
     #[test]

@@ -81,6 +81,37 @@ fn a_damaged_list_is_reported_and_never_overwritten() {
 }
 
 #[test]
+fn a_list_that_cannot_be_read_is_not_an_empty_one() {
+    let home = tempfile::tempdir().unwrap();
+    let state = StateDir::open(home.path()).unwrap();
+    assert_eq!(Devices::load(&state).unwrap().iter().count(), 0);
+    fs::create_dir(state.file(FILE)).unwrap();
+    let error = Devices::load(&state).unwrap_err();
+    assert!(matches!(error, DevicesError::Read { .. }), "{error}");
+}
+
+#[test]
+fn names_have_a_maximum_length() {
+    let mut devices = Devices::default();
+    devices.add(&"n".repeat(MAX_NAME), key(1), NOW).unwrap();
+    let long = devices.add(&"m".repeat(MAX_NAME + 1), key(2), NOW);
+    assert!(matches!(long, Err(DevicesError::BadName(_))));
+}
+
+#[test]
+fn temporary_files_of_killed_processes_are_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let state = StateDir::open(home.path()).unwrap();
+    Devices::update(&state, |devices| devices.add("a", key(1), NOW)).unwrap();
+    let left = state.file(&format!(".{FILE}.0123456789abcdef"));
+    let other = state.file(".another.0123456789abcdef");
+    fs::write(&left, "").unwrap();
+    fs::write(&other, "").unwrap();
+    Devices::remove_temporaries(&state).unwrap();
+    assert!(!left.exists() && other.exists() && state.file(FILE).exists());
+}
+
+#[test]
 fn concurrent_changes_all_count() {
     let home = tempfile::tempdir().unwrap();
     let state = StateDir::open(home.path()).unwrap();
@@ -223,9 +254,10 @@ fn a_one_time_device_without_an_end_is_damaged() {
 #[cfg(unix)]
 #[test]
 fn files_keep_their_owner() {
-    use std::os::unix::fs::{MetadataExt as _, chown};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
     const OWNER: u32 = 54_321;
+    const ANOTHER: u32 = 54_322;
     let home = tempfile::tempdir().unwrap();
     let state = StateDir::open(&home.path().join("state")).unwrap();
     if chown(state.path(), Some(OWNER), Some(OWNER)).is_err() {
@@ -238,6 +270,17 @@ fn files_keep_their_owner() {
         (OWNER, OWNER),
         "that of the directory"
     );
+    // A file keeps its own owner and mode, and a file that root left there gets the owner of the directory.
+    for (before, after) in [(ANOTHER, ANOTHER), (0, OWNER)] {
+        chown(state.file(FILE), Some(before), Some(before)).unwrap();
+        fs::set_permissions(state.file(FILE), fs::Permissions::from_mode(0o640)).unwrap();
+        Devices::update(&state, |devices| {
+            devices.add(&before.to_string(), key(before.to_be_bytes()[3]), NOW)
+        })
+        .unwrap();
+        let mode = fs::metadata(state.file(FILE)).unwrap().mode() & 0o7777;
+        assert_eq!((owner(FILE), mode), (after, 0o640));
+    }
     // A symbolic link is replaced: root must not give its target away.
     let target = home.path().join("of root");
     fs::write(&target, "").unwrap();

@@ -92,3 +92,41 @@ fn a_file_in_place_of_the_directory_is_reported() {
         Err(StateError::Write { .. })
     ));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_key_that_others_can_read_is_noticed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("key");
+    fs::write(&path, "").unwrap();
+    for (mode, is_open) in [(0o600, false), (0o700, false), (0o640, true), (0o604, true)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(is_open_to_others(&path), is_open, "{mode:o}");
+    }
+    assert!(!is_open_to_others(&home.path().join("missing")));
+}
+
+#[test]
+fn a_key_that_cannot_be_read_is_not_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let state = StateDir::open(home.path()).unwrap();
+    fs::create_dir(state.file(GATEWAY_KEY)).unwrap();
+    let error = state.keys().unwrap_err();
+    assert!(matches!(error, StateError::Read { .. }), "{error}");
+}
+
+#[test]
+fn each_error_of_the_disk_says_what_to_do() {
+    for (kind, advice) in [
+        (io::ErrorKind::StorageFull, "free some space"),
+        (io::ErrorKind::QuotaExceeded, "disk quota is used up"),
+        (io::ErrorKind::ReadOnlyFilesystem, "mounted read-only"),
+        (io::ErrorKind::PermissionDenied, "use `sudo`"),
+    ] {
+        let text = writable(&kind.into());
+        assert!(text.contains(advice), "{kind}: {text}");
+    }
+    assert!(readable(&io::ErrorKind::PermissionDenied.into()).contains("use `sudo`"));
+    assert!(readable(&io::ErrorKind::InvalidData.into()).starts_with("restore it"));
+}
