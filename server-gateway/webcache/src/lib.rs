@@ -42,6 +42,8 @@ mod shared_state;
 mod spool;
 mod storage_rules;
 #[cfg(test)]
+mod test_origin;
+#[cfg(test)]
 mod test_requests;
 mod validation;
 mod web_cache;

@@ -34,7 +34,7 @@ use super::{
     shared_state::SharedState,
     storage_rules::{self, StorageDecision},
     validation::Validation,
-    write_order::Epoch,
+    write_order::{Epoch, Storing},
 };
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -95,6 +95,14 @@ pub(super) fn now() -> UnixTime {
     UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
+/// What follows the head of a response, even if nobody reads it.
+enum Rest {
+    /// The body.
+    Feed(Box<Feed>),
+    /// The response has no body and is stored.
+    Store(Arc<FetchedResponse>, Storing),
+}
+
 /// Ends a coalesced fetch on drop, even if its task panics.
 struct Ending {
     inner: Arc<SharedState>,
@@ -134,7 +142,11 @@ impl OriginFetch {
             () = abandoned(&coalesced) => return,
         };
         match fetched {
-            Ok(Some(feed)) => feed.run().await,
+            Ok(Some(Rest::Feed(feed))) => feed.run().await,
+            Ok(Some(Rest::Store(fetched, storing))) => {
+                self.store(&fetched, None).await;
+                drop(storing);
+            }
             Ok(None) => {}
             Err(failure) => coalesced.fail(failure),
         }
@@ -144,7 +156,7 @@ impl OriginFetch {
         &self,
         coalesced: &Arc<CoalescedFetch>,
         upload: Option<Upload>,
-    ) -> Result<Option<Feed>, FetchFailure> {
+    ) -> Result<Option<Rest>, FetchFailure> {
         let may_store = upload.is_none() && self.sharing == Sharing::Allowed;
         let received = match &self.stale {
             None => {
@@ -199,11 +211,10 @@ impl OriginFetch {
         match content {
             OriginContent::None => {
                 let fetched = fetched(FetchedBody::None);
+                let is_stored = self.parts.method == Method::GET;
+                let storing = is_stored.then(|| self.inner.writes.begin(&self.parts.uri.to_string()));
                 coalesced.set_head(Arc::clone(&fetched), None);
-                if self.parts.method == Method::GET {
-                    self.store(&fetched, None).await;
-                }
-                Ok(None)
+                Ok(storing.map(|storing| Rest::Store(fetched, storing)))
             }
             OriginContent::Some(length) => {
                 let fetched = fetched(FetchedBody::Spooled);
@@ -230,14 +241,9 @@ impl OriginFetch {
                     epoch: self.epoch,
                     response: fetched,
                 };
-                Ok(Some(Feed::new(
-                    Arc::clone(coalesced),
-                    body,
-                    decoding,
-                    coded_length,
-                    writer,
-                    pending,
-                )))
+                let coalesced = Arc::clone(coalesced);
+                let feed = Feed::new(coalesced, body, decoding, coded_length, writer, pending);
+                Ok(Some(Rest::Feed(Box::new(feed))))
             }
         }
     }
