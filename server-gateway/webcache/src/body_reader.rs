@@ -165,3 +165,30 @@ impl fmt::Debug for BodyReader {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_in_memory_is_read_in_chunks() {
+        let body = Bytes::from(vec![7; CHUNK + 1]);
+        let mut reader = BodyReader::of_bytes(body, ContentHash::of(b"x"));
+        assert_eq!(reader.next().await.unwrap().unwrap().len(), CHUNK);
+        assert_eq!(reader.next().await.unwrap().unwrap().len(), 1);
+        assert_eq!(reader.next().await, None);
+        assert_eq!(reader.length(), Some(CHUNK as u64 + 1));
+    }
+
+    #[test]
+    fn a_body_in_memory_is_complete_at_once_unless_it_is_too_long() {
+        let chk = ContentHash::of(b"four");
+        let reader = BodyReader::of_bytes(Bytes::from_static(b"four"), chk);
+        for (most, expected) in [(3, None), (4, Some(chk)), (5, Some(chk))] {
+            let complete = reader.chk_when_complete(Duration::ZERO, ByteCount::new(most));
+            assert_eq!(complete.now_or_never(), Some(expected), "{most}");
+        }
+    }
+}

@@ -327,3 +327,6 @@ impl CoalescedFetch {
         self.state.lock()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,3 +99,64 @@ impl CoalescedFetches {
         self.by_key.lock()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_cache::Owner;
+    use longhaul_types::ClientId;
+
+    use super::*;
+    use crate::write_order::Writes;
+
+    const KEY: [u8; 32] = [9; 32];
+    const URL: &str = "http://a.test/x";
+
+    fn device(number: u8) -> PublicKey {
+        PublicKey::from_bytes([number; 32])
+    }
+
+    /// A request of a device to [`URL`] with [`KEY`].
+    fn request(fetches: &CoalescedFetches, writes: &Writes, number: u8) -> JoinResult {
+        let owner = Owner::of_device(&device(number), ClientId::OWNER);
+        let order = RequestOrder {
+            newest_unsafe: writes.newest_unsafe(&owner, URL),
+            fetch: writes.number_fetch(),
+        };
+        fetches.join_or_start(KEY, device(number), order)
+    }
+
+    #[test]
+    fn a_request_knows_whether_it_joined_another_device() {
+        let (fetches, writes) = (CoalescedFetches::default(), Writes::default());
+        let JoinResult::First(first) = request(&fetches, &writes, 1) else {
+            panic!("nothing to join");
+        };
+        assert!(matches!(request(&fetches, &writes, 1), JoinResult::Coalesced(_)));
+        assert!(matches!(
+            request(&fetches, &writes, 2),
+            JoinResult::CoalescedWithOther(_)
+        ));
+        fetches.remove(&KEY, &first.coalesced);
+        assert!(matches!(request(&fetches, &writes, 1), JoinResult::First(_)));
+    }
+
+    #[test]
+    fn a_fetch_from_before_an_own_unsafe_request_is_not_joined() {
+        let (fetches, writes) = (CoalescedFetches::default(), Writes::default());
+        let JoinResult::First(old) = request(&fetches, &writes, 1) else {
+            panic!("nothing to join");
+        };
+        writes.record_unsafe(&Owner::of_device(&device(2), ClientId::OWNER), URL);
+        assert!(matches!(request(&fetches, &writes, 1), JoinResult::Coalesced(_)));
+        let JoinResult::First(new) = request(&fetches, &writes, 2) else {
+            panic!("joined a response that may lack what the device wrote");
+        };
+        let JoinResult::Coalesced(joined) = request(&fetches, &writes, 2) else {
+            panic!("the new one can be joined");
+        };
+        assert!(Arc::ptr_eq(&joined.coalesced, &new.coalesced));
+        // The end of the old one does not remove the new one.
+        fetches.remove(&KEY, &old.coalesced);
+        assert!(matches!(request(&fetches, &writes, 2), JoinResult::Coalesced(_)));
+    }
+}

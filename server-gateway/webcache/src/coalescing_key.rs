@@ -83,4 +83,20 @@ mod tests {
             assert_ne!(key(1, &personal), key(2, &personal), "{name}");
         }
     }
+
+    #[test]
+    fn only_what_the_gateways_write_themselves_is_not_part_of_the_key() {
+        let url = "http://a.test/x";
+        let plain = request_parts(url, &[]);
+        for field in [
+            ("via", "1.1 other"),
+            ("early-data", "2"),
+            ("cache-control", "max-age=0"),
+            ("accept-encoding", "gzip, deflate, br, zstd"),
+            ("x-unknown", "1"),
+        ] {
+            let other = request_parts(url, &[field]);
+            assert_ne!(key(1, &plain), key(1, &other), "{field:?}");
+        }
+    }
 }

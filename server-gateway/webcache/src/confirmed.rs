@@ -74,3 +74,92 @@ fn is_same(
         && has_confirmed_tag
         && is_not_modified(sent, StatusCode::OK, headers)
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::{ContentHash, UnixTime};
+
+    use super::*;
+    use crate::test_requests::{identity_of, request_parts};
+
+    const URL: &str = "http://a.test/x";
+    const FIELDS: [(&str, &str); 5] = [
+        ("accept-language", "de"),
+        ("cookie", "user=ann"),
+        ("if-none-match", "\"1\""),
+        ("referer", "http://a.test/"),
+        ("user-agent", "one"),
+    ];
+
+    /// The usual request with another value of one field.
+    fn request_with(name: &'static str, value: &str) -> OriginRequest {
+        let fields = FIELDS.map(|field| if field.0 == name { (name, value) } else { field });
+        let parts = request_parts(URL, &fields);
+        OriginRequest {
+            browser: parts.headers.clone(),
+            identity: identity_of(1, &parts),
+            parts,
+            login: None,
+        }
+    }
+
+    fn usual_request() -> OriginRequest {
+        request_with("user-agent", "one")
+    }
+
+    fn fields(fields: &[(&'static str, &str)]) -> HeaderMap {
+        request_parts(URL, fields).headers
+    }
+
+    fn stored(partition: Partition, status: StatusCode, headers: &HeaderMap) -> StoredResponse {
+        let OriginRequest { parts, identity, .. } = usual_request();
+        let times = (UnixTime::default(), UnixTime::default());
+        let body = Some((ContentHash::of(b"x"), 1));
+        storage_rules::to_store(partition, &identity, &parts, status, headers, times, body)
+    }
+
+    fn own() -> Partition {
+        usual_request().identity.partition().unwrap()
+    }
+
+    #[test]
+    fn a_304_confirms_the_response_with_its_validator() {
+        let headers = fields(&[("etag", "\"1\""), ("vary", "accept-language")]);
+        let of = |status| stored(own(), status, &headers);
+        let confirms = |tag, request: &OriginRequest| {
+            let not_modified = fields(&[("etag", tag)]);
+            is_same(&of(StatusCode::OK), &headers, request, &not_modified)
+        };
+        assert!(confirms("\"1\"", &usual_request()));
+        assert!(!confirms("\"2\"", &usual_request()), "another version");
+        assert!(!confirms("\"1\"", &request_with("if-none-match", "\"2\"")));
+        assert!(!confirms("\"1\"", &request_with("accept-language", "fr")));
+        let empty = HeaderMap::new();
+        assert!(is_same(&of(StatusCode::OK), &headers, &usual_request(), &empty));
+        for status in [StatusCode::NOT_FOUND, StatusCode::PARTIAL_CONTENT] {
+            assert!(!is_same(&of(status), &headers, &usual_request(), &empty));
+        }
+    }
+
+    #[test]
+    fn a_304_to_one_user_does_not_confirm_the_page_of_another() {
+        let headers = fields(&[("etag", "\"1\"")]);
+        let empty = HeaderMap::new();
+        let mine = stored(own(), StatusCode::OK, &headers);
+        let shared = stored(Partition::Shared, StatusCode::OK, &headers);
+        for stored in [&mine, &shared] {
+            assert!(is_same(stored, &headers, &usual_request(), &empty));
+        }
+        let bob = request_with("cookie", "user=bob");
+        assert!(!is_same(&mine, &headers, &bob, &empty));
+        assert!(is_same(&shared, &headers, &bob, &empty));
+        let other_browser = request_with("user-agent", "two");
+        assert!(is_same(&mine, &headers, &other_browser, &empty));
+        assert!(!is_same(&shared, &headers, &other_browser, &empty));
+        // Another sharing key under the same secondary key.
+        let mut disguised = shared;
+        let sent = &other_browser.parts.headers;
+        disguised.vary = storage_rules::secondary_key(&Partition::Shared, &headers, sent);
+        assert!(!is_same(&disguised, &headers, &other_browser, &empty));
+    }
+}

@@ -345,4 +345,17 @@ mod tests {
         assert!(waiting.is_finished());
         assert!(cpu_pool.is_still_idle(waiting.await.unwrap()));
     }
+
+    #[test]
+    fn the_load_is_that_of_the_jobs_now_after_much_work() {
+        let cpu_pool = CpuPool::new(2);
+        let jobs: Vec<_> = (0..6).map(|_| cpu_pool.job()).collect();
+        *cpu_pool.average.lock() = AverageJobs {
+            jobs: 40.0,
+            at: Instant::now() + WINDOW,
+        };
+        assert_eq!(cpu_pool.load(), Load::of(6, 2));
+        drop(jobs);
+        assert_eq!(cpu_pool.load(), Load::NONE);
+    }
 }

@@ -143,6 +143,7 @@ impl Drop for Decoding {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use longhaul_codec::{ContentCoding, ContentEncoder};
     use tokio::time::Instant;
 
     use super::*;
@@ -167,5 +168,69 @@ mod tests {
         assert_eq!(since.elapsed(), MAX_WAIT);
         drop(much);
         assert_eq!(memory.used(), ByteCount::new(0));
+    }
+
+    fn gzip(body: &[u8]) -> Bytes {
+        let mut coded = Vec::new();
+        let coding = ContentCoding::Gzip { padding: 0 };
+        let mut encoder = ContentEncoder::new(coding, None).unwrap();
+        encoder.encode(body, &mut coded).unwrap();
+        encoder.finish(&mut coded).unwrap();
+        coded.into()
+    }
+
+    /// Bytes that do not compress.
+    fn noise(length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    const DEVICE: PublicKey = PublicKey::from_bytes([1; 32]);
+
+    #[tokio::test]
+    async fn long_inputs_are_decoded_in_the_thread_pool() {
+        let memory = DecoderMemory::new();
+        let coded = gzip(&noise(4 * LIGHT));
+        for (length, is_heavy) in [
+            (LIGHT - 1, false),
+            (LIGHT, false),
+            (LIGHT + 1, true),
+            (2 * LIGHT, true),
+        ] {
+            let cpu_pool = CpuPool::new(1);
+            let mut decoding = Decoding::new(&memory, DEVICE, vec![OriginCoding::Gzip]);
+            let mut data = coded.slice(..length);
+            assert!(decoding.step(&mut data, &cpu_pool, DEVICE).await.is_ok());
+            assert_eq!(cpu_pool.spent() > Duration::ZERO, is_heavy, "{length}");
+            assert!(memory.used() > ByteCount::new(0));
+        }
+        assert_eq!(memory.used(), ByteCount::new(0));
+    }
+
+    #[tokio::test]
+    async fn a_short_input_with_much_output_goes_on_in_the_thread_pool() {
+        let memory = DecoderMemory::new();
+        let cpu_pool = CpuPool::new(1);
+        let mut decoding = Decoding::new(&memory, DEVICE, vec![OriginCoding::Gzip, OriginCoding::Gzip]);
+        let body = vec![0; 1 << 20];
+        let mut data = gzip(&gzip(&body));
+        assert!(data.len() < LIGHT);
+        let mut decoded = Vec::new();
+        for number in 1.. {
+            let (part, step) = decoding.step(&mut data, &cpu_pool, DEVICE).await.unwrap();
+            decoded.extend(part);
+            assert_eq!(
+                cpu_pool.spent() > Duration::ZERO,
+                number > LIGHT_STEPS + 1,
+                "{number}"
+            );
+            if !step.unwrap() {
+                break;
+            }
+        }
+        assert_eq!(decoded, body);
+        assert_eq!(decoding.unfinished, 0);
+        assert_eq!(decoding.end(), Ok(ContentEnd::Whole));
     }
 }

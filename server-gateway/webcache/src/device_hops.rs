@@ -124,4 +124,16 @@ mod tests {
         drop(hops.enter(other));
         assert!(hops.0.lock().is_empty());
     }
+
+    #[test]
+    fn a_watch_outlives_the_sessions_of_its_device() {
+        let hops = Arc::new(DeviceHops::default());
+        let (device, other) = (PublicKey::from_bytes([1; 32]), PublicKey::from_bytes([2; 32]));
+        let mut watch = hops.watch(device);
+        drop(hops.enter(device));
+        drop(hops.enter(other));
+        let mut session = hops.enter(device);
+        session.set_away(true);
+        assert!(watch.is_away(), "the agent came back and lost its hop");
+    }
 }

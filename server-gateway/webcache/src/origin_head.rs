@@ -225,4 +225,30 @@ mod tests {
         let unknown = [("content-length", "10"), ("content-encoding", "compress")];
         assert_eq!(ends(&unknown), Integrity::Doubtful);
     }
+
+    #[test]
+    fn a_response_that_has_no_body_ends_certainly() {
+        for (method, status, is_empty) in [
+            (Method::HEAD, 200, false),
+            (Method::GET, 304, false),
+            (Method::GET, 204, false),
+            (Method::GET, 200, true),
+        ] {
+            let head = head(method, parts(status, &[]), is_empty);
+            assert_eq!(head.integrity, Integrity::Certain, "{status} {is_empty}");
+        }
+        let mut response = parts(200, &[]);
+        response.version = Version::HTTP_2;
+        assert_eq!(head(Method::GET, response, false).integrity, Integrity::Certain);
+    }
+
+    #[test]
+    fn only_so_many_codings_are_removed() {
+        let of = |count| codings_of(&vec!["gzip".to_owned(); count]);
+        assert_eq!(of(MAX_CODINGS).unwrap().len(), MAX_CODINGS);
+        for count in [MAX_CODINGS + 1, MAX_CODINGS + 2] {
+            let error = ContentDecodingError::TooManyCodings(count);
+            assert_eq!(of(count).unwrap_err(), FetchFailure::Codings(error));
+        }
+    }
 }

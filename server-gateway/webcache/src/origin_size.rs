@@ -168,4 +168,12 @@ mod tests {
         assert_eq!(OriginSize::of_stored(None, 400).body(), None);
         assert_eq!(OriginSize::none().part(400), Some(0));
     }
+
+    #[test]
+    fn a_stored_body_was_coded_if_the_origin_sent_another_length() {
+        let bytes = |body| Some(OriginBytes { head: 1, body });
+        assert!(OriginSize::of_stored(bytes(100), 400).is_coded());
+        assert!(!OriginSize::of_stored(bytes(400), 400).is_coded());
+        assert!(!OriginSize::of_stored(None, 400).is_coded(), "unknown");
+    }
 }

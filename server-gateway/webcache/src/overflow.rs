@@ -223,4 +223,22 @@ mod tests {
         let created = OverflowFile::create(overflow, PublicKey::from_bytes([1; 32]));
         assert!(matches!(created, Err(OverflowError::Write(_))));
     }
+
+    #[test]
+    fn the_end_of_one_body_leaves_the_others_of_its_device_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let overflow = overflow(dir.path());
+        let create = || {
+            let device = PublicKey::from_bytes([1; 32]);
+            Arc::new(OverflowFile::create(Arc::clone(&overflow), device).unwrap())
+        };
+        let (one, other) = (create(), create());
+        let parts = (one.append(&[1; 60]).unwrap(), other.append(&[2; 40]).unwrap());
+        drop((other, parts.1));
+        assert_eq!(overflow.bytes(), 60);
+        assert!(matches!(create().append(&[3; 41]), Err(OverflowError::Full)));
+        assert!(create().append(&[3; 40]).is_ok());
+        drop((one, parts.0));
+        assert!(overflow.used.lock().by_device.is_empty());
+    }
 }

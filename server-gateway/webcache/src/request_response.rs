@@ -122,3 +122,93 @@ pub(crate) fn gateway_timeout(request: &CacheRequest) -> GatewayResponse {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::UnixTime;
+
+    use super::*;
+    use crate::{
+        test_origin::{cache_request, web_cache},
+        test_requests::request_parts,
+    };
+
+    const URL: &str = "http://a.test/x";
+
+    fn request(method: Method, fields: &[(&'static str, &str)]) -> CacheRequest {
+        let mut request = cache_request(1, URL, fields);
+        request.parts.method = method;
+        request
+    }
+
+    fn fetched(cache_status: CacheStatus, fields: &[(&'static str, &str)]) -> FetchedResponse {
+        let headers = request_parts(URL, fields).headers;
+        FetchedResponse {
+            status: StatusCode::OK,
+            origin_size: OriginSize::of_head(http::Version::HTTP_11, StatusCode::OK, &headers),
+            headers,
+            body: FetchedBody::None,
+            cache_status,
+            storage_decision: StorageDecision::No,
+            requested_at: UnixTime::default(),
+            received_at: UnixTime::default(),
+        }
+    }
+
+    #[test]
+    fn conditions_of_browsers_are_evaluated_for_reads() {
+        let stored = fetched(CacheStatus::Hit, &[("etag", "\"1\"")]);
+        let equal = [("if-none-match", "\"1\"")];
+        for (method, expected) in [(Method::GET, true), (Method::HEAD, true), (Method::POST, false)] {
+            assert_eq!(is_not_modified_for(&request(method, &equal), &stored), expected);
+        }
+        let other = [("if-none-match", "\"2\"")];
+        assert!(!is_not_modified_for(&request(Method::GET, &other), &stored));
+        assert!(!is_not_modified_for(&request(Method::GET, &[]), &stored));
+    }
+
+    #[test]
+    fn the_origin_itself_evaluates_a_date() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let since = request(Method::GET, &[("if-modified-since", date)]);
+        for (status, expected) in [
+            (CacheStatus::Miss, false),
+            (CacheStatus::Coalesced, false),
+            (CacheStatus::Hit, true),
+            (CacheStatus::Stale, true),
+            (CacheStatus::Revalidated, true),
+        ] {
+            let fetched = fetched(status, &[("last-modified", date)]);
+            assert_eq!(is_not_modified_for(&since, &fetched), expected, "{status:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_audience_of_a_response_follows_from_its_storage_and_its_requester() {
+        let (_dir, web) = web_cache(None);
+        let plain = cache_request(1, URL, &[]);
+        let personal = cache_request(1, URL, &[("cookie", "user=ann")]);
+        let coded = [("content-encoding", "gzip")];
+        for (request, fields, audience) in [
+            (&plain, &[][..], Audience::RequestingDevice),
+            (&plain, &coded[..], Audience::RequestingDevice),
+            (&personal, &[], Audience::RequestingUser),
+            (&personal, &coded, Audience::RequestingDevice),
+        ] {
+            let mut fetched = fetched(CacheStatus::Miss, fields);
+            for (decision, expected) in [
+                (StorageDecision::No, audience),
+                (StorageDecision::Body, audience),
+                (StorageDecision::In(Partition::Shared), Audience::Everybody),
+            ] {
+                fetched.storage_decision = decision;
+                let response = response_for(&web.0, request, &fetched, CacheStatus::Miss, None).await;
+                assert_eq!(
+                    response.unwrap().response_context.audience,
+                    expected,
+                    "{fields:?}"
+                );
+            }
+        }
+    }
+}

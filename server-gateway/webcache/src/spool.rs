@@ -238,4 +238,16 @@ mod tests {
         }
         assert!(pushed <= KEEP / CHUNK_COST, "{pushed}");
     }
+
+    #[test]
+    fn memory_is_short_above_the_total_limit_only() {
+        let budget = Arc::new(SpoolBudget::default());
+        let mut spool = Spool::new(Arc::clone(&budget));
+        let _reader = spool.join();
+        spool.push(chunk());
+        budget.0.store(MAX_TOTAL, Relaxed);
+        assert_eq!(spool.room(), Room::Free);
+        budget.0.store(MAX_TOTAL + 1, Relaxed);
+        assert_eq!(spool.room(), Room::Full);
+    }
 }

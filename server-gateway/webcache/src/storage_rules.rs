@@ -285,4 +285,37 @@ mod tests {
         let own_only = storage_decision(&[("cache-control", "max-age=60, s-maxage=0")]);
         assert_eq!(own_only, own);
     }
+
+    #[test]
+    fn a_copy_and_an_uncertain_response_are_reused_as_if_shared() {
+        let request = request_parts("http://a.test/", &[("referer", "http://a.test/")]);
+        let identity = identity_of(1, &request);
+        let stored = |partition| {
+            let times = (UnixTime::default(), UnixTime::default());
+            let (ok, fields) = (StatusCode::OK, HeaderMap::new());
+            to_store(partition, &identity, &request, ok, &fields, times, None)
+        };
+        let own = stored(identity.partition().unwrap());
+        assert_eq!(reuse_kind(&own), CacheKind::Private);
+        assert_eq!(reuse_kind(&stored(Partition::Shared)), CacheKind::Shared);
+        let (copy, uncertain) = (as_copy(own.clone()), as_uncertain(own));
+        assert_eq!(reuse_kind(&copy), CacheKind::Shared);
+        assert_eq!(reuse_kind(&uncertain), CacheKind::Shared);
+        assert!(is_copy(&copy) && !is_uncertain(&copy));
+        assert!(is_uncertain(&uncertain) && !is_copy(&uncertain));
+    }
+
+    #[test]
+    fn shared_responses_to_different_browsers_have_different_keys() {
+        let request = |agent| request_parts("http://a.test/", &[("user-agent", agent)]);
+        let (one, two) = (request("one"), request("two"));
+        let own = identity_of(
+            1,
+            &request_parts("http://a.test/", &[("referer", "http://a.test/")]),
+        );
+        let own = own.partition().unwrap();
+        let key = |partition, parts: &Parts| secondary_key(partition, &HeaderMap::new(), &parts.headers);
+        assert_ne!(key(&Partition::Shared, &one), key(&Partition::Shared, &two));
+        assert_eq!(key(&own, &one), key(&own, &two), "the response does not vary");
+    }
 }

@@ -234,4 +234,15 @@ mod tests {
         waiting.await;
         assert!(writes.lock().is_empty());
     }
+
+    #[tokio::test]
+    async fn a_deletion_waits_for_all_responses_being_stored() {
+        let writes = Arc::new(Writes::default());
+        writes.finished().await;
+        let storing = writes.begin("http://a.test/");
+        let mut waiting = Box::pin(writes.finished());
+        assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
+        drop(storing);
+        waiting.await;
+    }
 }
