@@ -158,15 +158,17 @@ fn circles<'a>(dependencies: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<
         .collect()
 }
 
-/// The folder of `src` that contains a file; `None` for a file of `src` itself, unless a folder has its name.
+/// The folder of `src` that contains a file; `None` for a file of `src` itself, unless a folder of more than its
+/// tests has its name.
 fn room<'a>(src: &str, file: &'a str, sources: &[(String, String)]) -> Option<&'a str> {
     let inside = file.strip_prefix(src).unwrap_or(file);
     let name = inside.split('/').next()?;
     let folder = name.trim_end_matches(".rs");
     let is_folder = name == folder
-        || sources
-            .iter()
-            .any(|(other, _)| other.starts_with(&format!("{src}{folder}/")));
+        || sources.iter().any(|(other, _)| {
+            let inside = other.strip_prefix(&format!("{src}{folder}/"));
+            inside.is_some_and(|inside| !inside.starts_with("tests"))
+        });
     is_folder.then_some(folder)
 }
 
