@@ -95,11 +95,11 @@ pub(super) fn now() -> UnixTime {
     UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// What follows the head of a response, even if nobody reads it.
+/// What is left to do once the head of a response is known. It is not cancelled when the last reader leaves.
 enum Rest {
-    /// The body.
+    /// The body is read; the feed itself decides what a body without reader is worth.
     Feed(Box<Feed>),
-    /// The response has no body and is stored.
+    /// The response has no body, and is stored if its storage decision allows it.
     Store(Arc<FetchedResponse>, Storing),
 }
 
