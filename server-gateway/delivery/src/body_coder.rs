@@ -350,4 +350,51 @@ mod tests {
         let mut decoder = BodyDecoder::new(KEY, codec(coder.coding().unwrap().coding), BodyLimits::default());
         assert_eq!(decode(&mut decoder, &wire), b"first part");
     }
+
+    #[test]
+    fn a_resumed_body_holds_nothing_before_its_offset() {
+        let mut rest = BodyCoder::identity(KEY, None, 10).unwrap();
+        assert!(!rest.holds());
+        let mut wire = feed(&mut rest, b"123456789", 4);
+        assert!(!rest.holds(), "these bytes are only hashed");
+        wire.extend(feed(&mut rest, b"0", 1));
+        assert!(!rest.holds(), "the last of them");
+        rest.flush(&mut wire).unwrap();
+        assert!(wire.is_empty());
+        wire.extend(feed(&mut rest, b"a", 1));
+        assert!(rest.holds() && wire.is_empty());
+        rest.flush(&mut wire).unwrap();
+        assert!(!rest.holds() && !wire.is_empty());
+    }
+
+    #[test]
+    fn only_steps_that_encode_much_leave_the_event_loop() {
+        let mut coder = whole();
+        feed(&mut coder, &[b'a'; LIGHT], LIGHT);
+        assert!(!coder.is_heavy(0) && !coder.is_heavy(1));
+        assert!(
+            coder.is_heavy(longhaul_codec::MAX_WINDOW),
+            "this completes a window"
+        );
+        feed(&mut coder, b"a", 1);
+        assert!(coder.is_heavy(0), "a flush encodes more than the event loop may");
+        let resumed = BodyCoder::identity(KEY, None, 0).unwrap();
+        assert!(!resumed.is_heavy(0) && !resumed.is_heavy(STEP));
+        let mut based = BodyCoder::whole(
+            KEY,
+            BodyTraits {
+                link: Some(longhaul_types::BitRate::kbps(384)),
+                ..BodyTraits::default()
+            },
+            Audience::RequestingDevice,
+            DeltaCandidates {
+                hashes: vec![ContentHash::of(b"base")],
+                bodies: vec![Bytes::from_static(&[b'b'; 1000])],
+                ..DeltaCandidates::default()
+            },
+            PriorEncoding::default(),
+        );
+        feed(&mut based, b"a", 1);
+        assert!(based.is_heavy(0), "bases are read in trials");
+    }
 }

@@ -252,6 +252,15 @@ mod tests {
         identity.partition().unwrap()
     }
 
+    fn cache(dir: &std::path::Path) -> Cache {
+        let config = CacheConfig {
+            dir: dir.to_owned(),
+            file: "test.db",
+            quota: ByteCount::new(1 << 20),
+        };
+        Cache::open(config, 1).unwrap().cache
+    }
+
     fn mirror(cache: &Cache) -> Mirror {
         Mirror::new(Some(cache.clone()), SecretKey::from_bytes([3; 32]).public())
     }
@@ -259,12 +268,7 @@ mod tests {
     #[tokio::test]
     async fn held_bodies_outlive_the_session_if_the_cache_state_is_unchanged() {
         let home = tempfile::tempdir().unwrap();
-        let config = CacheConfig {
-            dir: home.path().to_owned(),
-            file: "test.db",
-            quota: ByteCount::new(1 << 20),
-        };
-        let cache = Cache::open(config, 1).unwrap().cache;
+        let cache = cache(home.path());
         let [a, b, c] = [b"a", b"b", b"c"].map(|body| ContentHash::of(body));
         let first = mirror(&cache);
         assert_eq!(first.open(CacheStateId::new(5)).await, MirrorState::Unknown);
@@ -298,6 +302,79 @@ mod tests {
         empty.add(site, vec![a], empty.evictions()).await;
         assert!(!empty.holds(site, &a));
     }
+
+    #[tokio::test]
+    async fn bodies_of_deleted_data_are_not_held_after_a_reload() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = cache(home.path());
+        let [a, b] = [b"a", b"b"].map(|body| ContentHash::of(body));
+        let mirror = mirror(&cache);
+        mirror.open(CacheStateId::new(5)).await;
+        let (site, other) = (partition(0, "http://a.test/"), partition(0, "http://b.test/"));
+        mirror.add(Some(&site), vec![a], mirror.evictions()).await;
+        mirror.add(Some(&other), vec![b], mirror.evictions()).await;
+        mirror.reload().await;
+        assert!(mirror.holds(Some(&site), &a) && mirror.holds(Some(&other), &b));
+        cache.mirror_reset(mirror.device, 5).await;
+        assert!(mirror.holds(Some(&site), &a));
+        mirror.reload().await;
+        assert!(!mirror.holds(Some(&site), &a) && !mirror.holds(Some(&other), &b));
+    }
+
+    #[tokio::test]
+    async fn the_mirror_of_an_agent_without_a_cache_is_neither_loaded_nor_extended() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = cache(home.path());
+        let a = ContentHash::of(b"a");
+        let site = partition(0, "http://a.test/");
+        let mirror = mirror(&cache);
+        assert_eq!(mirror.open(None).await, MirrorState::Agreed);
+        cache.mirror_add(mirror.device, &site, vec![a]).await;
+        mirror.reload().await;
+        assert!(!mirror.holds(Some(&site), &a));
+        let again = self::mirror(&cache);
+        assert_eq!(again.open(None).await, MirrorState::Agreed);
+        assert!(!again.holds(Some(&site), &a));
+    }
+
+    #[tokio::test]
+    async fn a_full_mirror_replaces_what_it_knows_and_takes_nothing_new() {
+        let mirror = Mirror::new(None, SecretKey::from_bytes([3; 32]).public());
+        mirror.open(CacheStateId::new(5)).await;
+        let site = partition(0, "http://a.test/");
+        let [known, new] = [b"a", b"b"].map(|body| ContentHash::of(body));
+        let short = |number: usize| ShortHash::of(&ContentHash::of(&number.to_be_bytes()));
+        mirror.named(Some(&site), &[ShortHash::of(&known)]);
+        let others: Vec<_> = (0..MAX_HELD - 2).map(short).collect();
+        mirror.named(Some(&site), &others);
+        let add = async |hash| mirror.add(Some(&site), vec![hash], mirror.evictions()).await;
+        let last = ContentHash::of(b"last");
+        add(last).await;
+        assert!(mirror.holds(Some(&site), &last));
+        assert_eq!(mirror.lock().len(), MAX_HELD);
+        add(new).await;
+        mirror.named(Some(&site), &[ShortHash::of(&new)]);
+        assert!(!mirror.holds(Some(&site), &new));
+        add(known).await;
+        let place = (ShortHash::of(&known), site.label());
+        assert_eq!(
+            mirror.lock().get(&place),
+            Some(&Some(known)),
+            "now with its full hash"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_waits_half_a_second_for_the_mirror() {
+        let mirror = Mirror::new(None, SecretKey::from_bytes([3; 32]).public());
+        let begun = tokio::time::Instant::now();
+        mirror.ready().await;
+        assert_eq!(begun.elapsed(), HELLO);
+        mirror.open(CacheStateId::new(5)).await;
+        mirror.ready().await;
+        assert_eq!(begun.elapsed(), HELLO, "it is loaded");
+    }
+
     #[tokio::test]
     async fn a_report_may_overtake_the_acknowledgement_of_its_body() {
         let mirror = Mirror::new(None, SecretKey::from_bytes([3; 32]).public());

@@ -271,4 +271,28 @@ mod tests {
         let rest = session.identity(None, 9).unwrap();
         assert_eq!(encode(rest, b"hello").await.err(), Some(CodeError::Shorter));
     }
+
+    #[tokio::test]
+    async fn the_end_before_the_offset_is_noticed_before_the_end_is_sent() {
+        let session = session();
+        let mut rest = session.identity(None, 3).unwrap();
+        assert_eq!(rest.check_complete(), Err(CodeError::Shorter));
+        let mut wire = Vec::new();
+        rest.encode(&mut Bytes::from_static(b"abc"), &mut wire)
+            .await
+            .unwrap();
+        assert_eq!(rest.check_complete(), Ok(()));
+        rest.finish(&mut wire).await.unwrap();
+        assert_eq!(rest.coding(), Some(WindowCoding::IDENTITY));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_described_by_its_type_length_link_and_effort() {
+        let session = session();
+        let link = Some(BitRate::kbps(384));
+        let traits = session.traits(Some("text/css"), Some(7), link);
+        assert_eq!((traits.content_type, traits.link), (Some("text/css"), link));
+        assert_eq!(traits.length, Some(ByteCount::new(7)));
+        assert_eq!(traits.effort, EffortPolicy::ByLink);
+    }
 }

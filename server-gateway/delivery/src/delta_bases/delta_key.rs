@@ -197,6 +197,44 @@ mod tests {
         assert!(!same("/story/12345", "/author/12345"));
         assert!(!same("/app.3f2a1c.js", "/vendor.3f2a1c.js"));
         assert!(!same("/x?a=1", "/x?b=1"));
+        assert!(
+            !same("/one-two-three-four", "/five-six-seven-eight"),
+            "too short for a title"
+        );
+        assert!(same("/one-two-three-four-five", "/six-seven-eight-nine-ten"));
+    }
+
+    #[test]
+    fn other_urls_and_other_templates_have_other_keys() {
+        let of = |url| subject(url, &TYPED).unwrap();
+        let (story, next, author) = (
+            of("http://a.test/story/1"),
+            of("http://a.test/story/2"),
+            of("http://a.test/author/1"),
+        );
+        assert_ne!(story.url, next.url);
+        assert_eq!(story.template, next.template);
+        assert_ne!(story.template, author.template);
+    }
+
+    #[test]
+    fn bodies_are_compared_with_bodies_of_their_kind() {
+        let kind = |content_type| TextKind::of(&fields(&[("content-type", content_type)]));
+        for (content_type, expected) in [
+            ("application/xhtml+xml", TextKind::Document),
+            ("text/css;charset=utf-8", TextKind::Style),
+            ("text/javascript", TextKind::Script),
+            ("application/json", TextKind::Data),
+            ("application/ld+json", TextKind::Data),
+            ("image/svg+xml", TextKind::Data),
+            ("application/rss+xml", TextKind::Data),
+            ("text/plain", TextKind::Data),
+        ] {
+            assert_eq!(kind(content_type), Some(expected), "{content_type}");
+            assert_eq!(TextKind::of_code(expected as u8), Some(expected));
+        }
+        assert_eq!(kind("image/css"), None);
+        assert_eq!(TextKind::of_code(9), None);
     }
 
     #[test]

@@ -191,4 +191,17 @@ mod tests {
         }
         assert_eq!(bodies.0.len(), MAX_BODIES);
     }
+
+    #[test]
+    fn a_full_record_is_read_and_a_longer_one_is_damaged() {
+        let mut bodies = HeldBodies::default();
+        let body = |n: usize| held(u8::try_from(n).unwrap(), n as u64, 1, None);
+        for n in 0..MAX_BODIES {
+            bodies.add(body(n));
+        }
+        let mut record = bodies.encode().to_vec();
+        assert_eq!(HeldBodies::decode(&record), Some(bodies));
+        body(MAX_BODIES).encode(&mut record);
+        assert_eq!(HeldBodies::decode(&record), None);
+    }
 }

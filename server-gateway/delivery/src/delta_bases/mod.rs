@@ -178,6 +178,15 @@ mod tests {
 
     use super::*;
 
+    fn cache(dir: &std::path::Path) -> Cache {
+        let config = CacheConfig {
+            dir: dir.to_owned(),
+            file: "test.db",
+            quota: ByteCount::mib(8),
+        };
+        Cache::open(config, 1).unwrap().cache
+    }
+
     async fn store(cache: &Cache, body: &[u8]) -> ContentHash {
         let mut writer = cache.writer(Cost::unknown());
         writer.write(Bytes::copy_from_slice(body)).await;
@@ -207,12 +216,7 @@ mod tests {
     #[tokio::test]
     async fn bases_are_per_device_origin_and_user_and_outlive_the_session() {
         let home = tempfile::tempdir().unwrap();
-        let config = CacheConfig {
-            dir: home.path().to_owned(),
-            file: "test.db",
-            quota: ByteCount::mib(8),
-        };
-        let cache = Cache::open(config, 1).unwrap().cache;
+        let cache = cache(home.path());
         let memory = MemoryShares::new(DELTA_BASE_MEMORY);
         let device = |n: u8| SecretKey::from_bytes([n; 32]).public();
         let bases = || DeltaBases::new(Some(cache.clone()), memory.of(device(1)));
@@ -262,5 +266,92 @@ mod tests {
         let fast = later.offers(&third, None, Some(FAST), &mirror).await;
         assert!(fast.hashes.is_empty());
         assert_eq!(memory.used(), ByteCount::new(0), "all of it was given back");
+    }
+
+    const OLD: &str = "http://a.test/story/1";
+    const NEW: &str = "http://a.test/story/2";
+
+    /// Bases of one held body, and the mirror that holds it.
+    async fn one_base(cache: &Cache, memory: &MemoryShares, body: &[u8]) -> (DeltaBases, Mirror) {
+        let device = SecretKey::from_bytes([1; 32]).public();
+        let bases = DeltaBases::new(Some(cache.clone()), memory.of(device));
+        let mirror = Mirror::new(Some(cache.clone()), device);
+        mirror.open(CacheStateId::new(7)).await;
+        let (old, hash) = (delta_key(OLD, None), store(cache, body).await);
+        bases.learn(&old, hash, body.len() as u64).await;
+        mirror
+            .add(Some(&old.partition), vec![hash], mirror.evictions())
+            .await;
+        (bases, mirror)
+    }
+
+    #[tokio::test]
+    async fn bases_are_read_for_bodies_and_links_that_gain_by_them() {
+        let home = tempfile::tempdir().unwrap();
+        let (cache, memory) = (cache(home.path()), MemoryShares::new(DELTA_BASE_MEMORY));
+        let (bases, mirror) = one_base(&cache, &memory, &[b'x'; 900]).await;
+        let slower = BitRate::bps(FAST.as_bps() - 1);
+        for (length, link, expected) in [
+            (None, None, 1),
+            (Some(SMALLEST), Some(slower), 1),
+            (Some(SMALLEST - 1), None, 0),
+            (None, Some(FAST), 0),
+        ] {
+            let offers = bases.offers(&delta_key(NEW, None), length, link, &mirror).await;
+            assert_eq!(offers.bodies.len(), expected, "{length:?} {link:?}");
+            let used = if expected == 1 { 900 } else { 0 };
+            assert_eq!(memory.used(), ByteCount::new(used), "as long as they are in use");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_base_is_offered_when_the_memory_of_bases_is_in_use() {
+        let home = tempfile::tempdir().unwrap();
+        let (cache, memory) = (cache(home.path()), MemoryShares::new(ByteCount::new(2600)));
+        let (bases, mirror) = one_base(&cache, &memory, &[b'x'; 900]).await;
+        let in_use = bases.offers(&delta_key(NEW, None), None, None, &mirror).await;
+        let second = bases.offers(&delta_key(NEW, None), None, None, &mirror).await;
+        assert_eq!((in_use.bodies.len(), second.bodies.len()), (1, 0));
+        drop(in_use);
+        let third = bases.offers(&delta_key(NEW, None), None, None, &mirror).await;
+        assert_eq!(third.bodies.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn records_of_deleted_data_offer_no_base() {
+        let home = tempfile::tempdir().unwrap();
+        let (cache, memory) = (cache(home.path()), MemoryShares::new(DELTA_BASE_MEMORY));
+        let (bases, mirror) = one_base(&cache, &memory, &[b'x'; 900]).await;
+        cache
+            .forget(longhaul_cache::Deletion {
+                whose: longhaul_cache::OwnerSelection::Everybody,
+                what: longhaul_cache::DeletionScope::All,
+            })
+            .await;
+        bases.reload();
+        let offers = bases.offers(&delta_key(NEW, None), None, None, &mirror).await;
+        assert!(offers.hashes.is_empty());
+        assert!(
+            bases
+                .by_origin
+                .lock()
+                .values()
+                .all(|held| *held == HeldBodies::default())
+        );
+    }
+
+    #[tokio::test]
+    async fn records_of_few_origins_are_in_memory_and_the_others_in_the_cache() {
+        let home = tempfile::tempdir().unwrap();
+        let (cache, memory) = (cache(home.path()), MemoryShares::new(DELTA_BASE_MEMORY));
+        let (bases, mirror) = one_base(&cache, &memory, &[b'x'; 900]).await;
+        for n in 0..=MAX_ORIGINS {
+            let other = delta_key(&format!("http://b{n}.test/"), None);
+            bases.offers(&other, None, None, &mirror).await;
+            assert!(bases.by_origin.lock().len() <= MAX_ORIGINS);
+        }
+        assert_eq!(bases.by_origin.lock().len(), MAX_ORIGINS);
+        let offers = bases.offers(&delta_key(NEW, None), None, None, &mirror).await;
+        assert_eq!(offers.bodies.len(), 1);
     }
 }
