@@ -20,6 +20,7 @@ test)
     need unshare util-linux
     PATH="$PATH:/usr/sbin:/sbin" need squid squid
     need ziproxy ziproxy
+    need nghttpx nghttp2-proxy
     # Networks that drop, limit or reset what passes through them.
     PATH="$PATH:/usr/sbin:/sbin" need nft nftables
     # Tests with clock jumps.

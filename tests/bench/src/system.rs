@@ -40,6 +40,8 @@ pub enum System {
     SquidPipelined,
     /// Ziproxy instead of the gateway: gzip and smaller images, without a cache.
     Ziproxy,
+    /// Two proxies with one open HTTP/2 connection between them, without a cache.
+    Http2Pair,
     /// The gateway as the HTTP proxy of a browser without an agent.
     Clientless,
     /// The same without a link profile: the gateway measures the link (decision 86).
@@ -84,7 +86,7 @@ pub enum System {
 
 impl System {
     /// All systems of this version.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -100,6 +102,7 @@ impl System {
         Self::SquidCache,
         Self::SquidPipelined,
         Self::Ziproxy,
+        Self::Http2Pair,
         Self::Clientless,
         Self::ClientlessUnknown,
         Self::Clientless2,
@@ -138,6 +141,7 @@ impl System {
             Self::SquidCache => "squid-cache",
             Self::SquidPipelined => "squid-pipelined",
             Self::Ziproxy => "ziproxy",
+            Self::Http2Pair => "http2-pair",
             Self::Clientless => "clientless",
             Self::ClientlessUnknown => "clientless-unknown",
             Self::Clientless2 => "clientless-2",
@@ -212,7 +216,7 @@ impl System {
     pub fn is_explicit_proxy(self) -> bool {
         self.is_squid()
             || (self.is_clientless() && !self.redirects())
-            || self == Self::Ziproxy
+            || matches!(self, Self::Ziproxy | Self::Http2Pair)
             || self.is_longhaul()
     }
 

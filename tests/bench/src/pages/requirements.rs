@@ -39,7 +39,13 @@ pub(super) fn require_programs(
             return Err(programs::ProgramError::NoFixedEffort.into());
         }
     }
-    if systems.iter().any(|system| system.is_squid()) {
+    if systems.contains(&System::Http2Pair) {
+        programs::installed_from("nghttpx", "nghttp2-proxy")?;
+    }
+    if systems
+        .iter()
+        .any(|system| system.is_squid() || *system == System::Http2Pair)
+    {
         programs::installed("squid")?;
     }
     if systems.contains(&System::Ziproxy) {

@@ -6,6 +6,7 @@ mod browser;
 mod bulk_download;
 mod clientless;
 mod device_requests;
+mod http2_pair;
 mod idle;
 mod load_detail;
 mod network;

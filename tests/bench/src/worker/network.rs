@@ -27,6 +27,7 @@ use self::{
 use super::{
     bulk_download,
     device_requests::DeviceRequests,
+    http2_pair,
     pair::{self, AgentAuthority},
     service::Service,
     squid, ziproxy,
@@ -91,6 +92,9 @@ pub(super) enum NetworkError {
     /// Ziproxy could not be started.
     #[error(transparent)]
     Ziproxy(#[from] ziproxy::ZiproxyError),
+    /// The pair of HTTP/2 proxies could not be started.
+    #[error(transparent)]
+    Http2Pair(#[from] http2_pair::Http2PairError),
     /// Agent or gateway could not be started.
     #[error(transparent)]
     Pair(#[from] pair::PairError),
@@ -167,6 +171,7 @@ impl Network {
         let proxy = match &mut self.between {
             Between::Nothing | Between::Splitting(_) | Between::Redirecting(_) => None,
             Between::Proxy(_) | Between::Ziproxy(_) => Some(PROXY_AT_GATEWAY),
+            Between::Http2Pair(_) => Some(http2_pair::SQUID),
             Between::Pair(pair) => {
                 pair.start_other(self.world.gateway()).await?;
                 Some(pair::PROXY)
@@ -190,6 +195,7 @@ impl Network {
         match &self.between {
             Between::Nothing | Between::Splitting(_) | Between::Redirecting(_) => None,
             Between::Proxy(_) | Between::Ziproxy(_) => Some(PROXY_AT_GATEWAY),
+            Between::Http2Pair(_) => Some(http2_pair::PROXY),
             Between::Pair(_) => Some(pair::PROXY),
         }
     }
@@ -275,6 +281,10 @@ impl Network {
         match &self.between {
             Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => (None, None),
             Between::Proxy(proxy) | Between::Redirecting(proxy) => (None, proxy.peak_memory()),
+            Between::Http2Pair(pair) => {
+                let (first, second) = pair.proxies();
+                (first.peak_memory(), second.peak_memory())
+            }
             Between::Pair(pair) => (pair.agent.peak_memory(), pair.gateway.peak_memory()),
         }
     }
@@ -290,7 +300,8 @@ impl Network {
             | Between::Splitting(_)
             | Between::Proxy(_)
             | Between::Redirecting(_)
-            | Between::Ziproxy(_) => Ok(None),
+            | Between::Ziproxy(_)
+            | Between::Http2Pair(_) => Ok(None),
         }
     }
 
@@ -299,6 +310,9 @@ impl Network {
         match &self.between {
             Between::Nothing | Between::Splitting(_) | Between::Ziproxy(_) => {}
             Between::Proxy(proxy) | Between::Redirecting(proxy) => proxy.forget_memory(),
+            Between::Http2Pair(pair) => <[_; 2]>::from(pair.proxies())
+                .into_iter()
+                .for_each(Service::forget_memory),
             Between::Pair(pair) => [&pair.agent, &pair.gateway]
                 .into_iter()
                 .for_each(Service::forget_memory),
@@ -312,6 +326,10 @@ impl Network {
                 (Duration::ZERO, Duration::ZERO)
             }
             Between::Proxy(proxy) | Between::Redirecting(proxy) => (Duration::ZERO, proxy.cpu()),
+            Between::Http2Pair(pair) => {
+                let (first, second) = pair.proxies();
+                (first.cpu(), second.cpu())
+            }
             Between::Pair(pair) => (pair.agent.cpu(), pair.gateway.cpu()),
         }
     }

@@ -82,11 +82,18 @@ fn every_system_loads_a_complete_page() {
     } else {
         println!("SKIPPED: the system `ziproxy`, which is not installed");
     }
+    let has_nghttpx = Command::new("nghttpx").arg("--version").output().is_ok();
+    if has_nghttpx {
+        systems.push_str(",http2-pair");
+    } else {
+        println!("SKIPPED: the system `http2-pair`, because nghttpx is not installed");
+    }
     command.args(["--system", &systems]);
     let output = run(command.arg("--json").arg(&results));
     assert!(output.status.success(), "{}", stderr_text(&output));
     let results = json(&results);
-    assert_eq!(rows(&results).len(), 13 + usize::from(has_ziproxy));
+    let optional = usize::from(has_ziproxy) + usize::from(has_nghttpx);
+    assert_eq!(rows(&results).len(), 13 + optional);
     for row in rows(&results) {
         assert_eq!(
             (row["failed"].as_u64(), row["missing"].as_u64()),

@@ -137,6 +137,7 @@ pub(super) fn rules(system: System, outstanding: Option<u32>) -> Rules {
         | System::Squid
         | System::SquidCache
         | System::Ziproxy
+        | System::Http2Pair
         | System::Clientless
         | System::ClientlessUnknown
         | System::ClientlessTransparent

@@ -17,6 +17,7 @@ use crate::{
     system::System,
     worker::{
         clientless::{self, Arrival, ClientlessPlan, SecureFiles},
+        http2_pair::Http2Pair,
         pair::{Carrier, Coding, Https, Pair, PairPlan, Push},
         service::Service,
         squid::{self, Caching},
@@ -36,6 +37,8 @@ pub(in crate::worker) enum Between {
     Redirecting(Service),
     /// Ziproxy, which has a process for each connection; their memory and processor time are not measured.
     Ziproxy(#[expect(dead_code, reason = "it ends with this value")] Service),
+    /// Two proxies on both sides of the hop.
+    Http2Pair(Box<Http2Pair>),
     /// Longhaul.
     Pair(Box<Pair>),
 }
@@ -126,6 +129,11 @@ pub(super) async fn between(
                 .gateway()
                 .run(move || async move { ziproxy::start(PROXY_AT_GATEWAY, &temporary).await });
             return Ok(Between::Ziproxy(started.await?));
+        }
+        System::Http2Pair => {
+            let secure = secure_files(authority, temporary)?;
+            let pair = Http2Pair::start(world.gateway(), world.client(), secure, temporary).await?;
+            return Ok(Between::Http2Pair(Box::new(pair)));
         }
         System::Clientless
         | System::ClientlessUnknown

@@ -109,7 +109,7 @@ pub(super) fn counters(row: &mut Row, network: &Network, start: &Counters, end: 
     row.origin_bytes = grown(&now.internet.down, &start.internet.down);
     if !matches!(
         network.between,
-        Between::Proxy(_) | Between::Ziproxy(_) | Between::Pair(_)
+        Between::Proxy(_) | Between::Ziproxy(_) | Between::Http2Pair(_) | Between::Pair(_)
     ) {
         // Chromium does not report connections that carried no response.
         let accepted = now.connections.saturating_sub(start.connections);
