@@ -207,6 +207,41 @@ mod tests {
     }
 
     #[test]
+    fn trailers_fit_up_to_their_limit_together() {
+        let trailer = |length: usize| format!("A: {}\r\n", "y".repeat(length - b"A: \r\n".len()));
+        let eighths = trailer(MAX_TRAILERS / 8).repeat(8);
+        for (sent, written) in [
+            (trailer(MAX_TRAILERS), trailer(MAX_TRAILERS)),
+            (trailer(MAX_TRAILERS + 1), String::new()),
+            (eighths.clone(), eighths.clone()),
+            (format!("{eighths}B:\r\n"), eighths.clone()),
+            (
+                format!("{}{eighths}", trailer(6)),
+                trailer(6) + &trailer(MAX_TRAILERS / 8).repeat(7),
+            ),
+        ] {
+            let (out, _, has_ended) = read(format!("0\r\n{sent}\r\n").as_bytes(), 1000).unwrap();
+            assert!(has_ended);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("0\r\n{written}\r\n"));
+        }
+    }
+
+    #[test]
+    fn lines_fit_up_to_their_limit_in_pieces_of_any_length() {
+        let line = |length: usize| format!("0;{}", "x".repeat(length - 2));
+        for piece in [1000, MAX_LINE, MAX_LINE + 1, 3 * MAX_LINE] {
+            for end in ["\n", "\r\n"] {
+                let longest = line(MAX_LINE + 1 - end.len());
+                let (out, left, has_ended) = read(format!("{longest}{end}\r\n").as_bytes(), piece).unwrap();
+                assert!(has_ended && left.is_empty(), "{piece}");
+                assert_eq!(out, b"0\r\n\r\n");
+                let longer = format!("{}{end}\r\n", line(MAX_LINE + 2 - end.len()));
+                assert_eq!(read(longer.as_bytes(), piece), Err(ChunkError), "{piece}");
+            }
+        }
+    }
+
+    #[test]
     fn malformed_chunks_are_errors() {
         for body in [
             "\r\nhello",

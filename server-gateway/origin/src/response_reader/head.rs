@@ -212,10 +212,9 @@ fn version(word: &[u8]) -> Option<(u8, u8)> {
     Some((digit(numbers.first())?, digit(numbers.get(dot + 1))?))
 }
 
-/// True if a line is a field that the next line may continue: it has a colon, and a name before the colon.
+/// True if a line is a field that the next line may continue: it has a colon, and does not begin with white space.
 fn is_continuable(line: &[u8]) -> bool {
-    let colon = line.iter().position(|byte| *byte == b':');
-    colon.is_some_and(|colon| colon > 0) && !is_lws(line[0])
+    line.contains(&b':') && !is_lws(line[0])
 }
 
 /// Collects the fields of a head.

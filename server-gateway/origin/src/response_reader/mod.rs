@@ -9,6 +9,8 @@ mod framing;
 mod head;
 
 #[cfg(test)]
+mod limits_tests;
+#[cfg(test)]
 mod tests;
 
 use std::{
@@ -196,7 +198,7 @@ impl<S> ResponseReader<S> {
         };
         let end = match head::end_of_head(&self.raw[start..], searched.saturating_sub(start)) {
             Some(end) => start + end,
-            None if self.raw.len() > self.limits.bytes => return Err(malformed(HeadError::TooLarge)),
+            None if self.raw.len() - start > self.limits.bytes => return Err(malformed(HeadError::TooLarge)),
             None if !self.has_ended => {
                 *searched = self.raw.len();
                 return Ok(true);
@@ -271,17 +273,14 @@ impl<S> ResponseReader<S> {
 }
 
 impl<S: AsyncRead + Unpin> ResponseReader<S> {
-    /// Reads from the connection into `raw`; false at the end of the connection.
-    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        if self.has_ended {
-            return Poll::Ready(Ok(false));
-        }
+    /// Reads from the connection into `raw`.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut bytes = [0; READ_SIZE];
         let mut buf = ReadBuf::new(&mut bytes);
         ready!(poll_connection(Pin::new(&mut self.connection), cx, &mut buf))?;
         self.has_ended = buf.filled().is_empty();
         self.raw.extend_from_slice(buf.filled());
-        Poll::Ready(Ok(!self.has_ended))
+        Poll::Ready(Ok(()))
     }
 
     /// Reads the bytes of a body from the connection directly.
@@ -339,9 +338,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for ResponseReader<S> {
             if !this.advance()? {
                 continue;
             }
-            if this.has_ended || !ready!(this.poll_more(cx))? && this.raw.is_empty() {
+            if this.has_ended {
                 return Poll::Ready(Ok(()));
             }
+            ready!(this.poll_more(cx))?;
         }
     }
 }

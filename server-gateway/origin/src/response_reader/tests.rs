@@ -5,7 +5,7 @@ use http::Request;
 
 use super::*;
 
-const LIMITS: HeadLimits = HeadLimits {
+pub(super) const LIMITS: HeadLimits = HeadLimits {
     bytes: 64 * 1024,
     fields: 100,
     old_http: OldHttp::IcyOnly,
@@ -13,7 +13,7 @@ const LIMITS: HeadLimits = HeadLimits {
 };
 
 /// A connection on which pieces arrive, and then its end.
-struct Pieces(Vec<Vec<u8>>);
+pub(super) struct Pieces(pub(super) Vec<Vec<u8>>);
 
 impl AsyncRead for Pieces {
     fn poll_read(
@@ -33,7 +33,12 @@ impl AsyncRead for Pieces {
 }
 
 /// What hyper gets of a response to a browser's request with this method, and the error.
-fn response(method: &str, limits: HeadLimits, bytes: &[u8], piece: usize) -> (String, Option<HeadError>) {
+pub(super) fn response(
+    method: &str,
+    limits: HeadLimits,
+    bytes: &[u8],
+    piece: usize,
+) -> (String, Option<HeadError>) {
     let request = Request::builder().method(method);
     let request = request.header("user-agent", "Mozilla/5.0").body(()).unwrap();
     response_to(&request, limits, bytes, piece)
