@@ -381,3 +381,7 @@ fn issuer_of(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
 fn subject_of(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     CertificateNames::of(certificate).map(|names| names.subject.to_vec())
 }
+
+#[cfg(test)]
+#[path = "chains_tests.rs"]
+mod tests;

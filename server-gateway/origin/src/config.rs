@@ -228,5 +228,8 @@ mod tests {
             DnsServers::parse(["dns.test"]),
             Err(DnsServersError("dns.test".to_owned()))
         );
+        let read: DnsServers = serde_json::from_str(r#"["10.0.0.53"]"#).unwrap();
+        assert_eq!(read, DnsServers::parse(["10.0.0.53"]).unwrap());
+        assert!(serde_json::from_str::<DnsServers>(r#"["dns.test"]"#).is_err());
     }
 }

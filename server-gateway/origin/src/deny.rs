@@ -82,16 +82,12 @@ impl KeyHash {
     fn of_anchor(anchor: &TrustAnchor<'_>) -> Self {
         let contents = anchor.subject_public_key_info.as_ref();
         let length = contents.len().to_be_bytes();
-        let significant = length
-            .iter()
-            .position(|byte| *byte != 0)
-            .unwrap_or(length.len() - 1);
-        let significant = length.get(significant..).unwrap_or_default();
+        let significant: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
         let mut info = vec![0x30];
         if contents.len() >= 0x80 {
             info.push(0x80 | u8::try_from(significant.len()).unwrap_or(u8::MAX));
         }
-        info.extend_from_slice(significant);
+        info.extend_from_slice(&significant);
         info.extend_from_slice(contents);
         Self::of(&info)
     }
@@ -257,8 +253,11 @@ mod tests {
             &hex[2..],
             "sha256/AAAA",
             "sha1/C5+lpZ7tcVwmwQIMcRtPbsQtWLABXhQzejna0wHFr8M",
+            &"+1".repeat(32),
         ] {
             assert_eq!(text.parse::<KeyHash>(), Err(KeyHashError(text.to_owned())));
         }
+        // Base64 whose characters are all hexadecimal digits.
+        assert_eq!("A".repeat(43).parse(), Ok(KeyHash([0; 32])));
     }
 }

@@ -297,6 +297,10 @@ fn connect_failure(error: &io::Error) -> FetchError {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
+    use tokio::net::{TcpListener, TcpSocket};
+
     use super::*;
 
     fn addresses(texts: &[&str]) -> Vec<IpAddr> {
@@ -321,5 +325,74 @@ mod tests {
             more_telling(FetchError::Refused, FetchError::Unreachable),
             FetchError::Refused
         );
+    }
+
+    #[test]
+    fn a_time_limit_tells_more_than_no_route() {
+        for telling in [
+            FetchError::ConnectTimeout,
+            FetchError::Reset,
+            FetchError::Refused,
+            FetchError::Resources,
+        ] {
+            assert_eq!(more_telling(FetchError::Unreachable, telling.clone()), telling);
+            assert_eq!(more_telling(telling.clone(), FetchError::Unreachable), telling);
+            assert_eq!(more_telling(FetchError::ConnectTimeout, telling.clone()), telling);
+        }
+    }
+
+    #[test]
+    fn failures_of_connecting_are_distinguished() {
+        use io::ErrorKind;
+        for (kind, expected) in [
+            (ErrorKind::ConnectionRefused, FetchError::Refused),
+            (ErrorKind::ConnectionReset, FetchError::Reset),
+            (ErrorKind::ConnectionAborted, FetchError::Reset),
+            (ErrorKind::NotConnected, FetchError::Reset),
+            (ErrorKind::TimedOut, FetchError::ConnectTimeout),
+            (ErrorKind::AddrNotAvailable, FetchError::Resources),
+            (ErrorKind::OutOfMemory, FetchError::Resources),
+            (ErrorKind::HostUnreachable, FetchError::Unreachable),
+            (ErrorKind::PermissionDenied, FetchError::Unreachable),
+        ] {
+            assert_eq!(connect_failure(&kind.into()), expected, "{kind}");
+        }
+        for (number, expected) in [
+            (23, FetchError::Resources),
+            (24, FetchError::Resources),
+            (1, FetchError::Unreachable),
+        ] {
+            assert_eq!(connect_failure(&io::Error::from_raw_os_error(number)), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_address_is_not_tried_while_the_first_one_may_answer() {
+        let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let second = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = [&first, &second].map(|listener| listener.local_addr().unwrap());
+        let stream = connect_any(addresses.to_vec()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), addresses[0]);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.poll_accept(&mut cx).is_ready());
+        assert!(second.poll_accept(&mut cx).is_pending());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_does_not_end_an_attempt_that_is_under_way() {
+        let hole = TcpSocket::new_v4().unwrap();
+        hole.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        // A listening socket with a full queue drops further SYNs.
+        let hole = hole.listen(0).unwrap();
+        let silent = hole.local_addr().unwrap();
+        let _filler = std::net::TcpStream::connect(silent).unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let attempts = connect_any(vec![silent, closed]);
+        let ended = timeout(8 * ATTEMPT_DELAY, attempts).await;
+        assert!(ended.is_err(), "the first address may still answer");
     }
 }

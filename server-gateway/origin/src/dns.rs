@@ -296,3 +296,49 @@ fn failure(error: &NetError) -> FetchError {
         _ => DnsFailure::Local,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future as _,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use super::*;
+
+    const OWNER: ConnectionOwner = ConnectionOwner::Local;
+
+    #[test]
+    fn failures_of_servers_and_of_the_network_are_distinguished() {
+        for (error, expected) in [
+            (NetError::Timeout, DnsFailure::Timeout),
+            (
+                NetError::Dns(DnsError::ResponseCode(ResponseCode::ServFail)),
+                DnsFailure::Server,
+            ),
+            (NetError::from("no socket"), DnsFailure::Local),
+        ] {
+            assert_eq!(failure(&error), FetchError::DnsFailed(expected), "{error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lookup_is_listed_until_its_last_caller_gives_up() {
+        let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let config = OriginConfig {
+            dns: DnsServers::Explicit(vec![silent.local_addr().unwrap()]),
+            ..OriginConfig::default()
+        };
+        let resolver = DnsResolver::new(&config, Arc::default());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut first = Box::pin(resolver.lookup("site.test", OWNER));
+        let mut second = pin!(resolver.lookup("site.test", OWNER));
+        assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(resolver.under_way().len(), 1, "both wait for one answer");
+        drop(first);
+        assert_eq!(resolver.under_way().len(), 1);
+        second.set(resolver.lookup("other.test", OWNER));
+        assert_eq!(resolver.under_way().len(), 0);
+    }
+}

@@ -284,6 +284,7 @@ mod tests {
             ("3fff::1", Documentation),
             ("2001:2::1", Documentation),
             ("2001:10::1", Reserved),
+            ("2620:4f:8000::1", Reserved),
             ("100::1", Reserved),
             ("4000::1", Reserved),
             ("5f00::1", Reserved),
@@ -310,6 +311,8 @@ mod tests {
         ] {
             assert_eq!(class(text), Some(AddressClass::Metadata), "{text}");
         }
+        let refusal = Guard::default().check(address("::ffff:a9fe:a9fe")).unwrap_err();
+        assert!(refusal.to_string().contains(" is a cloud metadata address, "));
         assert_eq!(class("::ffff:127.0.0.1"), Some(AddressClass::Loopback));
         assert_eq!(class("::10.0.0.1"), Some(AddressClass::Private));
         assert_eq!(class("::8.8.8.8"), Some(AddressClass::Reserved));

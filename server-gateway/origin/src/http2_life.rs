@@ -44,3 +44,29 @@ impl Http2Life {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_dead_after_the_whole_silence_and_only_then() {
+        let (life, begun) = (Http2Life::default(), Instant::now());
+        life.died().await;
+        assert_eq!(begun.elapsed(), SILENCE);
+        let reading = async {
+            sleep(SILENCE / 2).await;
+            life.read();
+            pending::<()>().await
+        };
+        let died = async {
+            tokio::select! {
+                () = life.died() => {}
+                () = reading => {}
+            }
+        };
+        assert!(timeout(100 * SILENCE, died).await.is_err(), "it was not silent");
+    }
+}

@@ -43,3 +43,31 @@ const NOT_FOUND: [&str; 5] = [
 pub fn means_not_found(error: &str) -> bool {
     NOT_FOUND.iter().any(|known| error.contains(known))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_texts_for_missing_names_mean_that_there_is_none() {
+        for text in NOT_FOUND {
+            assert!(means_not_found(&format!(
+                "failed to lookup address information: {text}"
+            )));
+        }
+        for text in [
+            "",
+            "Temporary failure in name resolution",
+            "Try again",
+            "Non-recoverable failure",
+        ] {
+            assert!(!means_not_found(text), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_with_an_impossible_character_is_no_missing_name() {
+        let failed = ask("a\0b".to_owned(), ()).await;
+        assert_eq!(failed, Err(FetchError::DnsFailed(DnsFailure::Server)));
+    }
+}

@@ -395,4 +395,24 @@ mod tests {
             assert_eq!(after, Ownership::Device(ANNA), "{method}");
         }
     }
+
+    #[test]
+    fn a_head_is_shareable_up_to_its_limit() {
+        let secret = RandomState::new();
+        let fields = |length: usize| {
+            let (accept, referer) = (
+                "x".repeat(9),
+                "/".len() + "accept: \r\n".len() + "referer: \r\n".len(),
+            );
+            let length = length - accept.len() - referer;
+            properties(
+                &secret,
+                ANNA,
+                "GET",
+                &[("accept", &accept), ("referer", &"y".repeat(length))],
+            )
+        };
+        assert_eq!(fields(MAX_SHAREABLE_HEAD).effect, ConnectionEffect::None);
+        assert_eq!(fields(MAX_SHAREABLE_HEAD + 1).effect, ConnectionEffect::Private);
+    }
 }

@@ -178,3 +178,55 @@ async fn a_place_can_change_its_owner() {
     drop(slot);
     assert!(shares.try_acquire(BERT).is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_the_slots_that_are_old_enough_move() {
+    let shares = shares(2, 2, 0);
+    let long_lived = LongLivedSlots {
+        age: AGE,
+        slots: FairShares::new(Shares {
+            total: usize::MAX,
+            per_owner: 9,
+            reserved: 0,
+            waiting: 0,
+        }),
+    };
+    let _old = shares.try_acquire(ANNA).unwrap();
+    tokio::time::advance(AGE / 2).await;
+    let _young = shares.try_acquire(ANNA).unwrap();
+    let next = shares.acquire_within(BERT, AGE, Some(&long_lived)).await;
+    assert!(next.is_ok());
+    assert_eq!(long_lived.slots.state().used, 1);
+}
+
+#[tokio::test]
+async fn a_slot_is_wanted_from_its_owner_or_if_all_are_in_use() {
+    let shares = shares(2, 1, 0);
+    let _anna = shares.try_acquire(ANNA).unwrap();
+    assert!(!shares.is_wanted_from(ANNA), "nobody waits");
+    let own = waiting(&shares, ANNA);
+    settle().await;
+    assert!(shares.is_wanted_from(ANNA));
+    assert!(!shares.is_wanted_from(BERT), "a slot is free");
+    let _bert = shares.try_acquire(BERT).unwrap();
+    assert!(
+        shares.is_wanted_from(BERT),
+        "all are in use, and one request waits"
+    );
+    own.abort();
+    settle().await;
+    assert!(!shares.is_wanted_from(ANNA) && !shares.is_wanted_from(BERT));
+}
+
+#[tokio::test]
+async fn a_request_that_gives_up_does_not_change_the_number_of_its_owner() {
+    let shares = shares(9, 1, 0);
+    let held = shares.try_acquire(ANNA).unwrap();
+    let next = waiting(&shares, ANNA);
+    settle().await;
+    next.abort();
+    settle().await;
+    assert!(shares.is_full_for(ANNA) && shares.try_acquire(ANNA).is_none());
+    drop(held);
+    assert!(shares.state().owners.is_empty());
+}

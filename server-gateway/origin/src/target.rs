@@ -265,6 +265,11 @@ mod tests {
         ] {
             assert_eq!(Host::parse(odd), name(odd), "{odd}");
         }
+        let longest = format!("{}t", "x.".repeat(MAX_NAME / 2));
+        for text in [&longest, &format!("{longest}.")] {
+            assert_eq!(Host::parse(text), name(&longest));
+        }
+        assert_eq!(Host::parse(&format!("x{longest}")), Err(BadUrl::Host));
         assert_eq!(Host::parse(""), Err(BadUrl::NoHost));
         for text in [
             "a b",
@@ -302,6 +307,10 @@ mod tests {
         assert_eq!(
             target("http://[::1]:81/").unwrap().uri(None).unwrap(),
             "http://[::1]:81/"
+        );
+        assert_eq!(
+            target("http://[::1]").unwrap().uri(None).unwrap(),
+            "http://[::1]/"
         );
         assert_eq!(
             target("http://0x7f.1/").unwrap().uri(None).unwrap(),

@@ -55,15 +55,15 @@ fn roots(extra_ca: &[Vec<u8>]) -> Result<RootCertStore, OriginConfigError> {
     };
     for (index, pem) in extra_ca.iter().enumerate() {
         let file = index + 1;
-        let mut found = 0;
+        let mut is_empty = true;
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|_| OriginConfigError::NoCertificate { file })?;
             roots
                 .add(certificate)
                 .map_err(|_| OriginConfigError::BadCertificate { file })?;
-            found += 1;
+            is_empty = false;
         }
-        if found == 0 {
+        if is_empty {
             return Err(OriginConfigError::NoCertificate { file });
         }
     }
@@ -117,5 +117,39 @@ fn certificate_defect(error: &CertificateError) -> TlsDefect {
         // A signature that does not verify: the issuer only has the name of an authority.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => TlsDefect::UnknownIssuer,
         _ => TlsDefect::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::OtherError;
+
+    use super::*;
+
+    #[test]
+    fn defects_of_certificates_are_distinguished() {
+        let foreign = CertificateError::Other(OtherError(Arc::new(io::Error::other("x"))));
+        for (error, expected) in [
+            (
+                Error::InvalidCertificate(CertificateError::Revoked),
+                TlsDefect::Revoked,
+            ),
+            (
+                Error::InvalidCertificate(CertificateError::Expired),
+                TlsDefect::Expired,
+            ),
+            (deny::denial(), TlsDefect::DeniedKey),
+            (Error::InvalidCertificate(foreign), TlsDefect::Other),
+            (
+                Error::AlertReceived(AlertDescription::CertificateRequired),
+                TlsDefect::ClientCertificate,
+            ),
+            (
+                Error::AlertReceived(AlertDescription::HandshakeFailure),
+                TlsDefect::Other,
+            ),
+        ] {
+            assert_eq!(defect(&error), expected, "{error:?}");
+        }
     }
 }

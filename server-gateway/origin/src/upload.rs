@@ -345,4 +345,16 @@ mod tests {
         answered.watch().answered();
         assert!(answered.watch().again().is_none());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_the_origin_begins_with_its_connection() {
+        let limit = Duration::from_secs(9);
+        let upload = Upload::new(Full::new(Bytes::from_static(b"x")));
+        let watch = upload.watch();
+        tokio::time::advance(2 * limit).await;
+        watch.start();
+        let begun = Instant::now();
+        watch.stalled(limit).await;
+        assert_eq!(begun.elapsed(), limit);
+    }
 }

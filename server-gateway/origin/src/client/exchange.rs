@@ -209,3 +209,25 @@ pub(super) fn outgoing(target: &Target, parts: Parts) -> Result<Parts, FetchErro
     outgoing.version = Version::HTTP_11;
     Ok(outgoing)
 }
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn event_streams_are_known_by_their_type() {
+        for (kind, expected) in [
+            ("text/event-stream", true),
+            ("Text/Event-Stream ; charset=utf-8", true),
+            ("text/event-streams", false),
+            ("text/html", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+            assert_eq!(is_event_stream(&headers), expected, "{kind}");
+        }
+        assert!(!is_event_stream(&HeaderMap::new()));
+    }
+}

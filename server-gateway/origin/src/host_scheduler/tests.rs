@@ -135,3 +135,93 @@ async fn idle_hosts_are_forgotten() {
     let hosts = schedulers.hosts();
     assert!(hosts.len() <= MAX_HOSTS && hosts.contains_key(&busy));
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_wait_applies_to_later_requests() {
+    let limits = Limits {
+        connections_per_host: 1,
+        reserved_per_host: 1,
+        ..Limits::default()
+    };
+    let schedulers = schedulers(limits);
+    let site = target("http://site.test/");
+    let _first = schedulers.enter(&site, ANNA).await.unwrap();
+    schedulers.set_wait(Duration::from_secs(5));
+    let begun = Instant::now();
+    assert!(schedulers.enter(&site, ANNA).await.is_err());
+    assert_eq!(begun.elapsed(), Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_few_idle_hosts_and_devices_are_remembered() {
+    let schedulers = schedulers(Limits::default());
+    let site = target("https://site.test/");
+    let mut probe = schedulers.enter(&site, ANNA).await.unwrap();
+    probe.connected(false);
+    drop(probe);
+    // A failed probe is known of the device alone.
+    let other = target("https://other.test/");
+    drop(schedulers.enter(&other, ANNA).await.unwrap());
+    drop(schedulers.enter(&other, BERT).await.unwrap());
+    for host in [site, other] {
+        let _first = schedulers.enter(&host, ANNA).await.unwrap();
+        assert!(!waits(schedulers.enter(&host, ANNA)).await, "no probe: {host:?}");
+    }
+}
+
+#[tokio::test]
+async fn idle_devices_of_a_host_are_forgotten() {
+    let schedulers = schedulers(Limits::default());
+    let site = target("https://site.test/");
+    let _probe = schedulers.enter(&site, ANNA).await.unwrap();
+    for number in 0..2 * MAX_DEVICES {
+        let mut key = [9; 32];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        let owner = ConnectionOwner::Device(PublicKey::from_bytes(key));
+        schedulers.enter(&site, owner).await.unwrap();
+    }
+    assert!(schedulers.scheduler(&site).devices().len() <= MAX_DEVICES);
+    assert!(
+        waits(schedulers.enter(&site, ANNA)).await,
+        "its first request is under way"
+    );
+}
+
+#[tokio::test]
+async fn requests_share_a_connection_only_while_one_over_http2_is_open() {
+    let limits = Limits {
+        connections_per_host: 1,
+        reserved_per_host: 1,
+        ..Limits::default()
+    };
+    for (is_open, is_h2, is_shared) in [(true, true, true), (false, true, false), (true, false, false)] {
+        let schedulers = schedulers(limits);
+        let site = target("https://site.test/");
+        let mut probe = schedulers.enter(&site, ANNA).await.unwrap();
+        let _live = is_open.then(|| schedulers.h2_opened(&site, ANNA));
+        probe.connected(is_h2);
+        assert_eq!(
+            !waits(schedulers.enter(&site, ANNA)).await,
+            is_shared,
+            "{is_open} {is_h2}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_first_request_that_gives_up_its_wait_holds_up_nobody() {
+    let limits = Limits {
+        connections_per_host: 1,
+        reserved_per_host: 0,
+        ..Limits::default()
+    };
+    let schedulers = schedulers(limits);
+    let site = target("https://site.test/");
+    let other = schedulers.enter(&site, BERT).await.unwrap();
+    assert!(
+        waits(schedulers.enter(&site, ANNA)).await,
+        "it waits for a connection"
+    );
+    drop(other);
+    assert!(!waits(schedulers.enter(&site, ANNA)).await);
+}
