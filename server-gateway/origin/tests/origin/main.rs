@@ -28,6 +28,8 @@ mod openssl;
 #[cfg(test)]
 mod owners;
 #[cfg(test)]
+mod pooled_connections;
+#[cfg(test)]
 mod reconfigure;
 #[cfg(test)]
 mod retries;

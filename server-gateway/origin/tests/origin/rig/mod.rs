@@ -24,6 +24,7 @@ use tokio::{
 };
 
 pub(crate) mod frames;
+pub(crate) mod numbered;
 pub(crate) mod tls;
 
 /// Owner for tests in which the owner does not matter.
