@@ -341,3 +341,22 @@ async fn a_silent_address_costs_a_bounded_time() {
     assert_eq!(load(&client).await.unwrap_err(), UNKNOWN);
     assert_eq!(store.connections(), 1);
 }
+
+#[tokio::test]
+async fn a_completed_chain_makes_no_useless_address_worth_another_question() {
+    let root = root("Root");
+    let [middle, other] = ["Middle", "Other"].map(|name| below(&root, name, None));
+    let files = vec![("/none", file(b"")), ("/other", file(other.der()))];
+    let (store, requests) = certificates(files).await;
+    let broken = site(server(&middle, Some("http://ca.test/none"), &[])).await;
+    let partial = site(server(&other, Some("http://ca.test/other"), &[])).await;
+    let client = OriginClient::new(config(&root, broken.address, store.address)).unwrap();
+    for (site, expected) in [(&broken, 1), (&partial, 2), (&broken, 2), (&partial, 2)] {
+        client
+            .reconfigure(config(&root, site.address, store.address))
+            .unwrap();
+        let loaded = load(&client).await;
+        assert_eq!(loaded.is_ok(), site.address == partial.address);
+        assert_eq!(requests.load(SeqCst), expected);
+    }
+}

@@ -1,6 +1,6 @@
 //! HTTP/1.1 over real sockets: requests, framing, and connections that are reused.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -8,9 +8,17 @@ use http_body_util::{BodyExt as _, Full};
 use longhaul_origin::{BadUrl, FetchError, OriginClient, OriginConfig};
 use longhaul_types::ByteCount;
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::mpsc,
+    time::advance,
+};
 
-use crate::rig::{LOCAL, Origin, client_of, get, read_head, text};
+use crate::rig::{
+    LOCAL, Origin, client_of,
+    clock::{freeze, settle},
+    get, read_head, text,
+};
 
 #[tokio::test]
 async fn fetches_and_counts_bytes() {
@@ -163,4 +171,67 @@ async fn unusable_requests_are_refused_before_any_socket() {
         client.fetch(tunnel, LOCAL).await.unwrap_err(),
         FetchError::BadUrl(BadUrl::Method)
     );
+}
+
+/// Starts an origin that answers the head of an upload with `interim`, and then the upload with `answer` and two more
+/// bytes. The channel receives the head, and what the origin got of the body.
+async fn asking_for(
+    interim: &'static str,
+    answer: &'static str,
+) -> (Origin, mpsc::UnboundedReceiver<String>) {
+    let (seen, received) = mpsc::unbounded_channel();
+    let origin = Origin::start(move |_, mut stream| {
+        let seen = seen.clone();
+        async move {
+            seen.send(read_head(&mut stream).await.unwrap()).unwrap();
+            stream.write_all(interim.as_bytes()).await.unwrap();
+            let mut body = Vec::new();
+            if answer.starts_with("HTTP/1.1 2") {
+                body.resize(4, 0);
+                stream.read_exact(&mut body).await.unwrap();
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            settle().await;
+            stream.write_all(b"lo").await.unwrap();
+            stream.read_to_end(&mut body).await.unwrap();
+            seen.send(String::from_utf8(body).unwrap()).unwrap();
+        }
+    })
+    .await;
+    (origin, received)
+}
+
+#[tokio::test]
+async fn an_upload_waits_for_its_turn_only_until_the_origin_asks_for_it() {
+    const STORED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel";
+    const REFUSED: &str = "HTTP/1.1 417 No\r\nContent-Length: 5\r\n\r\nhel";
+    let _clock = freeze();
+    for (interim, answer, waits, sent) in [
+        ("HTTP/1.1 100 Continue\r\n\r\n", STORED, false, "body"),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", STORED, true, "body"),
+        ("", STORED, true, "body"),
+        ("", REFUSED, false, ""),
+    ] {
+        let (origin, mut seen) = asking_for(interim, answer).await;
+        let client = client_of(origin.address);
+        let fetched = tokio::spawn(async move {
+            let request = Request::put("http://site.test/").header("expect", "100-continue");
+            let request = request.body(Full::from("body")).unwrap();
+            text(client.fetch(request, LOCAL).await.unwrap()).await
+        });
+        let head = seen.recv().await.unwrap();
+        assert!(head.contains("\r\ncontent-length: 4\r\n"), "{head}");
+        if waits {
+            settle().await;
+            assert!(!fetched.is_finished(), "{interim:?}");
+            // Timers have milliseconds.
+            advance(Duration::from_millis(1001)).await;
+        }
+        assert_eq!(
+            fetched.await.unwrap().as_deref(),
+            Ok("hello"),
+            "{interim:?} {answer:?}"
+        );
+        assert_eq!(seen.recv().await.unwrap(), sent);
+    }
 }

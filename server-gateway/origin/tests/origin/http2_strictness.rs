@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
-use longhaul_origin::{BodyError, FetchError};
+use longhaul_origin::{BodyError, FetchError, Limits, OriginClient, OriginConfig};
+use longhaul_types::ByteCount;
 
 use crate::{
     http2_repeats::{send, trusting},
     rig::{
-        LOCAL,
+        LOCAL, config_of,
         frames::{
             DATA, END_HEADERS, END_STREAM, FrameOrigin, HEADERS, NO_ERROR, RST_STREAM, SETTINGS, literals,
         },
@@ -274,5 +275,39 @@ async fn a_response_before_the_end_of_the_request_is_complete() {
         let response = client.fetch(request.unwrap(), LOCAL).await.unwrap();
         assert_eq!(response.status(), 413);
         assert_eq!(text(response).await.unwrap(), "too large");
+    }
+}
+
+#[tokio::test]
+async fn the_fields_of_a_response_fit_up_to_the_limit() {
+    const LIMIT: usize = 2000;
+    for (length, expected) in [
+        (LIMIT, Ok("page".to_owned())),
+        (LIMIT + 1, Err(FetchError::HeaderTooLarge)),
+    ] {
+        let value = "y".repeat(length - "a: 1\r\n".len() - "b: \r\n".len());
+        let site = FrameOrigin::start(&["h2"], move |_, mut frames| {
+            let value = value.clone();
+            async move {
+                frames.settings().await;
+                while let Some(stream) = frames.request().await {
+                    let fields = [(":status", "200"), ("a", "1"), ("b", &value)];
+                    frames.headers(stream, 0, &fields).await;
+                    frames.send(DATA, END_STREAM, stream, b"page").await;
+                }
+            }
+        })
+        .await;
+        let limits = Limits {
+            header_bytes: ByteCount::new(LIMIT as u64),
+            ..Limits::default()
+        };
+        let client = OriginClient::new(OriginConfig {
+            extra_ca: vec![site.authority.pem()],
+            limits,
+            ..config_of(site.origin.address)
+        })
+        .unwrap();
+        assert_eq!(send(&client, Method::GET, "").await, expected);
     }
 }

@@ -3,13 +3,13 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use http_body_util::Full;
-use longhaul_origin::OriginClient;
+use longhaul_origin::{ConnectionUse, OriginClient};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::{advance, pause, resume},
 };
 
-use crate::rig::{LOCAL, Origin, client_of, read_head, text};
+use crate::rig::{LOCAL, Origin, client_of, get, read_head, text};
 
 /// Origin that answers each request with these fields and without a body.
 async fn keeping(fields: &'static str) -> Origin {
@@ -107,5 +107,25 @@ async fn the_origins_time_for_idle_connections_is_honoured() {
             if is_kept { 1 } else { 2 },
             "{fields} {idle}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_response_says_whether_its_connection_had_carried_another_one() {
+    let origin = keeping("").await;
+    let client = client_of(origin.address);
+    for (demanded, expected, connections) in [
+        (ConnectionUse::Any, ConnectionUse::First, 1),
+        (ConnectionUse::Any, ConnectionUse::Any, 1),
+        (ConnectionUse::First, ConnectionUse::First, 2),
+        (ConnectionUse::First, ConnectionUse::First, 3),
+        (ConnectionUse::Any, ConnectionUse::Any, 3),
+    ] {
+        let mut request = get("http://site.test/");
+        request.extensions_mut().insert(demanded);
+        let response = client.fetch(request, LOCAL).await.unwrap();
+        assert_eq!(response.extensions().get(), Some(&expected));
+        text(response).await.unwrap();
+        assert_eq!(origin.connections(), connections);
     }
 }

@@ -8,6 +8,8 @@ mod chains;
 #[cfg(test)]
 mod dns_answers;
 #[cfg(test)]
+mod dns_records;
+#[cfg(test)]
 mod http1;
 #[cfg(test)]
 mod http2_repeats;
@@ -30,10 +32,16 @@ mod owners;
 #[cfg(test)]
 mod pooled_connections;
 #[cfg(test)]
+mod proxies;
+#[cfg(test)]
 mod reconfigure;
 #[cfg(test)]
 mod retries;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod silent_http2;
+#[cfg(test)]
 mod timeouts;
+#[cfg(test)]
+mod tls_connections;

@@ -1,7 +1,10 @@
 //! Requests that are sent again, and requests that never are.
+use std::time::Duration;
+
 use http::{Method, Request};
 use http_body_util::Full;
 use longhaul_origin::FetchError;
+use socket2::SockRef;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::mpsc,
@@ -129,4 +132,43 @@ async fn a_second_lost_connection_is_not_retried() {
         FetchError::Reset
     );
     assert_eq!(origin.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_new_connection_that_is_reset_is_not_retried() {
+    let origin = Origin::start(|_, mut stream| async move {
+        read_head(&mut stream).await;
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    })
+    .await;
+    let client = client_of(origin.address);
+    assert_eq!(
+        client.fetch(get("http://site.test/"), LOCAL).await.unwrap_err(),
+        FetchError::Reset
+    );
+    assert_eq!((origin.connections(), client.stats().snapshot().retries), (1, 0));
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_understood_is_not_retried() {
+    let origin = Origin::start(|_, mut stream| async move {
+        for answer in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 1000 X\r\n\r\n",
+        ] {
+            read_head(&mut stream).await;
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+        read_head(&mut stream).await;
+    })
+    .await;
+    let client = client_of(origin.address);
+    text(client.fetch(get("http://site.test/"), LOCAL).await.unwrap())
+        .await
+        .unwrap();
+    assert_eq!(
+        client.fetch(get("http://site.test/"), LOCAL).await.unwrap_err(),
+        FetchError::Protocol
+    );
+    assert_eq!((origin.connections(), client.stats().snapshot().retries), (1, 0));
 }

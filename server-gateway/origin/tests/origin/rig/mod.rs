@@ -23,6 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 
+pub(crate) mod clock;
 pub(crate) mod frames;
 pub(crate) mod numbered;
 pub(crate) mod tls;

@@ -96,6 +96,21 @@ impl Authority {
         config
     }
 
+    /// Returns the configuration of a server that speaks only these versions of TLS.
+    pub(crate) fn server_of(
+        &self,
+        name: &str,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ServerConfig {
+        let (chain, key) = self.leaf(name, Validity::Now, &KeyPair::generate().unwrap());
+        ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap()
+    }
+
     /// Hash of the authority's key.
     pub(crate) fn key_hash(&self) -> KeyHash {
         key_hash(self.0.key())
