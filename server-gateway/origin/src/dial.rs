@@ -379,27 +379,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_address_is_not_tried_while_the_first_one_may_answer() {
+    async fn the_next_address_is_tried_after_the_delay_and_not_before() {
         let _clock = freeze();
-        let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_hole, silent, _filler) = hole().await;
         let second = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addresses = [&first, &second].map(|listener| listener.local_addr().unwrap());
-        let stream = connect_any(addresses.to_vec()).await.unwrap();
-        assert_eq!(stream.peer_addr().unwrap(), addresses[0]);
+        let next = second.local_addr().unwrap();
+        let mut attempts = pin!(connect_any(vec![silent, next]));
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(first.poll_accept(&mut cx).is_ready());
+        for _ in 0..10 {
+            assert!(attempts.as_mut().poll(&mut cx).is_pending());
+            tokio::time::advance(ATTEMPT_DELAY / 20).await;
+        }
         assert!(second.poll_accept(&mut cx).is_pending());
+        tokio::time::advance(ATTEMPT_DELAY).await;
+        assert_eq!(attempts.await.unwrap().peer_addr().unwrap(), next);
+    }
+
+    /// A listening socket with a full queue, which drops further SYNs.
+    async fn hole() -> (TcpListener, SocketAddr, TcpStream) {
+        let hole = TcpSocket::new_v4().unwrap();
+        hole.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let hole = hole.listen(0).unwrap();
+        let address = hole.local_addr().unwrap();
+        let filler = TcpStream::connect(address).await.unwrap();
+        (hole, address, filler)
     }
 
     #[tokio::test]
     async fn a_refusal_does_not_end_an_attempt_that_is_under_way() {
         let _clock = freeze();
-        let hole = TcpSocket::new_v4().unwrap();
-        hole.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        // A listening socket with a full queue drops further SYNs.
-        let hole = hole.listen(0).unwrap();
-        let silent = hole.local_addr().unwrap();
-        let _filler = std::net::TcpStream::connect(silent).unwrap();
+        let (_hole, silent, _filler) = hole().await;
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let refusing = closed.local_addr().unwrap();
         drop(closed);
