@@ -30,6 +30,9 @@ use crate::{
     quota::Quotas,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Interval between looks at the list of clients: a client that is removed is refused within a second.
 const LOOK: Duration = Duration::from_millis(500);
 

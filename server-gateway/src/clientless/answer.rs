@@ -124,3 +124,52 @@ fn status_of(reason: FailureReason) -> StatusCode {
         Fault::Policy => StatusCode::FORBIDDEN,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::ContentHash;
+
+    use super::*;
+
+    #[test]
+    fn the_status_says_who_failed() {
+        for (reason, status) in [
+            (FailureReason::ConnectTimeout, 504),
+            (FailureReason::ResponseTimeout, 504),
+            (FailureReason::DnsFailed, 504),
+            (FailureReason::DnsNotFound, 502),
+            (FailureReason::ConnectionRefused, 502),
+            (FailureReason::TlsExpired, 502),
+            (FailureReason::Overloaded, 503),
+            (FailureReason::Internal, 500),
+            (FailureReason::BadUrl, 400),
+            (FailureReason::AddressRefused, 403),
+            (FailureReason::QuotaReached, 403),
+        ] {
+            let answer = Answer::of_failure(&Failure::new(reason, "why"));
+            assert_eq!(answer.status.as_u16(), status, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn clients_that_are_not_served_learn_nothing_of_the_proxy() {
+        for denied in [Denied::Outside, Denied::Silent, Denied::Straight, Denied::LookUps] {
+            let answer = Answer::of_denied(denied);
+            assert_eq!(answer.status, StatusCode::NOT_FOUND);
+            assert!(answer.closes && !answer.headers.contains_key(header::PROXY_AUTHENTICATE));
+        }
+        let answer = Answer::of_denied(Denied::Password);
+        assert_eq!(answer.status, StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+        assert!(!answer.closes && answer.headers.contains_key(header::PROXY_AUTHENTICATE));
+    }
+
+    #[test]
+    fn a_response_that_waits_keeps_its_body_in_memory() {
+        let chk = ContentHash::from_bytes([1; 32]);
+        let stream = || AnswerBody::Stream(BodyReader::of_bytes(Bytes::from_static(&[0; 500]), chk));
+        assert_eq!(AnswerBody::None.held(1000), 0);
+        assert_eq!(AnswerBody::Whole(Bytes::from_static(b"hello")).held(1000), 5);
+        assert_eq!(stream().held(1000), 500);
+        assert_eq!(stream().held(100), 100);
+    }
+}

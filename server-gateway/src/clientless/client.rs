@@ -212,6 +212,7 @@ impl Client for ClientlessClient {
 mod tests {
     use std::time::SystemTime;
 
+    use http::HeaderValue;
     use longhaul_types::ByteCount;
 
     use super::*;
@@ -240,5 +241,31 @@ mod tests {
         let [one, other] = [one, other].map(|peer| unnamed_connections(peer, &shares));
         assert_ne!(one, other);
         assert_eq!(one.share(), other.share());
+    }
+
+    #[test]
+    fn a_request_may_name_the_level_of_its_images_and_no_origin_sees_it() {
+        for level in LEVELS {
+            let value = HeaderValue::from_static(level.name());
+            let mut headers = HeaderMap::from_iter([(LEVEL, value)]);
+            assert_eq!(take_level(&mut headers), Some(level));
+            assert!(headers.is_empty());
+        }
+        let mut headers = HeaderMap::from_iter([(LEVEL, HeaderValue::from_static("beautiful"))]);
+        assert_eq!(take_level(&mut headers), None);
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn counts_of_pages_are_kept_as_long_as_there_are_clients() {
+        let browsers = Browsers::default();
+        let share = |number| PublicKey::from_bytes([number; 32]);
+        let one = browsers.pages(share(1));
+        assert!(Arc::ptr_eq(&one, &browsers.pages(share(1))));
+        let other = browsers.pages(share(2));
+        assert!(!Arc::ptr_eq(&one, &other));
+        drop(one);
+        browsers.pages(share(2));
+        assert_eq!(browsers.pages.lock().len(), 1);
     }
 }

@@ -21,6 +21,9 @@ use crate::{
     tunnel::{Activity, BEGINNING, class_after, connect_untouched},
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes that are read at once.
 const READ: usize = 16 * 1024;
 /// Time for the last bytes of a connection.

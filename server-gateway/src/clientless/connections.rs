@@ -363,4 +363,25 @@ mod tests {
         admission.note(&Admitted::Named(ClientIdentity::of_test(1), None));
         assert_eq!(serve().await, None);
     }
+
+    #[test]
+    fn only_the_places_of_strangers_are_given_back_to_strangers() {
+        let connections = Connections::limited(16, 8);
+        let address = |host: u8| IpAddr::from([198, 51, 100, host]);
+        let of_strangers = || connections.counts.lock().of_strangers;
+        let mut strangers: Vec<Place> = [1, 1, 2, 3, 4, 5]
+            .into_iter()
+            .filter_map(|host| connections.enter(address(host), Stranger))
+            .collect();
+        assert_eq!(of_strangers(), 6);
+        drop(connections.enter(address(5), Client).unwrap());
+        assert_eq!(of_strangers(), 6);
+        strangers.pop();
+        assert_eq!(of_strangers(), 5);
+        // Two connections of one network.
+        connections.promote(address(1));
+        assert_eq!(of_strangers(), 3);
+        strangers.clear();
+        assert_eq!(of_strangers(), 0);
+    }
 }

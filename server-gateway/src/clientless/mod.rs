@@ -43,6 +43,8 @@ mod self_check;
 mod shared_port;
 mod socket;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod transparent;
 mod writer;
 

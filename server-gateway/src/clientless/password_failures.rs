@@ -153,4 +153,24 @@ mod tests {
         (0..1000).for_each(|_| failures.note(v4, now));
         assert!(!failures.is_exhausted(v4, now));
     }
+
+    #[test]
+    fn what_is_a_minute_old_counts_no_more() {
+        let address = "192.0.2.1".parse().unwrap();
+        let start = Instant::now();
+        let failures = PasswordFailures::default();
+        let fail = |times, now| (0..times).for_each(|_| failures.note(address, now));
+        fail(4, start);
+        let at = start + PERIOD;
+        fail(1, at);
+        assert!(!failures.is_silent(address, at));
+        fail(4, at);
+        assert!(failures.is_silent(address, at));
+        // The first wrong password after a silence is the first of a new period.
+        let after = at + SILENCE;
+        fail(1, after);
+        assert!(!failures.is_silent(address, after));
+        fail(4, after);
+        assert!(failures.is_silent(address, after));
+    }
 }

@@ -15,6 +15,9 @@ use tokio_rustls::server::TlsStream;
 
 use super::pace::{Link, Pace, Urgency};
 
+#[cfg(test)]
+mod tests;
+
 /// The connection of a client.
 pub(super) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Makes the connection end abruptly instead of cleanly.

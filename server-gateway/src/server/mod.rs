@@ -79,6 +79,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// State of the gateway, for tests of what uses it.
+    #[cfg(test)]
+    pub(crate) fn gateway(&self) -> Arc<Gateway> {
+        Arc::clone(&self.gateway)
+    }
+
     /// First UDP address on which the gateway accepts sessions.
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
