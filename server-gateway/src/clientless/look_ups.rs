@@ -111,4 +111,30 @@ mod tests {
         );
         assert_eq!(permitted(2, 0), 64);
     }
+
+    #[test]
+    fn who_has_used_up_its_look_ups_is_not_forgotten_for_others() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let other = |number: u32| IpAddr::from(Ipv4Addr::from(number));
+        let client = IpAddr::from([192, 0, 2, 1]);
+        let is_exhausted = |look_ups: &LookUps, now| !look_ups.permit(client, now);
+        // Others fill the memory later, and ask again: that of nobody is needed for them.
+        let look_ups = LookUps::default();
+        (0..64).for_each(|_| assert!(look_ups.permit(client, start)));
+        for number in 1..u32::try_from(MAX_CLIENTS).unwrap() {
+            assert!(look_ups.permit(other(number), at(1)));
+        }
+        assert!(look_ups.permit(other(1), at(2)));
+        assert!(is_exhausted(&look_ups, at(3)));
+        // Others have filled it before: one of them is forgotten for a new client.
+        let look_ups = LookUps::default();
+        for number in 0..u32::try_from(MAX_CLIENTS).unwrap() {
+            assert!(look_ups.permit(other(number), start));
+        }
+        (0..64).for_each(|_| assert!(look_ups.permit(client, at(500))));
+        assert!(look_ups.permit(other(5000), at(501)));
+        assert!(is_exhausted(&look_ups, at(502)));
+        assert_eq!(look_ups.0.lock().len(), MAX_CLIENTS);
+    }
 }

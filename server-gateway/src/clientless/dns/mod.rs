@@ -8,6 +8,8 @@
 mod names;
 mod question;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod udp;
 
 use std::{

@@ -41,3 +41,30 @@ impl BoostedNames {
         self.addresses.iter().copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_settings::Environment;
+
+    use super::*;
+    use crate::{
+        cli::SettingArgs,
+        config::{resolve, settings},
+    };
+
+    fn names(flags: &SettingArgs) -> BoostedNames {
+        BoostedNames::new(&resolve(flags, &Environment::new()).unwrap().0.dns)
+    }
+
+    #[test]
+    fn no_name_leads_to_a_gateway_without_a_name_server() {
+        let flags = || SettingArgs::default().with(&settings::DNS_NAMES, "a.test");
+        let off = names(&flags());
+        assert!(off.is_empty() && !off.contains("a.test") && off.addresses().next().is_none());
+        let on = names(&flags().with(&settings::DNS_LISTEN, "192.0.2.1:53"));
+        assert!(!on.is_empty() && on.contains("A.test.") && !on.contains("b.test"));
+        assert_eq!(on.addresses().collect::<Vec<_>>(), [IpAddr::from([192, 0, 2, 1])]);
+        let none = names(&SettingArgs::default().with(&settings::DNS_LISTEN, "192.0.2.1:53"));
+        assert!(none.is_empty());
+    }
+}

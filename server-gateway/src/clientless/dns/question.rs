@@ -204,4 +204,34 @@ mod tests {
             assert!(DnsQuestion::parse(bytes).is_none());
         }
     }
+
+    #[test]
+    fn the_gateway_asks_for_the_address_of_a_host() {
+        let asked = DnsQuestion::parse(&question_for("a.test").unwrap()).unwrap();
+        assert_eq!(
+            (asked.name().to_ascii().as_str(), asked.kind()),
+            ("a.test.", RecordType::A)
+        );
+        assert_eq!(asked.refused(), None);
+        assert!(question_for(&"a".repeat(64)).is_none(), "no label has 64 bytes");
+    }
+
+    #[test]
+    fn questions_have_at_most_1232_bytes() {
+        let padded = |length: usize| {
+            let mut bytes = question_for("a.test").unwrap();
+            let padding = length - bytes.len() - 15;
+            // One additional record: options, of which one is padding (RFC 7830).
+            bytes[11] = 1;
+            bytes.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0]);
+            bytes.extend_from_slice(&u16::try_from(padding + 4).unwrap().to_be_bytes());
+            bytes.extend_from_slice(&[0, 12]);
+            bytes.extend_from_slice(&u16::try_from(padding).unwrap().to_be_bytes());
+            bytes.resize(length, 0);
+            bytes
+        };
+        for (length, is_read) in [(100, true), (1232, true), (1233, false), (1500, false)] {
+            assert_eq!(DnsQuestion::parse(&padded(length)).is_some(), is_read, "{length}");
+        }
+    }
 }

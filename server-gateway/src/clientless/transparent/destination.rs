@@ -22,7 +22,12 @@ impl Destination {
             return Self::Gateway;
         };
         let local = SocketAddr::new(local.ip().to_canonical(), local.port());
-        match original(stream, local) {
+        Self::between(local, original(stream, local), names)
+    }
+
+    /// The destination of a connection that arrived at this address, and was to go to `original` before it was redirected.
+    fn between(local: SocketAddr, original: Option<SocketAddr>, names: &BoostedNames) -> Self {
+        match original {
             Some(original) if original != local && names.addresses().all(|own| own != original.ip()) => {
                 Self::Elsewhere(original)
             }
@@ -54,9 +59,44 @@ const fn original(_: &TcpStream, _: SocketAddr) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use longhaul_settings::Environment;
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::{
+        cli::SettingArgs,
+        config::{resolve, settings},
+    };
+
+    #[test]
+    fn a_redirected_connection_is_to_where_its_client_sent_it() {
+        let flags = SettingArgs::default()
+            .with(&settings::DNS_LISTEN, "192.0.2.1:53")
+            .with(&settings::DNS_ADDRESSES, "192.0.2.1,2001:db8::1");
+        let (config, _) = resolve(&flags, &Environment::new()).unwrap();
+        let names = BoostedNames::new(&config.dns);
+        let at = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        let local = at("10.0.0.1:3130");
+        let of = |original: Option<&str>| Destination::between(local, original.map(at), &names);
+        for elsewhere in [
+            "198.51.100.1:80",
+            "198.51.100.1:3130",
+            "10.0.0.1:80",
+            "[2001:db8::2]:443",
+        ] {
+            assert_eq!(of(Some(elsewhere)), Destination::Elsewhere(at(elsewhere)));
+        }
+        // Not redirected, or sent to an address to which names of this gateway lead.
+        for gateway in [
+            None,
+            Some("10.0.0.1:3130"),
+            Some("192.0.2.1:80"),
+            Some("192.0.2.1:443"),
+            Some("[2001:db8::1]:443"),
+        ] {
+            assert_eq!(of(gateway), Destination::Gateway, "{gateway:?}");
+        }
+    }
 
     #[tokio::test]
     async fn a_connection_that_nobody_redirected_is_to_the_gateway() {

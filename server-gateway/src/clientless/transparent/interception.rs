@@ -167,7 +167,11 @@ mod tests {
     use bytes::BytesMut;
 
     use super::*;
-    use crate::clientless::head::HeadReader;
+    use crate::clientless::{
+        client::unnamed_connections,
+        head::HeadReader,
+        tests::{LOCAL, Proxy},
+    };
 
     fn url(request: &str) -> Option<String> {
         let mut bytes = BytesMut::from(request.as_bytes());
@@ -206,5 +210,103 @@ mod tests {
         ] {
             assert_eq!(url(request).as_deref(), expected, "{request}");
         }
+    }
+
+    /// A connection of a client of this machine.
+    fn intercepted(proxy: &Proxy, to: Option<&str>) -> Interception {
+        let to = to.map(|to| Destination::Elsewhere(to.parse().unwrap()));
+        let owner = unnamed_connections(LOCAL, &proxy.shared.shares);
+        Interception::new(to.unwrap_or(Destination::Gateway), (LOCAL, owner))
+    }
+
+    /// What becomes of a request with these fields.
+    async fn judge(proxy: &Proxy, interception: &mut Interception, fields: &str) -> String {
+        let request = format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
+        let mut bytes = BytesMut::from(request.as_bytes());
+        let head = HeadReader::default().next(&mut bytes).unwrap().unwrap();
+        match interception.judge(&proxy.shared, head).await {
+            Judged::Fetch(RequestHead {
+                target: RequestTarget::Origin(target),
+                ..
+            }) => target.url(),
+            Judged::Fetch(head) => panic!("{head:?}"),
+            Judged::Relay(_, (host, port)) => format!("relay {host} {port}"),
+            Judged::Refuse(_) => "refuse".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_fetched_only_if_its_host_is_at_its_destination() {
+        let proxy = Proxy::new(|flags| flags).await;
+        for (to, fields, expected) in [
+            ("127.0.0.1:8080", "Host: a.test:8080", "http://a.test:8080/"),
+            ("127.0.0.1:80", "Host: a.test", "http://a.test/"),
+            // Another port, another address.
+            ("127.0.0.1:8080", "Host: a.test:8081", "relay 127.0.0.1 8080"),
+            ("127.0.0.1:8080", "Host: a.test", "relay 127.0.0.1 8080"),
+            ("127.0.0.9:8080", "Host: a.test:8080", "relay 127.0.0.9 8080"),
+            ("127.0.0.1:8080", "Host: 192.0.2.1:8080", "relay 127.0.0.1 8080"),
+            // Another protocol follows.
+            (
+                "127.0.0.1:8080",
+                "Host: a.test:8080\r\nUpgrade: websocket",
+                "relay 127.0.0.1 8080",
+            ),
+            // A port that no client may reach: the relay refuses it.
+            ("127.0.0.1:25", "Host: a.test:25", "relay 127.0.0.1 25"),
+        ] {
+            let mut interception = intercepted(&proxy, Some(to));
+            assert_eq!(
+                judge(&proxy, &mut interception, fields).await,
+                expected,
+                "{to} {fields}"
+            );
+            let untold = to.parse().map(literal).unwrap();
+            assert_eq!(interception.untold(), Some(untold));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_gateway_itself_answers_only_for_its_boosted_names() {
+        let proxy = Proxy::with_names("site.test,*.boosted.test").await;
+        for (fields, expected) in [
+            ("Host: site.test", "http://site.test/"),
+            ("Host: a.boosted.test:8080", "http://a.boosted.test:8080/"),
+            ("Host: site.test\r\nUpgrade: websocket", "relay site.test 80"),
+            ("Host: site.test:25", "refuse"),
+            ("Host: other.test", "refuse"),
+            ("Host: other.test\r\nUpgrade: websocket", "refuse"),
+            ("Host: 127.0.0.1", "refuse"),
+        ] {
+            let mut interception = intercepted(&proxy, None);
+            assert_eq!(
+                judge(&proxy, &mut interception, fields).await,
+                expected,
+                "{fields}"
+            );
+            // Bytes that are not a request go nowhere.
+            assert_eq!(interception.untold(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_that_was_found_at_the_destination_needs_no_further_look_up() {
+        let proxy = Proxy::new(|flags| flags).await;
+        let mut interception = intercepted(&proxy, Some("127.0.0.1:8080"));
+        let found = judge(&proxy, &mut interception, "Host: a.test:8080").await;
+        assert_eq!(found, "http://a.test:8080/");
+        // That says nothing of another host at the same port, or of another port.
+        for other in ["Host: 192.0.2.1:8080", "Host: a.test:8081", "Host: 192.0.2.1"] {
+            let judged = judge(&proxy, &mut interception, other).await;
+            assert_eq!(judged, "relay 127.0.0.1 8080", "{other}");
+        }
+        // The client has no look-ups left; at a later time, so that it saves none up meanwhile.
+        let later = Instant::now() + std::time::Duration::from_secs(3600);
+        while proxy.shared.look_ups.permit(LOCAL, later) {}
+        let known = judge(&proxy, &mut interception, "Host: a.test:8080").await;
+        assert_eq!(known, "http://a.test:8080/");
+        let mut unknown = intercepted(&proxy, Some("127.0.0.1:8080"));
+        let judged = judge(&proxy, &mut unknown, "Host: a.test:8080").await;
+        assert_eq!(judged, "relay 127.0.0.1 8080");
     }
 }

@@ -206,4 +206,45 @@ mod tests {
             Err(RulesError::NoPort("IPv6"))
         );
     }
+
+    #[test]
+    fn names_of_15_characters_are_those_of_interfaces() {
+        let text = rules(&["[::]:3130"], "interface-of-15", "10.0.0.0/8").unwrap();
+        assert!(text.contains("iifname \"interface-of-15\" "));
+        assert!(rules(&["[::]:3130"], "interface-of--16", "10.0.0.0/8").is_err());
+    }
+
+    #[test]
+    fn the_addresses_of_boosted_names_are_redirected_for_clients_of_their_family() {
+        let flags = SettingArgs::default()
+            .with(&settings::CLIENTLESS_ALLOW, "10.0.0.0/8")
+            .with(&settings::CLIENTLESS_ALLOW, "fd00:1::/32")
+            .with(&settings::CLIENTLESS_TRANSPARENT, "[::]:3130")
+            .with(&settings::DNS_LISTEN, "10.0.0.1:53")
+            .with(&settings::DNS_ADDRESSES, "10.0.0.1,fd00:1::1");
+        let (config, _) = resolve(&flags, &Environment::new()).unwrap();
+        let rules = |networks: &[&str]| {
+            let networks: Vec<Cidr> = networks.iter().map(|text| text.parse().unwrap()).collect();
+            redirect_rules(&config, "lan0", &networks).unwrap()
+        };
+        let to = |address| format!("daddr {address} tcp dport {{ 80, 443 }} redirect to :3130");
+        let (v4, v6) = (to("10.0.0.1"), to("fd00:1::1"));
+        let text = rules(&["10.1.0.0/16"]);
+        assert!(
+            text.contains(&format!("ip {v4}")) && !text.contains(&v6),
+            "{text}"
+        );
+        let text = rules(&["fd00:1::/64"]);
+        assert!(
+            text.contains(&format!("ip6 {v6}")) && !text.contains(&v4),
+            "{text}"
+        );
+        // Once for all networks of a family.
+        let text = rules(&["10.1.0.0/16", "10.2.0.0/16", "fd00:1::/64"]);
+        assert_eq!(
+            (text.matches(&v4).count(), text.matches(&v6).count()),
+            (1, 1),
+            "{text}"
+        );
+    }
 }

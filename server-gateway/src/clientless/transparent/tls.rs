@@ -21,6 +21,9 @@ use crate::clientless::{
     stream::PacedStream,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Time for the client's first message: some round trips of the slowest links.
 const HELLO_TIME: Duration = Duration::from_secs(60);
 /// Port of https.
