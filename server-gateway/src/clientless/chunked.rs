@@ -202,4 +202,29 @@ mod tests {
         let trailers = [b"0\r\n".as_slice(), &b"a: b\r\n".repeat(100)].concat();
         assert_eq!(decode(&trailers, 100), Err(BadChunk));
     }
+
+    #[test]
+    fn lines_have_at_most_1024_bytes() {
+        let chunk = |length: usize| {
+            let extension = vec![b'a'; length - 2];
+            [b"5;".as_slice(), &extension, b"\r\nhello\r\n0\r\n\r\n"].concat()
+        };
+        // A line that arrives a byte at a time is known without its end, and one that arrives as a whole with it.
+        for step in [1, 2000] {
+            let (body, _) = decode(&chunk(1024), step).unwrap().unwrap();
+            assert_eq!(body, b"hello", "{step}");
+            assert_eq!(decode(&chunk(1025), step), Err(BadChunk), "{step}");
+        }
+        let line = &chunk(1025)[..];
+        assert_eq!(decode(&line[..1024], 1), Ok(None));
+        assert_eq!(decode(&[&line[..1025], b"a"].concat(), 1), Err(BadChunk));
+    }
+
+    #[test]
+    fn a_body_has_at_most_64_trailers() {
+        let body = |trailers| [b"0\r\n".as_slice(), &b"a: b\r\n".repeat(trailers), b"\r\nGET"].concat();
+        let (decoded, rest) = decode(&body(63), 1000).unwrap().unwrap();
+        assert_eq!((&decoded[..], &rest[..]), (&b""[..], &b"GET"[..]));
+        assert_eq!(decode(&body(65), 1000), Err(BadChunk));
+    }
 }

@@ -40,6 +40,9 @@ use super::{
 };
 use crate::{admin::clientless_counters::Intercepted, session::logins::Logins};
 
+#[cfg(test)]
+mod tests;
+
 /// Requests of a connection that are in progress.
 const MAX_AHEAD: u32 = 32;
 /// Maximum time from the first byte of a head to its end: some round trips of the slowest links.
@@ -421,25 +424,4 @@ impl<S: ClientStream> Reader<ReadHalf<S>> {
 async fn send(queue: &Queue, exchange: Exchange) {
     // Without a writer, the connection ends.
     let _gone = queue.send(exchange).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clientless::stream::{PacedStream, SecuredStream};
-
-    /// Size of the futures of a function with three arguments.
-    const fn size_of_future<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    /// An idle connection has nothing of its requests, responses and tunnels: all of these have memory of their own.
-    #[test]
-    fn an_idle_connection_is_small() {
-        let sizes = [
-            size_of_future(serve::<PacedStream>),
-            size_of_future(serve::<SecuredStream>),
-        ];
-        assert!(sizes.iter().all(|size| *size <= 4096), "{sizes:?}");
-    }
 }

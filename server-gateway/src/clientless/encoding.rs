@@ -218,6 +218,8 @@ mod tests {
             paddings.insert(padding);
         }
         assert!(paddings.len() > 10 && paddings.iter().all(|padding| (1..=512).contains(padding)));
+        // All lengths are as probable: less than one in a million million of such draws stays below.
+        assert!(paddings.iter().any(|padding| *padding > 128));
         let mut response = fields(&[("content-type", "text/html")]);
         let request = fields(&[("accept-encoding", "br")]);
         assert!(
@@ -271,6 +273,23 @@ mod tests {
         ] {
             let mut response = response;
             assert_eq!(coded("gzip", &mut response, length), None, "{response:?}");
+        }
+    }
+
+    #[test]
+    fn a_response_that_varies_by_coding_already_says_so_once() {
+        for (before, after) in [
+            (None, "Accept-Encoding"),
+            (Some("accept-encoding"), "accept-encoding"),
+            (Some("Cookie, Accept-Encoding"), "Cookie, Accept-Encoding"),
+            (Some("*"), "*"),
+            (Some("Cookie"), "Cookie, Accept-Encoding"),
+        ] {
+            let mut response = fields(&[]);
+            response.extend(before.map(|value| (header::VARY, HeaderValue::from_static(value))));
+            vary_by_coding(&mut response);
+            let values: Vec<_> = members(&response, header::VARY).collect();
+            assert_eq!(values.join(", "), after);
         }
     }
 }

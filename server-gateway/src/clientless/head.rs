@@ -15,6 +15,9 @@ use longhaul_http::{
     url_credentials,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Maximum size of a head: the limits of target and fields together.
 const MAX_HEAD: usize = 96 * 1024;
 /// Maximum number of fields, as [`HeaderLimits`] has it.

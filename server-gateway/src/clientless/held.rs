@@ -53,3 +53,44 @@ impl Drop for HeldBytes {
         self.ahead.freed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_request_is_read_while_large_responses_wait() {
+        let ahead = Arc::new(ReadAhead::default());
+        let (first, second, none) = (ahead.hold(MAX_HELD), ahead.hold(1), ahead.none());
+        let mut room = Box::pin(ahead.room());
+        assert!((&mut room).now_or_never().is_none());
+        drop(none);
+        assert!((&mut room).now_or_never().is_none(), "nothing has become free");
+        drop(second);
+        // As much as may wait.
+        assert!((&mut room).now_or_never().is_some());
+        assert!(ahead.room().now_or_never().is_some());
+        drop(first);
+        let _whole = ahead.hold(MAX_HELD);
+        assert!(
+            ahead.room().now_or_never().is_some(),
+            "nothing is counted any more"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_response_that_ends_lets_the_reader_go_on() {
+        let ahead = Arc::new(ReadAhead::default());
+        let held = ahead.hold(MAX_HELD + 1);
+        let waiting = tokio::spawn({
+            let ahead = Arc::clone(&ahead);
+            async move { ahead.room().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(held);
+        waiting.await.unwrap();
+    }
+}

@@ -153,3 +153,91 @@ impl Body for RequestBody {
         self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    /// What the origin reads of a body whose pieces these are.
+    async fn read(
+        length: BodyLength,
+        pieces: Vec<io::Result<Bytes>>,
+    ) -> (Vec<u8>, Result<(), io::ErrorKind>) {
+        let (sender, mut body) = RequestBody::new(length);
+        let sent = tokio::spawn(async move {
+            for piece in pieces {
+                let _stopped = sender.send(piece).await;
+            }
+        });
+        let mut bytes = Vec::new();
+        let mut end = Ok(());
+        while let Some(frame) = body.frame().await {
+            assert_eq!(end, Ok(()), "nothing follows an error");
+            match frame {
+                Ok(frame) => bytes.extend_from_slice(&frame.into_data().unwrap()),
+                Err(error) => end = Err(error.kind()),
+            }
+        }
+        drop(body);
+        sent.await.unwrap();
+        (bytes, end)
+    }
+
+    fn piece(text: &'static str) -> io::Result<Bytes> {
+        Ok(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn only_a_body_of_its_whole_length_is_complete() {
+        use BodyLength::{Chunked, Known};
+        let cut = Err(io::ErrorKind::UnexpectedEof);
+        for (length, pieces, end) in [
+            (Known(5), vec![piece("hel"), piece("lo"), Ok(END)], Ok(())),
+            (Known(5), vec![piece("hello")], Ok(())),
+            (Known(6), vec![piece("hello"), Ok(END)], cut),
+            (Known(6), vec![piece("hello")], cut),
+            (Chunked, vec![piece("hello"), Ok(END)], Ok(())),
+            (Chunked, vec![piece("hello")], cut),
+        ] {
+            let read = read(length, pieces).await;
+            assert_eq!(read, (b"hello".to_vec(), end), "{length:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_follows_the_error_of_a_body() {
+        let late = || Err(io::ErrorKind::TimedOut.into());
+        for length in [BodyLength::Known(5), BodyLength::Chunked] {
+            let read = read(length, vec![piece("he"), late(), piece("llo"), Ok(END)]).await;
+            assert_eq!(read, (b"he".to_vec(), Err(io::ErrorKind::TimedOut)));
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_body_that_did_not_arrive_in_time_is_late() {
+        for (kind, is_late) in [
+            (io::ErrorKind::TimedOut, true),
+            (io::ErrorKind::UnexpectedEof, false),
+            (io::ErrorKind::InvalidData, false),
+        ] {
+            let (sender, mut body) = RequestBody::new(BodyLength::Known(5));
+            let late = body.late();
+            sender.send(Err(kind.into())).await.unwrap();
+            assert!(!late.is_late());
+            assert!(body.frame().await.unwrap().is_err());
+            assert_eq!(late.is_late(), is_late, "{kind}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_client_is_asked_once_the_origin_reads() {
+        let (sender, mut body) = RequestBody::new(BodyLength::Known(2));
+        let mut asked = body.asked();
+        assert!(asked.try_recv().is_err());
+        sender.send(piece("he")).await.unwrap();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert_eq!(asked.await, Ok(()));
+    }
+}

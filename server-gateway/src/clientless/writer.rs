@@ -24,6 +24,9 @@ use super::{
 };
 use crate::admin::metrics::Outcome;
 
+#[cfg(test)]
+mod tests;
+
 /// A request whose response is to be written.
 pub(super) struct Exchange {
     pub(super) answer: PendingAnswer,

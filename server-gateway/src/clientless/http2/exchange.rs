@@ -300,3 +300,33 @@ fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 fn failed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the encoder failed")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_response_without_a_body_is_that_of_a_get() {
+        let answer = || {
+            let mut answer = Answer::text(StatusCode::OK, "hello");
+            answer
+                .headers
+                .insert(header::CONTENT_LENGTH, HeaderValue::from(7));
+            answer
+                .headers
+                .insert(header::CONNECTION, HeaderValue::from_static("close"));
+            answer
+        };
+        for (length, is_bodyless, told) in [
+            (Some(5), false, Some("5")),
+            (None, true, Some("7")),
+            // A length that is not known is none.
+            (None, false, None),
+        ] {
+            let response = head(&answer(), length, is_bodyless);
+            let length = response.headers().get(header::CONTENT_LENGTH);
+            assert_eq!(length.map(|length| length.to_str().unwrap()), told);
+            assert!(!response.headers().contains_key(header::CONNECTION));
+        }
+    }
+}

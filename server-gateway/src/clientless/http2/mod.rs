@@ -9,6 +9,8 @@ mod exchange;
 mod request;
 mod resets;
 mod sender;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 mod turns;
 mod uploads;

@@ -135,3 +135,24 @@ fn name_proxy(uri: &Uri, headers: &mut HeaderMap) -> Result<(), HeadError> {
     headers.insert(HOST, value);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_to_the_proxy_names_it_once_or_by_the_same_name() {
+        let named = |host: Option<&'static str>| {
+            let host = host.map(|host| (HOST, HeaderValue::from_static(host)));
+            let mut headers = HeaderMap::from_iter(host);
+            let uri = Uri::from_static("https://proxy.test:8443/proxy.pac");
+            name_proxy(&uri, &mut headers).map(|()| headers[HOST].clone())
+        };
+        for host in [None, Some("proxy.test:8443"), Some("PROXY.test:8443")] {
+            assert_eq!(named(host).unwrap(), "proxy.test:8443", "{host:?}");
+        }
+        for host in ["proxy.test", "proxy.test:443", "other.test:8443", "a b"] {
+            assert_eq!(named(Some(host)), Err(HeadError::Host), "{host}");
+        }
+    }
+}

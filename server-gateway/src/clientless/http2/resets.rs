@@ -93,4 +93,13 @@ mod tests {
         (0..100).for_each(|_| drop(resets.begin()));
         assert!(is_exhausted(&resets).await);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn exactly_so_many_requests_may_be_cancelled_at_once() {
+        let resets = Resets::new();
+        (0..1024).for_each(|_| drop(resets.begin()));
+        assert!(!is_exhausted(&resets).await);
+        drop(resets.begin());
+        assert!(is_exhausted(&resets).await);
+    }
 }
