@@ -145,4 +145,17 @@ mod tests {
         assert_eq!(clients.len(), MAX_REMEMBERED);
         assert!(!clients.contains_key(&network("0.0.0.0")));
     }
+
+    #[tokio::test]
+    async fn a_connection_has_the_pace_of_its_clients_link() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap());
+        let connection = Arc::new(Link::new(stream.await.unwrap()));
+        let (all, client) = (Paces::default(), IpAddr::from([192, 0, 2, 1]));
+        let of = |link: &str| all.of(client, &connection, Some(link.parse().unwrap()));
+        assert!(of("lan-fast").is_none());
+        let pace = of("gprs-3+1").unwrap();
+        assert!(!pace.is_free());
+        assert!(Arc::ptr_eq(&pace, &of("gprs-3+1").unwrap()));
+    }
 }

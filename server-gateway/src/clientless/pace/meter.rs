@@ -189,4 +189,27 @@ mod tests {
         let arrived = meter.update(ms(600), 3000, &info(3000, 0, 400, 0));
         assert_eq!(arrived.round_trip, Some((ms(400), 1000)));
     }
+
+    #[test]
+    fn only_what_was_sent_since_the_last_mark_is_in_its_packets() {
+        let mut meter = Meter::new(ms(0), 0, &info(0, 0, 0, 0));
+        meter.update(ms(10), 2300, &info(0, 0, 5, 0));
+        // 1400 further bytes: a full packet, and one of 400 bytes.
+        meter.update(ms(20), 3700, &info(0, 0, 5, 0));
+        let arrived = meter.update(ms(300), 3700, &info(3700, 0, 285, 0));
+        assert_eq!(arrived.round_trip, Some((ms(285), 400)));
+    }
+
+    #[test]
+    fn progress_is_made_when_something_arrives() {
+        let mut meter = Meter::new(ms(0), 0, &info(0, 0, 0, 0));
+        meter.update(ms(100), 1000, &info(0, 0, 10, 0));
+        assert_eq!(meter.progress(), ms(0));
+        meter.update(ms(200), 1000, &info(500, 0, 110, 0));
+        assert_eq!(meter.progress(), ms(200));
+        meter.update(ms(300), 1000, &info(500, 0, 210, 0));
+        assert_eq!(meter.progress(), ms(200));
+        meter.idle(ms(400));
+        assert_eq!(meter.progress(), ms(400));
+    }
 }

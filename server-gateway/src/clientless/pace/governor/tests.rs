@@ -1,4 +1,6 @@
 //! The governor on virtual time, with six connections (unless said) that share one bottleneck.
+mod rules;
+
 use std::collections::VecDeque;
 
 use super::{super::meter::Arrived, *};
