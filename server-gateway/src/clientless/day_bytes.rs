@@ -192,4 +192,53 @@ mod tests {
         assert!(bytes.today.lock().used.len() <= MAX_CLIENTS);
         assert!(!bytes.add(heavy, 0, UNIX_EPOCH));
     }
+
+    #[test]
+    fn a_day_lasts_from_midnight_to_midnight() {
+        let bytes = DayBytes::new(ByteCount::new(1000));
+        let ann = PublicKey::from_bytes([1; 32]);
+        let midnight = UNIX_EPOCH + DAY * 20_000;
+        assert!(bytes.add(ann, 1000, midnight));
+        for within in [1, 3600, DAY.as_secs() - 1] {
+            assert!(!bytes.add(ann, 1, midnight + Duration::from_secs(within)));
+        }
+        assert!(bytes.add(ann, 1000, midnight + DAY));
+    }
+
+    #[test]
+    fn the_networks_of_few_clients_are_remembered() {
+        let address = |number: u32| {
+            let [a, b, c, d] = number.to_be_bytes();
+            IpAddr::from([
+                0x2001,
+                0xdb8,
+                u16::from_be_bytes([a, b]),
+                u16::from_be_bytes([c, d]),
+                0,
+                0,
+                0,
+                1,
+            ])
+        };
+        let locate = |bytes: &DayBytes, number: u32| {
+            bytes.locate(ClientNetwork::of(address(number)).key(), address(number));
+        };
+        let unlimited = DayBytes::new(ByteCount::ZERO);
+        locate(&unlimited, 1);
+        assert!(unlimited.delegated.lock().is_empty());
+        let bytes = DayBytes::new(ByteCount::new(1000));
+        let v4 = IpAddr::from([192, 0, 2, 1]);
+        bytes.locate(ClientNetwork::of(v4).key(), v4);
+        assert!(bytes.delegated.lock().is_empty());
+        for number in 0..=u32::try_from(MAX_CLIENTS).unwrap() {
+            locate(&bytes, number);
+        }
+        assert_eq!(bytes.delegated.lock().len(), MAX_CLIENTS);
+        // Those of a client that is remembered take the place of nobody.
+        let known = *bytes.delegated.lock().last_key_value().unwrap().0;
+        let first = *bytes.delegated.lock().first_key_value().unwrap().0;
+        bytes.locate(known, address(7));
+        assert!(bytes.delegated.lock().contains_key(&first));
+        assert_eq!(bytes.delegated.lock().len(), MAX_CLIENTS);
+    }
 }

@@ -309,3 +309,35 @@ fn tap(page: Page, response: &GatewayResponse) -> Option<PageTap> {
         .then(|| page.load(&response.headers, media.charset.as_deref()))
         .flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::{admission::clients::ClientIdentity, clientless::tests::Proxy, config::settings};
+
+    #[tokio::test]
+    async fn the_clients_without_a_name_of_one_customer_share_the_bytes_of_a_day() {
+        const DAY: usize = 1024 * 1024;
+        let proxy = Proxy::new(|flags| flags.with(&settings::CLIENTLESS_DAY_SIZE, "1MiB")).await;
+        let limits = |number: u16, admitted: &Admitted| {
+            let address = IpAddr::from([0x2001, 0xdb8, 1, number, 0, 0, 0, 1]);
+            let state = proxy.connection(address);
+            state.client(admitted, &mut HeaderMap::new()).limits
+        };
+        // A /56 has the bytes of 16 clients.
+        for number in 0..16 {
+            let client = limits(number, &Admitted::Unnamed);
+            assert!(proxy.shared.count_down(client, DAY).is_ok(), "{number}");
+        }
+        assert!(
+            proxy
+                .shared
+                .count_down(limits(16, &Admitted::Unnamed), 1)
+                .is_err()
+        );
+        let ann = Admitted::Named(ClientIdentity::of_test(1), None);
+        assert!(proxy.shared.count_down(limits(17, &ann), DAY).is_ok());
+    }
+}

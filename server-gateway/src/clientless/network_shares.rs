@@ -130,4 +130,20 @@ mod tests {
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
+
+    #[test]
+    fn networks_that_were_used_lately_are_remembered() {
+        let (shares, start) = (NetworkShares::default(), Instant::now());
+        for number in 0..u16::try_from(MAX_NETWORKS).unwrap() {
+            shares.of(address(2, number, 1), start);
+        }
+        let later = start + REMEMBERED;
+        shares.of(address(2, 7, 1), later);
+        shares.of(address(1, 1, 1), later);
+        let members = shares.0.lock();
+        let is_known =
+            |network, number| members.contains_key(&ClientNetwork::of(address(network, number, 1)));
+        assert!(is_known(2, 7) && is_known(1, 1));
+        assert_eq!(members.len(), 2);
+    }
 }

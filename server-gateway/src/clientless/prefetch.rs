@@ -27,6 +27,9 @@ use crate::{
     predicted_request::{is_personal, predicted_request},
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Objects of one page that are fetched at the same time.
 const MAX_FETCHES: usize = 16;
 /// Objects of one page.
@@ -330,41 +333,5 @@ impl PageFetch {
             ..RequestChain::document(chain.initiator)
         };
         found.into_iter().map(|one| (one, chain.clone())).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use longhaul_session::ImageLevel;
-    use longhaul_types::PublicKey;
-
-    use super::*;
-    use crate::clientless::client::Browsers;
-
-    #[test]
-    fn who_calls_itself_a_new_browser_gets_no_more_pages() {
-        let browsers = Browsers::default();
-        let client = |network: u8, agent: u32| {
-            let share = PublicKey::from_bytes([network; 32]);
-            let agent = (header::USER_AGENT, HeaderValue::from(agent));
-            ClientlessClient {
-                owner: share,
-                limits: share,
-                share,
-                is_unnamed: true,
-                level: ImageLevel::Medium,
-                link: None,
-                browser: browsers.of(&share, &HeaderMap::from_iter([agent])),
-                pages: browsers.pages(share),
-            }
-        };
-        let take = |network, agent| PagePlace::take(&client(network, agent));
-        let of_one_browser: Vec<_> = (0..100).filter_map(|_| take(1, 0)).collect();
-        assert_eq!(of_one_browser.len(), MAX_PAGES);
-        let of_others: Vec<_> = (1..100).filter_map(|agent| take(1, agent)).collect();
-        assert_eq!(of_one_browser.len() + of_others.len(), MAX_PAGES_OF_CLIENT);
-        assert!(take(2, 0).is_some());
-        drop(of_others);
-        assert!(take(1, 1).is_some());
     }
 }

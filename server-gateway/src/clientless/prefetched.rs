@@ -104,7 +104,35 @@ impl PrefetchedObject {
 mod tests {
     use std::time::Duration;
 
+    use http::HeaderMap;
+
     use super::*;
+    use crate::{
+        clientless::{
+            access::Admitted,
+            tests::{LOCAL, Proxy},
+        },
+        config::settings,
+    };
+
+    #[tokio::test]
+    async fn nothing_is_fetched_ahead_of_a_client_that_has_used_up_its_day() {
+        let proxy = Proxy::new(|flags| flags.with(&settings::CLIENTLESS_DAY_SIZE, "1MiB")).await;
+        let state = proxy.connection(LOCAL);
+        let client = state.client(&Admitted::Unnamed, &mut HeaderMap::new());
+        let object = PrefetchedObject::new(&proxy.shared, &client, "http://a.test/");
+        assert!(object.is_permitted());
+        object.begin();
+        assert!(object.count(1024 * 1024));
+        assert!(object.is_permitted());
+        assert!(!object.count(1));
+        assert!(!object.is_permitted());
+        // The browser has got it.
+        object.give_back(u64::MAX);
+        assert!(object.is_permitted());
+        assert!(object.count(1024 * 1024), "it is no longer counted");
+        assert!(proxy.shared.count_down(client.limits, 1024 * 1024).is_ok());
+    }
 
     #[test]
     fn memory_is_bounded_and_each_object_is_given_back_once() {

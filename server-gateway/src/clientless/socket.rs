@@ -118,4 +118,16 @@ mod tests {
         SocketOptions::new(Some("gprs-3+1".parse().unwrap())).set(&client);
         assert!(client.nodelay().unwrap());
     }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn few_bytes_wait_for_being_sent() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        SocketOptions::new(Some("gprs-3+1".parse().unwrap())).set(&client);
+        let socket = socket2::SockRef::from(&client);
+        assert_eq!(socket.tcp_notsent_lowat().unwrap(), 16_384);
+        // Linux doubles it for its own overhead.
+        assert_eq!(socket.send_buffer_size().unwrap(), 2 * (14_600 + 16_384));
+    }
 }
