@@ -7,15 +7,19 @@ use http_body_util::Full;
 use longhaul_origin::Limits;
 use tokio::time::{advance, pause, resume};
 
-use crate::rig::numbered::{ANNA, BERT, Numbered, ask, spawn};
+use crate::rig::{
+    clock::settle,
+    numbered::{ANNA, BERT, Numbered, ask, spawn},
+};
 
 const KINDS: [Option<&str>; 3] = [None, Some("http/1.1"), Some("h2")];
 
-/// Moves the clock, which otherwise runs by itself.
+/// Moves the clock, which otherwise runs by itself, and lets the tasks see it.
 async fn pass(seconds: u64) {
     pause();
     advance(Duration::from_secs(seconds)).await;
     resume();
+    settle().await;
 }
 
 #[tokio::test]
