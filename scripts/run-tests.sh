@@ -35,10 +35,11 @@ run_each() { # name for files
 run_each_beside() { # name for files
     # shellcheck disable=SC2086 # an empty one is no argument
     trap 'kill $program 2>/dev/null || true; exit 143' TERM
+    export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3 / 2))}"
     run_each "$1"
 }
 
-# Test programs that mostly wait.
+# Test programs that mostly wait: of their tests more run at once than there are processors.
 is_beside='^tests/e2e:|^tests/differential:'
 # Test programs that measure emulated links in real time. They run last, when the command has ended and the end-to-end tests
 # have nearly ended.
