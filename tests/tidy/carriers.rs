@@ -61,7 +61,10 @@ fn names(text: &str) -> BTreeSet<&str> {
 }
 
 fn is_test(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("/tests/") || path.contains("/benches/")
+    path.starts_with("tests/")
+        || path.contains("/tests/")
+        || path.ends_with("/tests.rs")
+        || path.contains("/benches/")
 }
 
 /// Files outside of `places` that contain one of `words`, with the word.
