@@ -5,9 +5,9 @@
 mod destination;
 mod interception;
 mod rules;
-mod tls;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::sync::Arc;
 

@@ -60,9 +60,7 @@ async fn the_gateway_fetches_its_boosted_names_and_nothing_else() {
         let mut head = vec![0; 8192];
         let count = stream.read(&mut head).await.unwrap();
         stream
-            .write_all(
-                b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\nCache-Control: no-store\r\n\r\nthe website",
-            )
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\nCache-Control: no-store\r\n\r\nthe website")
             .await
             .unwrap();
         String::from_utf8_lossy(&head[..count]).into_owned()
@@ -112,8 +110,7 @@ async fn what_is_not_valid_http_goes_to_its_destination_as_it_is() {
     const BYTES: &[u8] = b"HELO b.test\r\n\r\nwhat follows";
     let host = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let destination = Destination::Elsewhere(host.local_addr().unwrap());
-    let proxy =
-        Proxy::new(|flags| flags.with(&crate::config::settings::GUARD_ALLOW, "127.0.0.0/8")).await;
+    let proxy = Proxy::new(|flags| flags.with(&crate::config::settings::GUARD_ALLOW, "127.0.0.0/8")).await;
     let (stream, client) = accepted().await;
     let owner = unnamed_connections(LOCAL, &proxy.shared.shares);
     let arriving = Arriving {
