@@ -13,6 +13,14 @@ for harness in "$@"; do
     mkdir -p "../corpus/$harness"
     # A temporary corpus contains the seeds and the inputs found by the fuzzer; the committed corpus is only read.
     work=$(mktemp -d)
+    # Inputs that were found before, a line each.
+    number=0
+    if [ -f "../corpus/$harness.base64" ]; then
+        while read -r line; do
+            number=$((number + 1))
+            printf %s "$line" | base64 -d >"$work/found-$number"
+        done <"../corpus/$harness.base64"
+    fi
     LONGHAUL_HARNESS=$harness LONGHAUL_FUZZ_CORPUS=$work cargo +nightly fuzz run --fuzz-dir . harness "$work" "../corpus/$harness" -- \
         -max_total_time=$((minutes * 60)) -max_len=8192 -timeout=10 -rss_limit_mb=2048
     rm -rf "$work"

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use longhaul_fuzz::{HARNESSES, Harness};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -11,11 +12,15 @@ use rand_core::{Rng, SeedableRng};
 const MUTATIONS: usize = 4_000;
 const SEED: u64 = 0x10a9_4a01;
 
+/// The seeds of a harness, the inputs that found faults, a file each, and what a fuzzer found, in a file with a line of base64
+/// for each input.
 fn corpus(harness: &Harness) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("corpus")
-        .join(harness.name);
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let folder = all.join(harness.name);
     let mut inputs = (harness.seeds)();
+    let found = std::fs::read_to_string(all.join(format!("{}.base64", harness.name))).unwrap_or_default();
+    let decoded = found.lines().map(|line| STANDARD.decode(line));
+    inputs.extend(decoded.map(|input| input.unwrap_or_else(|error| panic!("{}: {error}", harness.name))));
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .into_iter()
         .flatten()
