@@ -234,7 +234,7 @@ mod tests {
             locate(&bytes, number);
         }
         assert_eq!(bytes.delegated.lock().len(), MAX_CLIENTS);
-        // Those of a client that is remembered take the place of nobody.
+        // A client that is remembered already displaces no other.
         let known = *bytes.delegated.lock().last_key_value().unwrap().0;
         let first = *bytes.delegated.lock().first_key_value().unwrap().0;
         bytes.locate(known, address(7));

@@ -218,7 +218,7 @@ mod tests {
             paddings.insert(padding);
         }
         assert!(paddings.len() > 10 && paddings.iter().all(|padding| (1..=512).contains(padding)));
-        // All lengths are as probable: less than one in a million million of such draws stays below.
+        // All lengths are equally likely: fewer than one in 10^12 of such series stay at or below 128.
         assert!(paddings.iter().any(|padding| *padding > 128));
         let mut response = fields(&[("content-type", "text/html")]);
         let request = fields(&[("accept-encoding", "br")]);

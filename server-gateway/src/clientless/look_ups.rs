@@ -119,7 +119,7 @@ mod tests {
         let other = |number: u32| IpAddr::from(Ipv4Addr::from(number));
         let client = IpAddr::from([192, 0, 2, 1]);
         let is_exhausted = |look_ups: &LookUps, now| !look_ups.permit(client, now);
-        // Others fill the memory later, and ask again: that of nobody is needed for them.
+        // Others fill the memory after this client, and ask again: no client is forgotten for them.
         let look_ups = LookUps::default();
         (0..64).for_each(|_| assert!(look_ups.permit(client, start)));
         for number in 1..u32::try_from(MAX_CLIENTS).unwrap() {
@@ -127,7 +127,7 @@ mod tests {
         }
         assert!(look_ups.permit(other(1), at(2)));
         assert!(is_exhausted(&look_ups, at(3)));
-        // Others have filled it before: one of them is forgotten for a new client.
+        // Others filled the memory before: one of them is forgotten for this client.
         let look_ups = LookUps::default();
         for number in 0..u32::try_from(MAX_CLIENTS).unwrap() {
             assert!(look_ups.permit(other(number), start));

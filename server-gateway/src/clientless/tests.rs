@@ -25,7 +25,7 @@ use crate::{
 /// A client of this machine.
 pub(super) const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A proxy whose ports are not open.
+/// A proxy without open ports: tests give it connections.
 pub(super) struct Proxy {
     pub(super) shared: Arc<Clientless>,
     state: StateDir,

@@ -12,8 +12,8 @@ use rand_core::{Rng, SeedableRng};
 const MUTATIONS: usize = 4_000;
 const SEED: u64 = 0x10a9_4a01;
 
-/// The seeds of a harness, the inputs that found faults, a file each, and what a fuzzer found, in a file with a line of base64
-/// for each input.
+/// Returns the seeds of a harness, the inputs that found faults (a file each), and the inputs that a fuzzer found (a line of
+/// base64 each).
 fn corpus(harness: &Harness) -> Vec<Vec<u8>> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let folder = all.join(harness.name);

@@ -170,7 +170,7 @@ mod tests {
         AdaptiveEncoder::new(KEY, traits).with_bases(base.into_iter().map(Into::into).collect())
     }
 
-    /// Encodes a body that arrives in pieces, and waits for each of them after the first.
+    /// Records the encoding of a body that arrives in pieces. Each piece after the first comes after a flush.
     fn recorded(memory: &MemoryShares, base: Option<Vec<u8>>, body: &[u8], piece: usize) -> Finished {
         let share = memory.of(PublicKey::from_bytes([1; 32]));
         let mut recorder = Recorder::new(KEY, None, share.reserve(0));

@@ -159,7 +159,7 @@ async fn a_few_idle_hosts_and_devices_are_remembered() {
     let mut probe = schedulers.enter(&site, ANNA).await.unwrap();
     probe.connected(false);
     drop(probe);
-    // A failed probe is known of the device alone.
+    // That a probe failed is remembered for the device, not for all.
     let other = target("https://other.test/");
     drop(schedulers.enter(&other, ANNA).await.unwrap());
     drop(schedulers.enter(&other, BERT).await.unwrap());

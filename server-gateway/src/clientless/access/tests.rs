@@ -113,7 +113,7 @@ async fn a_client_is_served_until_it_is_removed_from_the_list() {
     rules.access.clients.send_replace(read());
     removed.await;
     assert_eq!(rules.admit_ann(OUTSIDE), Err(Denied::Password));
-    // Whoever gets the name is another client.
+    // A later client with the same name is another client.
     Clients::add(&rules.state, &rules.access.key, "ann", SystemTime::now()).unwrap();
     rules.access.clients.send_replace(read());
     assert!(rules.access.removed(&ann).now_or_never().is_some());

@@ -70,7 +70,7 @@ async fn a_client_that_reads_nothing_more_is_waited_for_10_seconds() {
     };
     let start = Instant::now();
     let reading = async {
-        // Until it has acknowledged something; then it reads nothing for a long time.
+        // The client reads until it has acknowledged something. After that it reads nothing for a long time.
         let _passed = timeout(STUCK * 4 / 5, std::future::pending::<()>()).await;
         let before = pending();
         while pending() == before {

@@ -48,7 +48,7 @@ async fn names_lead_to_the_addresses_of_the_gateway_and_not_around_it() {
     assert_eq!(addresses(RecordType::AAAA), found(&["2001:db8::1"]));
     assert_eq!(addresses(RecordType::HTTPS), found(&[]));
     assert_eq!(addresses(RecordType::SVCB), found(&[]));
-    // These have nothing to do with the web.
+    // Types of records that browsers do not ask for.
     for kind in [RecordType::MX, RecordType::TXT, RecordType::NS] {
         assert_eq!(addresses(kind), None, "{kind}");
     }

@@ -320,7 +320,7 @@ mod tests {
         for (length, is_bodyless, told) in [
             (Some(5), false, Some("5")),
             (None, true, Some("7")),
-            // A length that is not known is none.
+            // An unknown length gives no field.
             (None, false, None),
         ] {
             let response = head(&answer(), length, is_bodyless);

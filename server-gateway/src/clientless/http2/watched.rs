@@ -86,7 +86,7 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(10);
 
-    /// Seconds after which the connection is idle if this happens after five seconds.
+    /// Returns the seconds from the start after which the connection is idle, if `event` happens after five seconds.
     async fn idle_after(event: impl AsyncFnOnce(&mut Watched<DuplexStream>, DuplexStream)) -> u64 {
         let start = Instant::now();
         let activity = Arc::new(Activity::new());

@@ -300,7 +300,7 @@ mod tests {
             let judged = judge(&proxy, &mut interception, other).await;
             assert_eq!(judged, "relay 127.0.0.1 8080", "{other}");
         }
-        // The client has no look-ups left; at a later time, so that it saves none up meanwhile.
+        // Uses up the client's look-ups of an hour later, so that none are added during the test.
         let later = Instant::now() + std::time::Duration::from_secs(3600);
         while proxy.shared.look_ups.permit(LOCAL, later) {}
         let known = judge(&proxy, &mut interception, "Host: a.test:8080").await;

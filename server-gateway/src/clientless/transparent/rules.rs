@@ -239,7 +239,7 @@ mod tests {
             text.contains(&format!("ip6 {v6}")) && !text.contains(&v4),
             "{text}"
         );
-        // Once for all networks of a family.
+        // One rule for all networks of an address family.
         let text = rules(&["10.1.0.0/16", "10.2.0.0/16", "fd00:1::/64"]);
         assert_eq!(
             (text.matches(&v4).count(), text.matches(&v6).count()),

@@ -27,7 +27,7 @@ pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::
 const SECOND: SocketAddr = SocketAddr::V4(SocketAddrV4::new(GATEWAY_ON_HOP, 3129));
 /// Address of Squid, in the gateway's namespace.
 pub(super) const SQUID: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
-/// A request that Squid refuses without looking anything up: it opens the connection between the proxies.
+/// A request to a closed port, which Squid answers with an error at once: it opens the connection between the proxies.
 const OPENING: &[u8] = b"GET http://127.0.0.1:9/ HTTP/1.1\r\nhost: 127.0.0.1:9\r\nconnection: close\r\n\r\n";
 
 /// Both proxies and Squid.

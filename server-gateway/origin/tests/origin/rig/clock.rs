@@ -20,7 +20,8 @@ pub(crate) fn freeze() -> Frozen {
     Frozen { _end: end }
 }
 
-/// Returns when all tasks have read what had arrived: a message of their own takes the way of theirs.
+/// Returns when all tasks have read what had arrived: sends messages over a connection of its own, which the same runtime
+/// delivers after theirs.
 pub(crate) async fn settle() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

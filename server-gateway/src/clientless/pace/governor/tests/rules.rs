@@ -72,7 +72,7 @@ fn the_time_in_which_the_link_carries_a_packet_is_no_queue() {
     };
     governor.read(ms(1000), &reading);
     assert_near(governor.recent.back().unwrap().1, 0.75);
-    // The only round trip says something until there is another.
+    // The last measured round trip counts until there is another.
     let nothing = Reading {
         outstanding: 1,
         ..Reading::default()
@@ -98,7 +98,7 @@ fn what_arrived_while_the_last_packet_waited_is_the_rate() {
         }
         governor
     };
-    // What arrived when the wait began did not arrive during it.
+    // Bytes that arrived before the wait do not count for its rate.
     let waited = flight(500, &[(2896, 1000, None), (2896, 1500, Some(1000))]);
     assert_eq!(waited.mode, Mode::Bound);
     assert_near(waited.best_rate(), 2896.0 / 0.5);
@@ -257,7 +257,7 @@ fn a_queue_that_does_not_fall_with_the_rate_belongs_to_the_round_trip() {
         governor.note_fall(ms(now), rate);
         assert_eq!(governor.base.least, Some(base), "{now} {rate}");
     }
-    // The longest queue that is intended is none that has to fall.
+    // A queue of the longest intended length need not fall.
     let mut governor = bound(ms(250), &[]);
     governor.recent.push_back((Duration::ZERO, 0.3125));
     assert_eq!(governor.queue(), Some(governor.queues().1));
@@ -290,7 +290,7 @@ fn without_a_queue_the_rate_grows_the_faster_the_longer_there_was_none() {
     for (quiet, time, expected) in [
         (VERY_QUIET, 0.25, 2.0),
         (QUIET, 0.25, MOST_GAIN),
-        // Half of the intended queue is not none.
+        // Half of the intended queue counts as a queue.
         (VERY_QUIET, 0.265_625, 1.0 + GAIN * 0.015_625 / 0.28225),
     ] {
         let mut governor = bound(ms(250), &[1_448_000.0]);
