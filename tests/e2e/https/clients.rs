@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use anyhow::{Result, ensure};
 use http::{Request, Response};
 use hyper::body::Incoming;
-use longhaul_chromium::{Browser, BrowserOptions};
+use longhaul_chromium::{Browser, BrowserOptions, LoadOptions};
 use longhaul_tests::{
     authority::{Clients, ServerOptions, TestAuthority},
     origin::{AnswerBody, Origin},
@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{Accelerated, client_config, exchange, load, load_error, open, trusting};
+use super::{Accelerated, LOAD_LIMIT, client_config, exchange, load, open, trusting};
 use crate::{content::ok, pair::COMMAND_LIMIT};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
@@ -203,7 +203,7 @@ async fn a_program_without_the_authority_fails_once_in_all_and_only_for_itself()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_without_the_authority_fails_once_in_all_and_recovers() -> Result<()> {
+async fn a_browser_without_the_authority_fails_at_most_once_and_recovers() -> Result<()> {
     let authority = TestAuthority::new()?;
     let hosts = ["first.test", "second.test", "third.test"];
     let origin = origin(&authority, &hosts, Clients::Anybody).await?;
@@ -212,8 +212,16 @@ async fn a_browser_without_the_authority_fails_once_in_all_and_recovers() -> Res
     let mut options = BrowserOptions::behind(site.pair.proxy());
     options.trust_spki = vec![authority.pin().to_owned()];
     let mut browser = Browser::start(&options).await?;
-    let words = load_error(&mut browser, "https://first.test/").await?;
-    assert!(words.contains("ERR_CERT_AUTHORITY_INVALID"), "{words}");
+    // Chromium opens a second connection if the first one takes long. If that one is the first to be refused, the
+    // page loads at once.
+    let first = LoadOptions::within(LOAD_LIMIT);
+    match browser.load("https://first.test/", &first).await {
+        Ok(loaded) => assert!(loaded.text.contains("through a tunnel"), "{}", loaded.text),
+        Err(error) => {
+            let words = format!("{error:#}");
+            assert!(words.contains("ERR_CERT_AUTHORITY_INVALID"), "{words}");
+        }
+    }
     assert_eq!(site.wait_until_bypassed("first.test").await?, REASON_REFUSED);
     for host in hosts {
         let loaded = load(&mut browser, &format!("https://{host}/")).await?;
