@@ -35,24 +35,32 @@ fn cited_protocol_sections_exist() {
     }
 }
 
-/// Every decision has a number of its own, a title, a date and a status.
+/// Folders of decision records; their numbers are one series.
+const RECORD_FOLDERS: &[&str] = &["docs/decisions/", "tests/lab/records/"];
+
+/// Every decision has a number of its own, a title, a date, a status, and a row in the README.md of its folder.
 #[test]
-fn decisions_have_unique_numbers_titles_dates_and_statuses() {
+fn decisions_have_unique_numbers_titles_dates_statuses_and_rows() {
     let mut numbers = Vec::new();
-    for (path, text) in files(".md") {
-        let index = "README.md";
-        let Some(name) = path.strip_prefix("docs/decisions/").filter(|name| *name != index) else {
-            continue;
-        };
-        let number = name.split('-').next().unwrap_or_default().to_owned();
-        assert!(
-            number.len() == 4 && number.chars().all(|c| c.is_ascii_digit()),
-            "{path}: the name has the form NNNN-title.md"
-        );
-        assert!(text.starts_with("# "), "{path} does not start with its title");
-        let is_dated = |line: &str| line.starts_with("Date: 20") && line.contains("Status: ");
-        assert!(text.lines().any(is_dated), "{path} has no date and status");
-        numbers.push(number);
+    for folder in RECORD_FOLDERS {
+        let index = std::fs::read_to_string(root().join(folder).join("README.md"))
+            .unwrap_or_else(|error| panic!("{folder}README.md: {error}"));
+        for (path, text) in files(".md") {
+            let Some(name) = path.strip_prefix(folder).filter(|name| *name != "README.md") else {
+                continue;
+            };
+            let number = name.split('-').next().unwrap_or_default().to_owned();
+            assert!(
+                number.len() == 4 && number.chars().all(|c| c.is_ascii_digit()),
+                "{path}: the name has the form NNNN-title.md"
+            );
+            assert!(text.starts_with("# "), "{path} does not start with its title");
+            let is_dated = |line: &str| line.starts_with("Date: 20") && line.contains("Status: ");
+            assert!(text.lines().any(is_dated), "{path} has no date and status");
+            let is_row = |line: &str| line.starts_with('|') && line.contains(&format!("]({name})"));
+            assert!(index.lines().any(is_row), "{folder}README.md has no row for {name}");
+            numbers.push(number);
+        }
     }
     numbers.sort();
     let before = numbers.len();

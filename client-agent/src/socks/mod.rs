@@ -6,7 +6,7 @@
 //! program that speaks SOCKS has not been told to trust the agent's certificates.
 //!
 //! UDP ASSOCIATE opens a UDP port for the client, whose datagrams pass through the session's datagrams
-//! ([decision 49](../../../docs/decisions/0049-udp-associate.md)).
+//! ([decision 57](../../../docs/decisions/0057-udp-associate.md)).
 //!
 //! Not supported: incoming connections (BIND).
 mod association;

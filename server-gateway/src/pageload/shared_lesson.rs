@@ -4,11 +4,11 @@
 //! A URL is told if its host is named by the page's documents, it has no personal parts, and either all its words stand
 //! in bodies that any visitor of the page gets, or two devices asked for it. Until then the gateway keeps only keyed
 //! hashes of it (docs/decisions/0072). If its words stand in a body that may be one visitor's, it is told to visitors that
-//! get the same body (docs/decisions/0110). By its hash, a URL that stood in the document of the device that taught it is found
-//! in the documents of other devices (docs/decisions/0081).
+//! get the same body (decision 110). By its hash, a URL that stood in the document of the device that taught it is found
+//! in the documents of other devices (decision 81).
 //!
 //! A URL is no longer planned once two devices did not use its push, with no use between. Until then the gateway keeps
-//! keyed hashes of this, too (docs/decisions/0109).
+//! keyed hashes of this, too (decision 109).
 #[cfg(test)]
 mod tests;
 
