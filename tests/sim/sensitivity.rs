@@ -152,16 +152,13 @@ fn changes(
     links.iter().map(of_link).collect()
 }
 
-/// First cells of a constant in the table of congestion.md section 11.
+/// Row of a constant in the table of congestion.md section 11.
 fn row(constant: &Constant) -> String {
     let Constant {
         group, name, unit, ..
     } = constant;
-    let [value, low, high] = [constant.value, constant.low, constant.high].map(number);
-    format!(
-        "| `{group}.{name}` | {value} | {unit} | {low} to {high} | {} |",
-        constant.section
-    )
+    let value = number(constant.value);
+    format!("| `{group}.{name}` | {value} | {unit} | {} |", constant.section)
 }
 
 /// At most three digits behind the point.
@@ -227,8 +224,8 @@ fn sensitivity_of_the_constants() {
             "constant",
             "value",
             "unit",
-            "range",
             "section",
+            "range",
             "measured with",
             "throughput, low",
             "throughput, high",
@@ -243,8 +240,9 @@ fn sensitivity_of_the_constants() {
             largest(changes, 0, |change| change.queue),
             largest(changes, 1, |change| change.queue),
         ];
+        let [low, high] = [constant.low, constant.high].map(number);
         table.line(&format!(
-            "{} {} | {} |",
+            "{} {low} to {high} | {} | {} |",
             row(constant),
             Situation::of(constant),
             cells.join(" | ")
@@ -308,7 +306,8 @@ fn print_links(constants: &[&Constant], changes: &[Vec<[Change; 2]>]) {
     table.print();
 }
 
-/// The table of congestion.md section 11 has a row for each constant, with its value, unit and range, and no other rows.
+/// The table of congestion.md section 11 has a row for each constant, with its value, unit and section, and no other
+/// rows.
 #[test]
 fn sensitivity_table_lists_every_constant() {
     let document = include_str!("../../docs/protocol/congestion.md");

@@ -1,7 +1,7 @@
-//! The file of the savings: sums of hours and days, and what bodies took on the hop.
+//! The file of the savings: sums of hours and days, and the bytes that bodies took on the hop.
 //!
-//! Sums contain no names of sites. The hashes of bodies say what was loaded to somebody who has the same bodies: a
-//! deletion of any site's data deletes all of them.
+//! Sums contain no names of sites. The hashes of bodies show what was loaded to anybody who has the same bodies: the
+//! deletion of the data of any site therefore deletes all hashes.
 use std::path::Path;
 
 use longhaul_types::{ContentHash, UnixTime};
@@ -14,23 +14,23 @@ use crate::private_database::{self, Format, OpenDatabaseError};
 const APPLICATION_ID: i32 = 0x4c68_5361;
 /// The version of the files that this program writes.
 const VERSION: i32 = 1;
-/// Days whose sums are kept.
+/// Number of days whose sums are kept.
 const DAYS: u32 = 400;
-/// Days whose hours are kept, too.
+/// Number of days for which the sums of hours are kept, too.
 const DAYS_OF_HOURS: u32 = 8;
-/// Maximum number of kept transfers: as many as the agent remembers.
+/// Maximum number of kept transfers: as many as the agent keeps in memory.
 const MAX_TRANSFERS: u32 = 32 * 1024;
 
-/// Kinds of periods. The name of an hour is its UTC time, that of a day the date at this computer.
+/// Kinds of periods. An hour is named by its UTC time, a day by the date in the time zone of this computer.
 const ALL: i64 = 0;
 const DAY: i64 = 1;
 const HOUR: i64 = 2;
 
-/// What is added to the file at one time.
+/// Counts and transfers that are added to the file in one transaction.
 #[derive(Debug)]
 pub(super) struct Addition {
     pub(super) counts: Counts,
-    /// What bodies took on the hop.
+    /// Bodies, by their hash, and the bytes that they took on the hop.
     pub(super) transfers: Vec<(ContentHash, u64)>,
     pub(super) at: UnixTime,
 }

@@ -1,5 +1,5 @@
-//! Start on an unknown link, and verification of a remembered one (transport.md section 6.1): what the agent asks for, and
-//! what the gateway sends for it.
+//! Start on an unknown link, and verification of a remembered one (transport.md section 6.1): requests of the agent, and
+//! packets of the gateway in answer to them.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
@@ -15,10 +15,10 @@ use crate::{
 const MAX_TRAINS: u8 = 5;
 /// Length of the train that replaces the pair if the gateway did not accept the early data.
 const PAIR_TRAIN: u8 = 2;
-/// Time after the measurement of the uplink for which what is left of the first flight is better than what the agent knows.
-/// Most origins answer in this time, and an idle agent measures the link.
+/// Time after the measurement of the uplink in which the gateway may send the rest of the first flight although the agent
+/// grants less. Most origins answer in this time. Later the agent's measurement of the link is better.
 const LONGEST_FIRST_FLIGHT: Duration = Duration::from_secs(5);
-/// Time from INIT to RESP from which the INIT may have been repeated, so that the time is no sample.
+/// Time from INIT to RESP from which it is no sample of the round-trip time, because the INIT may have been repeated.
 const REPEATED: Duration = Duration::from_secs(1);
 /// Number of the INIT.
 const INIT_NUMBER: u64 = 0;
@@ -36,14 +36,14 @@ pub enum RateProbing {
     Full,
 }
 
-/// The agent's full packet, by which the gateway bounds its first flight.
+/// State of the agent's full packet, by which the gateway measures the uplink and bounds its first flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UplinkPacket {
-    /// It was sent, or is not sent.
+    /// The packet was sent, or none will be sent.
     No,
-    /// It follows the next packet.
+    /// The packet follows the next one.
     AfterNextPacket,
-    /// It is the next packet.
+    /// The next packet is the full one.
     Due,
 }
 

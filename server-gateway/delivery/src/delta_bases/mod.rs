@@ -1,8 +1,8 @@
 //! Delta bases: bodies that a device's agent holds and against which other bodies can be encoded, such as the
 //! previous version, pages of the same kind, and files under an older name (docs/protocol/body.md section 2).
 //!
-//! A base is never shared between devices, clients, requesting by_origin ([`Partition`]), origins or users of
-//! a site. A request with cookies by another site or an unknown requester has no base
+//! A base is never shared between devices, clients, partitions ([`Partition`]), origins or users of a site. A request
+//! with cookies by another site or an unknown requester has no base
 //! (docs/protocol/session.md section 7.5). The sizes of bodies that may be personal are padded
 //! ([`longhaul_codec::BodyEncoder::pad`]). Dictionaries ([`longhaul_codec::dictionary`]) belong to no user:
 //! any body may be encoded against one if the agent has it.
@@ -24,11 +24,11 @@ use super::mirror::Mirror;
 
 /// Maximum number of bases that the coder tries for one body.
 const MAX_CANDIDATES: usize = 3;
-/// Minimum length of a body, in bytes, that is worth reading a base for.
+/// Minimum length, in bytes, of a body for which a base is read.
 const SMALLEST: u64 = 300;
 /// Maximum length of a base, in bytes: of a longer body only a small part would be used.
 const LARGEST: u64 = 2 * MAX_BASE as u64;
-/// Link rate from which transfer costs less than reading bases.
+/// Link rate from which no base is used: the transfer costs less than reading the base.
 const FAST: BitRate = BitRate::kbps(200_000);
 /// Maximum number of records in memory, each of one origin in one partition; the others are in the cache.
 const MAX_ORIGINS: usize = 64;

@@ -1,7 +1,7 @@
-//! The governor: how fast all connections of a client together may write, from what the kernel knows of them.
+//! The governor decides how fast all connections of a client together may write, from the kernel's figures of them.
 //!
-//! It keeps a short queue at the bottleneck, wherever it is, without its rate being named: it measures how fast data arrives
-//! and how long its round trips take, beyond the shortest one. It decides; [`super::Pace`] carries it out. Time is an argument.
+//! It measures how fast data arrives and how much longer the round trips take than the shortest one, and limits rate and
+//! window so that the queue at the bottleneck stays short. [`super::Pace`] applies the limit. Time is an argument.
 mod base;
 mod reading;
 #[cfg(test)]
@@ -18,65 +18,69 @@ use super::limit::{HEADERS, Limit, as_bytes};
 
 /// Bytes of a full packet's content.
 const PACKET: f64 = 1448.0;
-/// Least rate (bytes a second) to which they are held back: 8 kbit/s, less than GPRS carries. So a wrong measurement ends within
-/// seconds.
+/// Lowest rate of the limit, in bytes a second: 8 kbit/s, less than GPRS carries. At this rate a wrong measurement is
+/// corrected within seconds.
 const SLOWEST: f64 = 1_000.0;
-/// Rate (bytes a second) from which the connections are not held back until there is a queue: 3 Mbit/s.
+/// Rate in bytes a second (3 Mbit/s) from which there is no limit until a queue forms.
 const FAST: f64 = 375_000.0;
-/// Rate from which they are not held back at all: 50 Mbit/s.
+/// Rate in bytes a second (50 Mbit/s) from which there is never a limit.
 const FASTEST: f64 = 6_250_000.0;
-/// Round trips below which a client is taken for a fast one until there is a queue.
+/// Round trip below which there is no limit until a queue forms.
 const NEAR: Duration = Duration::from_millis(20);
-/// Round trips from which the first flight is short.
+/// Round trip from which the first flight is [`SHORT_FIRST_FLIGHT`].
 const FAR: Duration = Duration::from_millis(100);
 /// Packets of the first flight of all connections together.
 const FIRST_FLIGHT: f64 = 10.0;
 const SHORT_FIRST_FLIGHT: f64 = 4.0;
 /// Packets that may be outstanding before the rate is known.
 const MOST_PACKETS: f64 = 64.0;
-/// Arrivals of the first flight that are remembered: more than it has packets.
+/// Maximum number of remembered arrivals of the first flight: more than it has packets.
 const MAX_ARRIVALS: usize = 128;
-/// Time beyond the shortest round trip that says enough of the rate, whatever the client delays its acknowledgements by.
+/// Queueing delay in seconds of the first flight from which its rate can be estimated: longer than clients delay their
+/// acknowledgements.
 const TELLING: f64 = 0.1;
-/// Queue with which a client that was not held back is held back from now on.
+/// Least queueing delay in seconds at which a client without a limit gets one.
 const ENGAGING: f64 = 0.15;
-/// Measurements of the rate of which the highest counts.
+/// Number of the latest rate measurements, of which the highest is the rate of the link.
 const RATES: usize = 4;
-/// Packets of such a measurement: with fewer, single acknowledgements would decide.
+/// Least number of packets of a rate measurement: with fewer, single acknowledgements would decide.
 const MEASURED_PACKETS: f64 = 8.0;
-/// Shortest time of such a measurement.
+/// Shortest duration of a rate measurement in seconds.
 const MEASURED_TIME: f64 = 0.2;
-/// Share of the queue's excess that a round trip removes: more would oscillate, because the effect is seen a round trip later.
+/// Share of the queue's excess that is removed in a round trip. A larger one would oscillate, because the effect is
+/// measured a round trip later.
 const GAIN: f64 = 0.4;
-/// The rates that are permitted, to the one that is measured. Round trips contain the queue of what the client sends, too, which
-/// slower writing does not shorten: so a queue costs little of the rate, unless the link
-/// was just found to be slower.
+/// Bounds of the permitted rate, as multiples of the measured one. Round trips also contain the queue of the client's
+/// uplink, which a lower rate does not shorten: a queue therefore reduces the rate by little, except directly after the
+/// link was found to be slower.
 const MOST_GAIN: f64 = 1.25;
 const LEAST_GAIN: f64 = 0.9;
 const DRAINING_GAIN: f64 = 0.25;
-/// Measurements after which a link with a long queue has become slower: the client's requests may have delayed a single one.
+/// Number of successive measurements with a long queue and a low rate after which the link counts as slower. The client's
+/// requests may have delayed a single one.
 const SLOWER: u32 = 2;
-/// A long queue, to the longest one that is intended.
+/// A queue is long from this multiple of the longest intended one.
 const LONG: f64 = 6.0;
-/// How much faster than it was sent data is believed to arrive: the clocks of both measurements differ.
+/// Largest ratio of arrival rate and sending rate that is believed: the clocks of both measurements differ.
 const COMPRESSED: f64 = 1.03;
-/// Measurements without a queue after which the rate grows faster, and twice as fast. The latter only as long as more arrives
-/// each time: the queue of a permission that the link does not carry is seen a round trip later, behind the client's requests.
+/// Number of measurements without a queue after which the rate is [`MOST_GAIN`] times the measured one, and twice the
+/// measured one. The latter requires that the measured rate grows each time: a queue that a too high limit causes is
+/// measured a round trip later.
 const QUIET: u32 = 2;
 const VERY_QUIET: u32 = 4;
-/// A measured rate, to the highest one before it, from which more arrives.
+/// Ratio of a measured rate to the highest one before it from which the rate counts as growing.
 const GROWING: f64 = 1.1;
-/// Busy time without a queue, after which a client is no longer held back.
+/// Time without a queue after which the limit ends, on a link faster than [`FAST`].
 const RELEASE: Duration = Duration::from_secs(10);
 
-/// What is known of the link.
+/// State of the knowledge about the link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// Nothing: this many packets may be outstanding.
+    /// Unknown link: this number of packets may be outstanding.
     Start(f64),
-    /// It has no queue.
+    /// The link has no queue: there is no limit.
     Free,
-    /// Its queue is kept short.
+    /// The limit keeps the queue of the link short.
     Bound,
 }
 
@@ -85,15 +89,15 @@ enum Mode {
 pub(super) struct Governor {
     mode: Mode,
     base: Base,
-    /// Round trips of the last time.
+    /// Times and durations of the latest round trips, without the transmission time of the packet.
     recent: VecDeque<(Duration, f64)>,
     rates: VecDeque<f64>,
     measured: Measurement,
-    /// What arrived in mode `Start` while its last packet waited.
+    /// Arrivals in mode `Start` during the queueing delay of the last packet.
     arrivals: VecDeque<(Duration, u64)>,
     quiet: u32,
     slower: u32,
-    /// Until then the queue is emptied that the link had when its rate was found.
+    /// End of the time in which the queue is emptied that the link had when its rate was found.
     empty_at: Duration,
     unfallen: Option<Unfallen>,
     drain_until: Duration,
@@ -192,8 +196,8 @@ impl Governor {
         self.limit = self.decide(now);
     }
 
-    /// The first flight says whether the link is slow: the time of its last packet beyond a round trip. In that time the packet
-    /// waited for others, so that the link carried without a pause what has arrived meanwhile.
+    /// Evaluates the first flight. While its last packet waited in the queue, the link carried data without a pause: the
+    /// bytes that arrived in this time, divided by it, are the rate of the link.
     fn start(&mut self, packets: f64, reading: &Reading) {
         if reading.delivered == 0 {
             return;
@@ -263,7 +267,7 @@ impl Governor {
     fn measured_rate(&mut self, now: Duration, time: f64, measured: Measurement) {
         let Some(queue) = measured.least_queue else { return };
         let best = self.best_rate();
-        // Acknowledgements that were held up arrive at once: nothing arrives faster than it was sent.
+        // Delayed acknowledgements arrive together and show too high a rate: data cannot arrive faster than it was sent.
         let permitted = self.limit.rate.map(|rate| rate / HEADERS);
         let sent = permitted.map(|permitted| permitted.max(best) * COMPRESSED);
         let rate = (as_bytes(measured.bytes) / time).min(sent.unwrap_or(f64::INFINITY));
@@ -306,8 +310,9 @@ impl Governor {
         }
     }
 
-    /// As long as there is a queue at the bottleneck, data arrives at the rate of the link. If it arrives ever slower and the
-    /// queue stays, the queue is another's, or the way has become longer: it belongs to the round trip from now on.
+    /// Detects a longer path. With a queue at the bottleneck, data arrives at the rate of the link. If the rate falls and
+    /// the queueing delay stays, the queue belongs to other traffic or the path has become longer: the delay becomes part of
+    /// the shortest round trip.
     fn note_fall(&mut self, now: Duration, rate: f64) {
         let (_, most) = self.queues();
         let Some(queue) = self.queue().filter(|queue| *queue > most) else {
@@ -320,7 +325,7 @@ impl Governor {
             since: now,
         };
         let from = self.unfallen.get_or_insert(fresh);
-        // A single measurement may be too low: the way has become longer meanwhile.
+        // A single rate may be too low if the path became longer during its measurement.
         from.rate = from.rate.max(rate);
         let from = *from;
         let seen = now.saturating_sub(from.since).as_secs_f64() > 2.0 * (queue + self.round_trip());
@@ -333,7 +338,7 @@ impl Governor {
         }
     }
 
-    /// The link has this rate, and a queue that is to be emptied.
+    /// Sets the rate of the link and the time in which its queue is emptied.
     fn found(&mut self, now: Duration, rate: f64) {
         self.mode = Mode::Bound;
         self.rates = VecDeque::from([rate]);
@@ -349,12 +354,12 @@ impl Governor {
         }
     }
 
-    /// The rate at which the link carries content, as far as is known.
+    /// Highest of the latest measured rates of content.
     fn best_rate(&self) -> f64 {
         self.rates.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Time in which the link carries a full packet: no queue.
+    /// Transmission time of a full packet, which is no queue.
     fn packet_time(&self) -> f64 {
         let rate = self.best_rate();
         if rate > 0.0 { (PACKET / rate).min(1.0) } else { 0.0 }
@@ -365,13 +370,13 @@ impl Governor {
         self.base.least.unwrap_or(0.2) + self.packet_time()
     }
 
-    /// The queue of the last round trip.
+    /// Queueing delay of the last round trip.
     fn queue(&self) -> Option<f64> {
         let least = self.recent.iter().map(|(_, rtt)| *rtt).reduce(f64::min)?;
         Some((least - self.base.least?).max(0.0))
     }
 
-    /// The queue to keep, and the longest one.
+    /// The intended and the longest intended queueing delay.
     fn queues(&self) -> (f64, f64) {
         let base = self.base.least.unwrap_or(0.2);
         let most = (0.25 * base).max(0.06).max(self.packet_time()).min(0.6);
