@@ -89,3 +89,98 @@ fn relative_links_have_existing_targets() {
         }
     }
 }
+
+/// Folders at the top of the repository with which the paths in documents begin.
+const TOP_FOLDERS: &[&str] = &[
+    "cache",
+    "client-agent",
+    "docs",
+    "installer",
+    "protocol",
+    "scripts",
+    "server-gateway",
+    "tests",
+];
+/// Documents whose paths must exist, beside the files of `docs/` itself.
+const WITH_PATHS: &[&str] = &["README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md"];
+/// Documents whose lines may be long: generated tables, what was released, and records of measurements.
+const LONG_LINES: &[&str] = &["CHANGELOG.md", "docs/CONFIGURATION.md", "tests/lab/records/"];
+/// Longest line of a document, in characters.
+const MAX_LINE: usize = 400;
+
+/// The texts in backticks of one line.
+fn in_backticks(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// The lines outside of code blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Returns true if a text looks like the path of a file or folder of the repository.
+fn is_path(text: &str) -> bool {
+    let begins = |folder: &&str| {
+        let rest = text.strip_prefix(*folder);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    let is_pattern = text.contains(|c: char| c.is_whitespace() || matches!(c, '*' | '<' | '…' | '{'));
+    !is_pattern && TOP_FOLDERS.iter().any(begins)
+}
+
+/// Paths in backticks exist, in the documents of the root and of `docs/`.
+#[test]
+fn paths_in_backticks_exist() {
+    let mut missing = Vec::new();
+    for (path, text) in files(".md") {
+        let is_of_docs = path.strip_prefix("docs/").is_some_and(|name| !name.contains('/'));
+        if !is_of_docs && !WITH_PATHS.contains(&path.as_str()) {
+            continue;
+        }
+        let named = prose(&text).flat_map(in_backticks).filter(|text| is_path(text));
+        let absent = named.filter(|named| !root().join(named).exists());
+        missing.extend(absent.map(|named| format!("{path} names {named}, which does not exist")));
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// No line of a document is too long to be read in an editor.
+#[test]
+fn lines_of_documents_are_short() {
+    let mut long = Vec::new();
+    for (path, text) in files(".md") {
+        if LONG_LINES.iter().any(|start| path.starts_with(start)) {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            let length = line.chars().count();
+            if length > MAX_LINE {
+                long.push(format!("{path}:{} has {length} characters", index + 1));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn paths_and_patterns_are_told_apart() {
+    assert!(is_path("tests/tidy/documents.rs") && is_path("docs/protocol/"));
+    for text in [
+        "tests",
+        "testsuite/a.rs",
+        "config/mod.rs",
+        "tests/*.rs",
+        "docs/<name>.md",
+        "docs/a b.md",
+    ] {
+        assert!(!is_path(text), "{text}");
+    }
+    let text = "`a` and `b`\n```\n`c`\n```\n`d`";
+    let found: Vec<&str> = prose(text).flat_map(in_backticks).collect();
+    assert_eq!(found, ["a", "b", "d"]);
+}

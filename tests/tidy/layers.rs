@@ -1,4 +1,4 @@
-//! The layers of a program's files: docs/ARCHITECTURE.md lists them, and files import only from rows below their own.
+//! The layers of a program's files: docs/INTERNALS.md lists them, and files import only from rows below their own.
 use std::collections::BTreeMap;
 
 use crate::{
@@ -14,7 +14,7 @@ const PROGRAMS: [(&str, &str); 2] = [
 
 /// The row of each file or folder of a table, from the top.
 fn rows(section: &str) -> BTreeMap<String, usize> {
-    let text = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("docs/ARCHITECTURE.md");
+    let text = std::fs::read_to_string(root().join("docs/INTERNALS.md")).expect("docs/INTERNALS.md");
     let section = text
         .split("\n## ")
         .find(|part| part.starts_with(section))

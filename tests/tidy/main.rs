@@ -1,5 +1,5 @@
 //! Rules of the workspace as tests: allowed dependencies between crates, their features, banned dependencies and licences,
-//! file sizes and names, links of documents, functions that docs/ARCHITECTURE.md names.
+//! file sizes and names, links of documents, functions that docs/INTERNALS.md names.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Rules on the walks of docs/ARCHITECTURE.md: the files, types and functions that they name exist.
+//! Rules on the walks of docs/INTERNALS.md: the files, types and functions that they name exist.
 use crate::sources::root;
 
 /// Number of walks; the section's title says it.
@@ -14,7 +14,7 @@ struct Step<'a> {
 
 /// The text of the section "Five walks".
 fn section() -> String {
-    let text = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("docs/ARCHITECTURE.md");
+    let text = std::fs::read_to_string(root().join("docs/INTERNALS.md")).expect("docs/INTERNALS.md");
     let walks = text
         .split("\n## ")
         .find(|section| section.starts_with("Five walks"));
@@ -92,7 +92,7 @@ fn functions_of_the_walks_exist() {
         .collect();
     assert!(
         mistakes.is_empty(),
-        "docs/ARCHITECTURE.md, section Five walks:\n{}",
+        "docs/INTERNALS.md, section Five walks:\n{}",
         mistakes.join("\n")
     );
 }
@@ -101,7 +101,7 @@ fn functions_of_the_walks_exist() {
 fn every_walk_has_steps() {
     let section = section();
     let walks: Vec<&str> = section.split("\n### ").skip(1).collect();
-    assert_eq!(walks.len(), WALKS, "walks in docs/ARCHITECTURE.md");
+    assert_eq!(walks.len(), WALKS, "walks in docs/INTERNALS.md");
     for walk in walks {
         let title = walk.lines().next().unwrap_or_default();
         let steps = walk.lines().filter_map(list_item).count();
