@@ -65,7 +65,7 @@ edits() { # arguments of cargo in one word, times, files
     shift
     [ $# -eq 0 ] || shift
     [ $# -gt 0 ] || set -- server-gateway/src/pageload/plan/mod.rs cache/src/store/mod.rs protocol/src/connection/mod.rs \
-        cache/http/src/lib.rs server-gateway/webcache/src/lib.rs client-agent/src/lib.rs
+        protocol/http/src/lib.rs server-gateway/webcache/src/lib.rs client-agent/src/lib.rs
     # shellcheck disable=SC2086 # several arguments
     build $cargo_arguments >/dev/null
     echo "| changed file | user time | wall time |"

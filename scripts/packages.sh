@@ -29,7 +29,7 @@ programs() {
     echo "installer longhaul
 client-agent longhaul-agent
 server-gateway longhaul-gateway
-tests/bench longhaul-bench"
+tests/lab/bench longhaul-bench"
 }
 
 compile() {

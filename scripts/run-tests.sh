@@ -43,7 +43,7 @@ run_each_beside() { # name for files
 is_beside='^tests/e2e:|^tests/differential:'
 # Test programs that measure emulated links in real time. They run last, when the command has ended and the end-to-end tests
 # have nearly ended.
-measures='^tests/bench:|^tests/world:|^tests:calibration '
+measures='^tests/lab/bench:|^tests/testing/world:|^tests:calibration '
 
 build_test_programs "$work/programs"
 : >"$work/failed"

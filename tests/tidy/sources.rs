@@ -13,8 +13,8 @@ const PURE_FOLDERS: &[&str] = &[
     "protocol/session",
     "protocol/types",
     "cache/codec",
-    "cache/http",
-    "protocol/netem",
+    "protocol/http",
+    "installer/demo/netem",
 ];
 
 /// The workspace's folder.

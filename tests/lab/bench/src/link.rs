@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_documentation_is_valid() -> Result<(), Box<dyn std::error::Error>> {
-        let text = include_str!("../../../docs/BENCHMARKING.md");
+        let text = include_str!("../../../../docs/BENCHMARKING.md");
         let example = text
             .split_once("```toml\n")
             .and_then(|(_, rest)| rest.split_once("```"))

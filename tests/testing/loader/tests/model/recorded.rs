@@ -20,7 +20,7 @@ use url::Url;
 use crate::origin::{Origin, status};
 
 fn recordings() -> Vec<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/corpus");
     let folder = std::env::var_os("LONGHAUL_CORPUS").map_or(beside, PathBuf::from);
     let Ok(entries) = std::fs::read_dir(&folder) else {
         println!(

@@ -83,7 +83,7 @@ fn packets_leave_at_the_opportunities_of_the_trace() {
 fn recorded_traces_are_replayed_exactly() {
     let _machine = machine();
     let folder = env::var_os("LONGHAUL_TRACES").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/traces"),
         PathBuf::from,
     );
     let Ok(entries) = fs::read_dir(&folder) else {

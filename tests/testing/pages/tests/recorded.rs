@@ -19,7 +19,7 @@ use longhaul_pages::{
 /// Returns the folder of shared recordings, if it exists.
 fn corpus() -> Option<PathBuf> {
     let named = std::env::var_os("LONGHAUL_CORPUS").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/corpus");
     let found = named.unwrap_or(beside);
     if found.is_dir() {
         return Some(found);
