@@ -45,13 +45,13 @@ const CHOOSE_CARRIERS: &[&str] = &[
     "client-agent/src/gateway/check/",
     "client-agent/src/gateway/dialer",
     "client-agent/src/gateway/gateway_session.rs",
-    "client-agent/src/gateway/mod.rs",
+    "client-agent/src/gateway.rs",
     "client-agent/src/gateway/observation.rs",
     "server-gateway/src/clientless/shared_port.rs",
     "server-gateway/src/config/",
     "server-gateway/src/server/carrier_files.rs",
     "server-gateway/src/server/carriers.rs",
-    "server-gateway/src/server/mod.rs",
+    "server-gateway/src/server.rs",
 ];
 
 /// Names in a source text.

@@ -31,9 +31,9 @@ use crate::{
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action \
                                  'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The style sheet.
-pub(crate) const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLE: &str = include_str!("page/style.css");
 /// The script.
-pub(crate) const SCRIPT: &str = include_str!("live.js");
+pub(crate) const SCRIPT: &str = include_str!("page/live.js");
 
 /// What the dashboard shows.
 #[derive(Debug)]

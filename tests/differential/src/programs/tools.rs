@@ -16,8 +16,8 @@ use tokio::{
 use super::{HOST, installed, with_hosts};
 use crate::{arena::Scheme, pair::Pair};
 
-const SERVER: &str = include_str!("server.py");
-const START: &str = include_str!("start.sh");
+const SERVER: &str = include_str!("tools/server.py");
+const START: &str = include_str!("tools/start.sh");
 /// Longest run of a scenario, also on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -45,37 +45,37 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "downloads",
         needs: &["curl"],
-        script: include_str!("downloads.sh"),
+        script: include_str!("tools/downloads.sh"),
         proof: "resumed by curl: packed/file.tar.gz 0 ",
     },
     Scenario {
         name: "node",
         needs: &["node"],
-        script: include_str!("node.sh"),
+        script: include_str!("tools/node.sh"),
         proof: "\"status\":200",
     },
     Scenario {
         name: "apt",
         needs: &["apt-get"],
-        script: include_str!("apt.sh"),
+        script: include_str!("tools/apt.sh"),
         proof: "install 0 ",
     },
     Scenario {
         name: "git",
         needs: &["git"],
-        script: include_str!("git.sh"),
+        script: include_str!("tools/git.sh"),
         proof: "clone 0 ",
     },
     Scenario {
         name: "npm",
         needs: &["npm"],
-        script: include_str!("npm.sh"),
+        script: include_str!("tools/npm.sh"),
         proof: "install from the lock file 0 ",
     },
     Scenario {
         name: "pip",
         needs: &["pip"],
-        script: include_str!("pip.sh"),
+        script: include_str!("tools/pip.sh"),
         proof: "pip 0 ",
     },
 ];
@@ -155,7 +155,7 @@ impl Tools {
         for (name, text) in [
             ("server.py", SERVER),
             ("start.sh", START),
-            ("client.js", include_str!("../client.js")),
+            ("client.js", include_str!("client.js")),
             ("chain.pem", &files.chain),
             ("key.pem", &files.key),
             ("hosts", &format!("127.0.0.1 {HOST} localhost\n")),

@@ -25,24 +25,24 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const FILES: [(&str, &str, &[u8]); 10] = [
-    ("/", HTML, include_bytes!("index.html")),
-    ("/css/site.css", CSS, include_bytes!("site.css")),
-    ("/css/base.css", CSS, include_bytes!("base.css")),
-    ("/js/site.js", JAVASCRIPT, include_bytes!("site.js")),
-    ("/img/hop.svg", "image/svg+xml", include_bytes!("img/hop.svg")),
+    ("/", HTML, include_bytes!("site/index.html")),
+    ("/css/site.css", CSS, include_bytes!("site/site.css")),
+    ("/css/base.css", CSS, include_bytes!("site/base.css")),
+    ("/js/site.js", JAVASCRIPT, include_bytes!("site/site.js")),
+    ("/img/hop.svg", "image/svg+xml", include_bytes!("site/img/hop.svg")),
     (
         "/img/horizon.jpg",
         "image/jpeg",
-        include_bytes!("img/horizon.jpg"),
+        include_bytes!("site/img/horizon.jpg"),
     ),
-    ("/img/ship.jpg", "image/jpeg", include_bytes!("img/ship.jpg")),
-    ("/img/train.jpg", "image/jpeg", include_bytes!("img/train.jpg")),
+    ("/img/ship.jpg", "image/jpeg", include_bytes!("site/img/ship.jpg")),
+    ("/img/train.jpg", "image/jpeg", include_bytes!("site/img/train.jpg")),
     (
         "/img/station.jpg",
         "image/jpeg",
-        include_bytes!("img/station.jpg"),
+        include_bytes!("site/img/station.jpg"),
     ),
-    ("/img/icon.png", "image/png", include_bytes!("img/icon.png")),
+    ("/img/icon.png", "image/png", include_bytes!("site/img/icon.png")),
 ];
 
 impl Site {

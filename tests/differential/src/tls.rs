@@ -40,7 +40,7 @@ impl TlsOrigin {
                 "-W",
                 "ignore",
                 "-c",
-                include_str!("origin.py"),
+                include_str!("tls/origin.py"),
                 &plain.port().to_string(),
             ])
             .arg(folder.path())

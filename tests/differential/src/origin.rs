@@ -27,7 +27,7 @@ use crate::case::{Frame, Script};
 /// The page that loads the cases.
 const DRIVER: &str = concat!(
     "<!doctype html><link rel=icon href=data:,><script>",
-    include_str!("../driver.js"),
+    include_str!("driver.js"),
     "</script>"
 );
 

@@ -12,7 +12,7 @@ mod demand;
 #[cfg(unix)]
 mod process;
 #[cfg(not(unix))]
-#[path = "process_elsewhere.rs"]
+#[path = "picture_workers/process_elsewhere.rs"]
 mod process;
 mod queue;
 mod worker;

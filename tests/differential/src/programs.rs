@@ -51,19 +51,19 @@ const PROGRAMS: &[(&str, Kind)] = &[
     ),
     (
         "urllib",
-        Kind::Source("client.py", include_str!("client.py"), &["python3"]),
+        Kind::Source("client.py", include_str!("programs/client.py"), &["python3"]),
     ),
     (
         "net/http",
-        Kind::Source("client.go", include_str!("client.go"), &["go", "run"]),
+        Kind::Source("client.go", include_str!("programs/client.go"), &["go", "run"]),
     ),
     (
         "node:http",
-        Kind::Source("client.js", include_str!("client.js"), &["node"]),
+        Kind::Source("client.js", include_str!("programs/client.js"), &["node"]),
     ),
     (
         "HttpURLConnection",
-        Kind::Source("Client.java", include_str!("Client.java"), &["java"]),
+        Kind::Source("Client.java", include_str!("programs/Client.java"), &["java"]),
     ),
 ];
 
