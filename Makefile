@@ -8,7 +8,7 @@ SEEDS ?= 50
 # compiles in half the time. The flags of a variable RUSTFLAGS replace these.
 DEMO_FLAGS = --config 'build.rustflags=["--cfg=disable_dispatch_avx512", "--cfg=disable_dispatch_avx2", "--cfg=disable_dispatch_sse4_2"]'
 demo: tools-build
-	LONGHAUL_COMMIT="$$(scripts/commit.sh)" $(CARGO) $(DEMO_FLAGS) build --profile demo --locked -p longhaul -p longhaul-agent -p longhaul-gateway
+	LONGHAUL_COMMIT="$$(scripts/commit.sh)" $(CARGO) $(DEMO_FLAGS) build --profile demo --locked -p longhaul -p longhaul-agent -p longhaul-gateway --no-default-features
 	target/demo/longhaul demo --link umts-384
 
 # The checks compile while the tests wait for links and browsers.
@@ -29,6 +29,7 @@ repeat-tests: tools
 check: tools-build
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p longhaul-gateway --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
 # The simulation with many seeds a condition.

@@ -64,7 +64,7 @@ edits() { # arguments of cargo in one word, times, files
     times=${2:-3}
     shift
     [ $# -eq 0 ] || shift
-    [ $# -gt 0 ] || set -- server-gateway/src/pageload/plan.rs cache/src/store.rs protocol/src/connection.rs \
+    [ $# -gt 0 ] || set -- server-gateway/pageload/src/plan.rs cache/src/store.rs protocol/src/connection.rs \
         protocol/http/src/lib.rs server-gateway/webcache/src/lib.rs client-agent/src/lib.rs
     # shellcheck disable=SC2086 # several arguments
     build $cargo_arguments >/dev/null

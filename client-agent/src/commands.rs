@@ -6,7 +6,7 @@ use std::{
     io::Write as _,
     net::SocketAddr,
     path::Path,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use anyhow::Result;
@@ -188,7 +188,7 @@ fn in_words(time: Duration) -> String {
 }
 
 fn now() -> UnixTime {
-    UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    SystemTime::now().into()
 }
 
 #[cfg(test)]

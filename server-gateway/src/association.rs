@@ -10,13 +10,12 @@ mod sockets;
 use std::sync::Arc;
 
 use longhaul_driver::{EarlyData, End, OpenOptions};
+use longhaul_gateway_core::{association_slots::AssociationSlot, failure::Failure};
 use longhaul_session::{AssociationAccept, AssociationOpen, FailureReason, FetchId, Message, class, encode};
 use tracing::debug;
 
 use self::relay::Relay;
 use crate::{
-    association_slots::AssociationSlot,
-    failure::Failure,
     session::{context::SessionContext, incoming::Incoming},
     tunnel::fail,
 };

@@ -5,6 +5,15 @@
 //! is not in a backup, either.
 //!
 //! `archive` is the form of the file; this file reads and writes the state directory.
+use longhaul_gateway_core::{
+    admin::device_usage,
+    admission::{
+        devices::{Devices, DevicesError},
+        gateway_lock::{GatewayLock, LockError},
+        state::{StateDir, StateError},
+    },
+};
+
 mod archive;
 
 use std::{
@@ -15,14 +24,6 @@ use std::{
 
 use self::archive::Archive;
 pub use self::archive::ArchiveError;
-use crate::{
-    admin::device_usage,
-    admission::{
-        devices::{Devices, DevicesError},
-        gateway_lock::{GatewayLock, LockError},
-        state::{StateDir, StateError},
-    },
-};
 
 /// The gateway's key, which a restore writes last: a directory without it has no gateway.
 const KEY: &str = "gateway.key";

@@ -2,11 +2,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use longhaul_gateway_core::{config::SettingArgs, quota_limits::Limit};
+#[cfg(feature = "clientless")]
 use longhaul_origin::Cidr;
-use longhaul_settings::Flags;
 use longhaul_types::{BitRate, ByteCount, PublicKey};
-
-use crate::{config::Gateway, quota_limits::Limit};
 
 /// The Longhaul gateway: fetches for agents from the fast network.
 #[derive(Debug, Parser)]
@@ -31,9 +30,6 @@ impl CliArgs {
     }
 }
 
-/// Flags that override the environment (`LONGHAUL_*`) and the configuration file.
-pub type SettingArgs = Flags<Gateway>;
-
 /// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -54,6 +50,7 @@ pub enum Command {
         action: ClientCommand,
     },
     /// Print what the system needs for clients without an agent that know of no proxy
+    #[cfg(feature = "clientless")]
     Clientless {
         /// What is printed.
         #[command(subcommand)]
@@ -231,6 +228,7 @@ pub enum ClientCommand {
 }
 
 /// What is printed for clients that know of no proxy.
+#[cfg(feature = "clientless")]
 #[derive(Debug, Subcommand)]
 pub enum ClientlessCommand {
     /// Print rules of nftables that redirect the clients' web connections to `clientless.transparent`. Nothing is applied

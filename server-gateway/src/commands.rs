@@ -10,16 +10,19 @@ mod table;
 
 use std::io::{self, Write};
 
+#[cfg(feature = "clientless")]
+use longhaul_clientless::{RulesError, redirect_rules};
+use longhaul_gateway_core::{
+    admission::{clients::ClientsError, devices::DevicesError, state::StateError},
+    config::Config,
+};
+use longhaul_images::picture_workers::{self, WorkerError};
 use longhaul_service::Exit;
 use longhaul_settings::Report;
 
 use crate::{
-    admission::{clients::ClientsError, devices::DevicesError, state::StateError},
     backup::BackupError,
-    cli::{ClientlessCommand, Command},
-    clientless::{RulesError, redirect_rules},
-    config::Config,
-    images::picture_workers::{self, WorkerError},
+    cli::Command,
     operator::{changes::ChangeError, client::ClientError},
     server::ServerError,
 };
@@ -54,6 +57,7 @@ pub enum CommandError {
     #[error("the output cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// The rules of nftables would be of no use.
+    #[cfg(feature = "clientless")]
     #[error(transparent)]
     Rules(#[from] RulesError),
     /// Standard output cannot be written.
@@ -90,8 +94,9 @@ pub async fn execute(
         Command::CheckConfig => out.write_all(report.to_toml().as_bytes())?,
         Command::Device { action } => device::execute(action, config, out).await?,
         Command::Client { action } => client::execute(&action, config, out).await?,
+        #[cfg(feature = "clientless")]
         Command::Clientless {
-            action: ClientlessCommand::Rules { iface, from },
+            action: crate::cli::ClientlessCommand::Rules { iface, from },
         } => out.write_all(redirect_rules(config, &iface, &from)?.as_bytes())?,
         Command::Drain { limit } => running::drain(config, limit, out).await?,
         Command::Admin { token } => running::admin(config, token, out).await?,

@@ -11,26 +11,25 @@ mod upload;
 use std::{sync::Arc, time::Instant};
 
 use http::{Method, header};
+use longhaul_gateway_core::{
+    admin::metrics::{Metrics, Outcome},
+    failure::Failure,
+};
 use longhaul_http::{framing, policy::Reload};
+use longhaul_pageload::Promise;
 use longhaul_session::{
     Delivery, Failed, FailureReason, Fetch, FetchId, FetchKind, Message, Promised, class, encode,
 };
 use longhaul_webcache::{CacheRequest, GatewayResponse, OriginRequest, Purpose};
 use tracing::debug;
 
-pub(crate) use self::head::class_of;
 use self::{
     request::{Arrived, origin_request},
     respond::{Gone, Responder},
     response_head::respond,
     upload::{UploadBody, UploadError, announcement},
 };
-use crate::{
-    admin::metrics::{Metrics, Outcome},
-    failure::Failure,
-    pageload::Promise,
-    session::{context::SessionContext, incoming::Incoming},
-};
+use crate::session::{context::SessionContext, incoming::Incoming};
 
 /// Serves one fetch to its end.
 pub(crate) async fn serve(context: Arc<SessionContext>, fetch: Fetch, incoming: Incoming) {

@@ -11,9 +11,9 @@ use anyhow::{Context as _, Result};
 use longhaul_gateway::{
     cli::{CliArgs, Command},
     commands::{self, Sources},
-    config::{self, Environment},
-    picture_workers,
 };
+use longhaul_gateway_core::config::{self, Environment};
+use longhaul_images::picture_workers;
 use longhaul_service::{Exit, Logs};
 use longhaul_types::error_text;
 
@@ -55,18 +55,10 @@ fn execute(args: CliArgs) -> Result<Exit> {
         }
     };
     let logs = Logs::start(&config.log, config.log_format)?;
-    let threads = match args.command {
-        Command::Run => tokio::runtime::Builder::new_multi_thread(),
-        Command::CheckConfig
-        | Command::Client { .. }
-        | Command::Device { .. }
-        | Command::Invite(_)
-        | Command::Drain { .. }
-        | Command::Admin { .. }
-        | Command::Backup { .. }
-        | Command::Restore { .. }
-        | Command::Clientless { .. }
-        | Command::PictureWorker { .. } => tokio::runtime::Builder::new_current_thread(),
+    let threads = if matches!(args.command, Command::Run) {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
     }
     .enable_all()
     .build()

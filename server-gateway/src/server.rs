@@ -1,20 +1,18 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, answers the operator's
 //! commands, serves metrics, shuts down.
 //!
-//! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `carrier_files` reads their certificate, `extra_ca` further authorities, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
+//! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `carrier_files` reads their certificate, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
 //! data, `metrics_server` serves counters to Prometheus and answers whether the gateway is alive, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices,
 //! `quotas` enforces quotas, `draining` ends a gateway that drains.
 mod carrier_files;
 mod carriers;
+mod clientless;
 mod control;
 mod draining;
-mod extra_ca;
 mod forget;
 mod key_replacement;
 mod live;
 mod metrics_server;
-mod open_files;
-mod own_addresses;
 mod portal;
 mod quotas;
 mod refusals;
@@ -24,6 +22,11 @@ mod streams;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use longhaul_driver::{Listener, Session};
+use longhaul_gateway_core::{
+    admission::gateway_lock::GatewayLock,
+    device_register::{DeviceRegister, SessionPurpose},
+    gateway::Gateway,
+};
 use longhaul_service::{LivenessProbe, Probed, liveness_probe};
 use tokio::{
     net::TcpListener,
@@ -32,18 +35,12 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use self::carriers::Carriers;
-use crate::{
-    admission::gateway_lock::GatewayLock,
-    clientless::ClientlessListener,
-    device_register::{DeviceRegister, SessionPurpose},
-    gateway::Gateway,
-    operator::{
-        access::{self, AdminAccess},
-        port::AdminPort,
-        service::{self, Operator},
-        socket::AdminSocket,
-    },
+use self::{carriers::Carriers, clientless::ClientlessListener};
+use crate::operator::{
+    access::{self, AdminAccess},
+    port::AdminPort,
+    service::{self, Operator},
+    socket::AdminSocket,
 };
 
 pub use live::{ReloadError, ServerControl};
@@ -79,12 +76,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// State of the gateway, for tests of what uses it.
-    #[cfg(test)]
-    pub(crate) fn gateway(&self) -> Arc<Gateway> {
-        Arc::clone(&self.gateway)
-    }
-
     /// First UDP address on which the gateway accepts sessions.
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()

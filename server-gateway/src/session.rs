@@ -4,4 +4,3 @@ pub(crate) mod associations;
 pub(crate) mod cancellation;
 pub(crate) mod context;
 pub(crate) mod incoming;
-pub(crate) mod logins;

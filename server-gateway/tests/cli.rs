@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_gateway::{devices::Devices, state::StateDir};
+use longhaul_gateway_core::admission::{devices::Devices, state::StateDir};
 use longhaul_types::{Invite, SecretKey};
 
 fn command(state: &Path, words: &[&str]) -> Command {

@@ -58,7 +58,10 @@ fn decisions_have_unique_numbers_titles_dates_statuses_and_rows() {
             let is_dated = |line: &str| line.starts_with("Date: 20") && line.contains("Status: ");
             assert!(text.lines().any(is_dated), "{path} has no date and status");
             let is_row = |line: &str| line.starts_with('|') && line.contains(&format!("]({name})"));
-            assert!(index.lines().any(is_row), "{folder}README.md has no row for {name}");
+            assert!(
+                index.lines().any(is_row),
+                "{folder}README.md has no row for {name}"
+            );
             numbers.push(number);
         }
     }

@@ -272,9 +272,9 @@ fn crates_import_only_what_the_architecture_allows() {
             .filter(|(name, _)| name.starts_with("longhaul"));
         for (name, dev) in ours {
             let is_test = room(name).is_some_and(CodeMapRow::is_test);
+            let is_testing = room(name).is_some_and(|room| room.folder.starts_with("tests/testing/"));
             // Tests of the transport import the link model, and tests of one end import the driver as its
             // peer.
-            let is_testing = room(name).is_some_and(|room| room.folder.starts_with("tests/testing/"));
             let in_tests = *dev && (!is_test || is_testing);
             assert!(
                 allowed.contains(name) || in_tests,

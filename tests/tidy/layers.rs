@@ -7,9 +7,10 @@ use crate::{
 };
 
 /// Sections with a table of layers, and the sources that it describes.
-const PROGRAMS: [(&str, &str); 2] = [
+const PROGRAMS: [(&str, &str); 3] = [
     ("Inside the agent", "client-agent/src/"),
     ("Inside the gateway", "server-gateway/src/"),
+    ("Inside the core of the gateway", "server-gateway/core/src/"),
 ];
 
 /// The row of each file or folder of a table, from the top.

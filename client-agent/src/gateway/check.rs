@@ -10,7 +10,7 @@ mod over_udp;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use longhaul_driver::{TransportConfig, minted_hour};
@@ -18,7 +18,7 @@ use longhaul_protocol::{
     endpoint::{AgentEndpointConfig, ConnectTo, ConnectionHandle, Endpoint, Event},
     path::Path,
 };
-use longhaul_types::{Invite, Timestamp, UnixTime};
+use longhaul_types::{Invite, Timestamp};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -31,6 +31,7 @@ use super::{
 use crate::{
     state_dir::StateDir,
     trouble::{ClockDifference, Tried, Trouble},
+    wall_clock,
 };
 
 /// Maximum duration of a check: two repetitions of the INIT, and longer than the round trip of the slowest
@@ -214,7 +215,7 @@ async fn check_addresses(
 
 /// Compares this computer's clock with the hour in the gateway's token.
 fn clock_trouble(token: &[u8; 32]) -> Result<(), Trouble> {
-    let now = UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    let now = wall_clock::now();
     match minted_hour(token).and_then(|hour| ClockDifference::between(now, hour)) {
         Some(difference) => Err(Trouble::ClockOff(difference)),
         None => Ok(()),
@@ -237,8 +238,7 @@ impl Question {
             secret: invite.device().clone(),
             transport: TransportConfig::default(),
         };
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut endpoint = Endpoint::agent(config, UnixTime::new(unix), seed);
+        let mut endpoint = Endpoint::agent(config, wall_clock::now(), seed);
         let to = ConnectTo {
             gateway: invite.gateway(),
             remote: path,

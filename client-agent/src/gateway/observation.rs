@@ -1,14 +1,8 @@
 //! The observations of the hop that a [`Dialer`] makes, and their publication.
-use std::{
-    future::Future,
-    net::SocketAddr,
-    pin::Pin,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{future::Future, net::SocketAddr, pin::Pin, time::Duration};
 
 use longhaul_carriers::LinkAttempt;
 use longhaul_driver::{LinkState, minted_hour};
-use longhaul_types::UnixTime;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
@@ -19,7 +13,10 @@ use super::{
     reachability::{self, FIRST_LOOK, NEXT_LOOK},
     state::GatewayState,
 };
-use crate::trouble::{ClockDifference, Trouble};
+use crate::{
+    trouble::{ClockDifference, Trouble},
+    wall_clock,
+};
 
 /// A look for the reason of the gateway's silence.
 pub(super) type Look = Pin<Box<dyn Future<Output = Option<Trouble>> + Send>>;
@@ -59,9 +56,8 @@ impl Dialer {
     /// Compares this computer's clock with the gateway's, which the token of a new session shows. The caller
     /// publishes the result.
     pub(super) fn compare_clocks(&mut self, token: &[u8; 32]) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let difference =
-            minted_hour(token).and_then(|hour| ClockDifference::between(UnixTime::new(now), hour));
+        let now = wall_clock::now();
+        let difference = minted_hour(token).and_then(|hour| ClockDifference::between(now, hour));
         if let Some(trouble) = self.diagnosis.compared_clocks(Instant::now(), difference) {
             warn!("{trouble}");
         }

@@ -1,11 +1,8 @@
 //! The remembered networks, in memory and on disk.
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::ConnectionStats;
-use longhaul_types::{LinkProfile, UnixTime};
+use longhaul_types::LinkProfile;
 use parking_lot::Mutex;
 use tracing::{debug, warn};
 
@@ -16,7 +13,7 @@ use super::{
     network_id::NetworkId,
     record::{Family, SessionRecord},
 };
-use crate::state_dir::StateDir;
+use crate::{state_dir::StateDir, wall_clock::now};
 
 /// What is remembered about a network, for one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -286,10 +283,6 @@ fn read(state_dir: &StateDir) -> Networks {
         warn!("nothing is remembered about networks: the file `networks` is damaged: {error}");
         Networks::default()
     })
-}
-
-fn now() -> UnixTime {
-    UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 #[cfg(test)]

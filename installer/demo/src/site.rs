@@ -29,14 +29,22 @@ const FILES: [(&str, &str, &[u8]); 10] = [
     ("/css/site.css", CSS, include_bytes!("site/site.css")),
     ("/css/base.css", CSS, include_bytes!("site/base.css")),
     ("/js/site.js", JAVASCRIPT, include_bytes!("site/site.js")),
-    ("/img/hop.svg", "image/svg+xml", include_bytes!("site/img/hop.svg")),
+    (
+        "/img/hop.svg",
+        "image/svg+xml",
+        include_bytes!("site/img/hop.svg"),
+    ),
     (
         "/img/horizon.jpg",
         "image/jpeg",
         include_bytes!("site/img/horizon.jpg"),
     ),
     ("/img/ship.jpg", "image/jpeg", include_bytes!("site/img/ship.jpg")),
-    ("/img/train.jpg", "image/jpeg", include_bytes!("site/img/train.jpg")),
+    (
+        "/img/train.jpg",
+        "image/jpeg",
+        include_bytes!("site/img/train.jpg"),
+    ),
     (
         "/img/station.jpg",
         "image/jpeg",

@@ -38,7 +38,7 @@ pub fn commands() -> [Documented; 4] {
         },
         Documented {
             command: longhaul_gateway::cli::CliArgs::command(),
-            settings: Some(longhaul_gateway::config::Gateway::PROGRAM),
+            settings: Some(longhaul_gateway_core::config::Gateway::PROGRAM),
         },
         Documented {
             command: longhaul_bench::cli::Cli::command(),
@@ -202,7 +202,7 @@ mod tests {
     /// Each line with `#` in the configuration file of the package shows a default, and each other line a setting.
     #[test]
     fn the_packaged_configuration_shows_the_defaults() {
-        let program = longhaul_gateway::config::Gateway::PROGRAM;
+        let program = longhaul_gateway_core::config::Gateway::PROGRAM;
         let mut section = String::new();
         let mut shown = 0;
         for line in include_str!("../../packages/longhaul-gateway/gateway.toml").lines() {

@@ -12,12 +12,9 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        let unix = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
         Self {
             origin: Instant::now(),
-            unix_at_origin: UnixTime::new(unix),
+            unix_at_origin: SystemTime::now().into(),
         }
     }
 

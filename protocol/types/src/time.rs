@@ -1,7 +1,7 @@
 //! Points in time for sans-IO code: passed as arguments, never read from a clock.
 use std::{
     ops::{Add, AddAssign, Sub},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// A point in time: nanoseconds since an origin that the caller selects (the driver's start, a simulation's
@@ -66,6 +66,13 @@ impl UnixTime {
     /// Time since 1970-01-01 00:00 UTC.
     pub const fn since_epoch(self) -> Duration {
         self.0
+    }
+}
+
+impl From<SystemTime> for UnixTime {
+    /// A clock before 1970 counts as 1970: then every stored response is stale, and no token is valid.
+    fn from(time: SystemTime) -> Self {
+        Self(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
     }
 }
 

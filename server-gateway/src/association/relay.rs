@@ -3,6 +3,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use longhaul_driver::{Datagram, Session};
+use longhaul_gateway_core::{config::PortSet, gateway::Gateway, origin_reports::OriginReports};
 use longhaul_origin::ConnectionOwner;
 use longhaul_session::{
     FetchId,
@@ -19,9 +20,7 @@ use super::{
     remotes::{Remote, Remotes, Route},
     sockets::Sockets,
 };
-use crate::{
-    config::PortSet, gateway::Gateway, origin_reports::OriginReports, session::context::SessionContext,
-};
+use crate::session::context::SessionContext;
 
 /// Size of the buffer for datagrams of hosts: more than fits the parts of one. A datagram that fills it is longer, perhaps.
 const BUFFER: usize = 12 * 1024;

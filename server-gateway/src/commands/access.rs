@@ -1,18 +1,19 @@
 //! Access of the operator's commands to the device list: through the running gateway, else through its files.
-use std::time::SystemTime;
-
-use super::CommandError;
-use crate::{
+use longhaul_gateway_core::{
     admin::device_usage,
     admission::{devices::Devices, state::StateDir},
     config::Config,
-    operator::{
-        changes::{Change, ChangeContext, ChangeError},
-        client::RunningGateway,
-        messages::DeviceList,
-        report::{Known, device_list},
-    },
     quota_limits::QuotaDefaults,
+};
+
+use std::time::SystemTime;
+
+use super::CommandError;
+use crate::operator::{
+    changes::{Change, ChangeContext, ChangeError},
+    client::RunningGateway,
+    messages::DeviceList,
+    report::{Known, device_list},
 };
 
 /// The device list of a gateway.

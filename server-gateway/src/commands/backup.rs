@@ -1,13 +1,12 @@
 //! `backup` and `restore`.
 use std::{io::Write, path::Path};
 
+use longhaul_gateway_core::{admission::state::StateDir, config::Config};
 use longhaul_settings::Report;
 
 use super::CommandError;
 use crate::{
-    admission::state::StateDir,
     backup,
-    config::Config,
     operator::{client::RunningGateway, orders::KeepRequest},
 };
 

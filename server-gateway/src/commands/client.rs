@@ -1,6 +1,16 @@
 //! `client`: manages the clients without an agent that have a name and a password.
 use std::{collections::BTreeMap, io::Write, time::SystemTime};
 
+use longhaul_gateway_core::{
+    admin::device_usage::{self, DeviceUsage, Month},
+    admission::{
+        clients::{Clients, NamedClient, PasswordKey},
+        state::StateDir,
+    },
+    config::{Config, clientless::LEVELS},
+    quota_limits::{DeviceQuota, QuotaDefaults, month_text},
+    rfc3339::{normalised, rfc3339},
+};
 use longhaul_types::{ByteCount, PublicKey};
 use serde::Serialize;
 
@@ -9,16 +19,8 @@ use super::{
     table::{cell, write_table},
 };
 use crate::{
-    admin::device_usage::{self, DeviceUsage, Month},
-    admission::{
-        clients::{Clients, NamedClient, PasswordKey},
-        state::StateDir,
-    },
     cli::ClientCommand,
-    config::{Config, clientless::LEVELS},
     operator::{client::RunningGateway, orders::KeepRequest},
-    quota_limits::{DeviceQuota, QuotaDefaults, month_text},
-    rfc3339::{normalised, rfc3339},
 };
 
 /// Version of the object; a new version may remove fields or change their meaning.
@@ -175,7 +177,7 @@ mod tests {
     use longhaul_types::SecretKey;
 
     use super::*;
-    use crate::{admin::metrics::LinkBytes, quota_limits::Limit};
+    use longhaul_gateway_core::{admin::metrics::LinkBytes, quota_limits::Limit};
 
     #[test]
     fn the_list_shows_what_a_client_has_used_of_its_month() {

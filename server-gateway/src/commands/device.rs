@@ -1,6 +1,10 @@
 //! `device`: manages the admitted devices.
 use std::io::Write;
 
+use longhaul_gateway_core::{
+    config::Config,
+    quota_limits::{month_text, rate_text},
+};
 use longhaul_types::{BitRate, ByteCount};
 
 use super::{
@@ -10,11 +14,9 @@ use super::{
 };
 use crate::{
     cli::DeviceCommand,
-    config::Config,
     operator::messages::{
         AddRequest, DeviceEntry, DeviceList, QuotaRequest, RemoveRequest, RenameRequest, RestoreRequest,
     },
-    quota_limits::{month_text, rate_text},
 };
 
 pub(super) async fn execute(

@@ -1,12 +1,12 @@
 //! `invite`: admits a new device and prints its invite.
 use std::io::{self, IsTerminal as _, Write};
 
+use longhaul_gateway_core::config::Config;
 use qrcode::{EcLevel, QrCode, render::unicode::Dense1x2};
 
 use super::{CommandError, access::DeviceAccess};
 use crate::{
     cli::InviteArgs,
-    config::Config,
     operator::messages::{InviteReply, InviteRequest},
 };
 

@@ -1,6 +1,7 @@
 //! `run`: serves until a stop signal.
 use std::io::Write;
 
+use longhaul_gateway_core::config::{self, Config, Gateway, SettingArgs};
 use parking_lot::Mutex;
 
 use longhaul_service::{Ended, Logs, Reloaded, Reloads, Service, ServiceManager, Signals, serve};
@@ -9,11 +10,7 @@ use longhaul_types::error_text;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::CommandError;
-use crate::{
-    cli::SettingArgs,
-    config::{self, Config, Gateway},
-    server::{Server, ServerControl},
-};
+use crate::server::{Server, ServerControl};
 
 /// The running gateway.
 struct Running {

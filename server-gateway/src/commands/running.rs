@@ -1,13 +1,12 @@
 //! Commands that need a running gateway: `drain` and `admin`.
+use longhaul_gateway_core::config::Config;
+
 use std::{io::Write, time::Duration};
 
 use super::CommandError;
-use crate::{
-    config::Config,
-    operator::{
-        client::RunningGateway,
-        orders::{AccessRequest, DrainRequest},
-    },
+use crate::operator::{
+    client::RunningGateway,
+    orders::{AccessRequest, DrainRequest},
 };
 
 async fn find(config: &Config) -> Result<RunningGateway, CommandError> {

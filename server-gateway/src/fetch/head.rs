@@ -1,16 +1,12 @@
 //! The `Head` message, and the priority class of the body that follows.
-use http::{HeaderMap, StatusCode, header};
-use longhaul_driver::Priority;
+use http::{HeaderMap, StatusCode};
+use longhaul_gateway_core::failure::Failure;
 use longhaul_session::{
-    BodyPlace, FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSetError, Message, class, encode,
-    encode_header_set,
+    BodyPlace, FailureReason, Fetch, Head, HeaderField, HeaderSetError, Message, encode, encode_header_set,
 };
 use longhaul_types::ContentHash;
 
-use crate::{failure::Failure, session::context::SessionContext};
-
-/// Length in bytes from which a body is bulk: it takes a minute or more on the intended links.
-const BULK: u64 = 1024 * 1024;
+use crate::session::context::SessionContext;
 
 /// Encodes the `Head` against the newest one that the agent has, and stores it as a later base.
 pub(super) fn encode_head(
@@ -44,58 +40,4 @@ pub(super) fn encode_head(
     encode(&message, &mut wire).map_err(|error| Failure::new(FailureReason::HeaderTooLarge, error))?;
     sets.insert(fetch.id, fields);
     Ok(wire)
-}
-
-/// Priority class of a response; see docs/protocol/session.md section 2.
-pub(crate) fn class_of(kind: FetchKind, length: Option<u64>, headers: &HeaderMap) -> Priority {
-    let media = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let media = media
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    let is_bulk = ["video/", "audio/"].iter().any(|kind| media.starts_with(kind))
-        || [
-            "application/octet-stream",
-            "application/zip",
-            "application/gzip",
-            "application/x-tar",
-        ]
-        .contains(&media.as_str())
-        || length.is_some_and(|length| length >= BULK);
-    let renders = media.starts_with("font/")
-        || media.contains("javascript")
-        || ["text/css", "application/font-woff", "application/wasm"].contains(&media.as_str());
-    match kind {
-        FetchKind::Page if !is_bulk => class::PAGE,
-        FetchKind::Page | FetchKind::Object if is_bulk => class::BULK,
-        FetchKind::Page | FetchKind::Object if renders => class::RENDER,
-        FetchKind::Page | FetchKind::Object => class::OBJECT,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn classes_follow_kind_and_type() {
-        let class = |kind, media: &'static str, length| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-            class_of(kind, length, &headers).number()
-        };
-        assert_eq!(class(FetchKind::Page, "text/html", None), 1);
-        assert_eq!(class(FetchKind::Object, "text/css; charset=utf-8", None), 2);
-        assert_eq!(class(FetchKind::Object, "application/javascript", Some(10)), 2);
-        assert_eq!(class(FetchKind::Object, "image/png", Some(10)), 3);
-        assert_eq!(class(FetchKind::Object, "image/png", Some(BULK)), 5);
-        assert_eq!(class(FetchKind::Page, "application/zip", None), 5);
-    }
 }

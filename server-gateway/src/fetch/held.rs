@@ -2,15 +2,13 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
+use longhaul_pageload::{BodyEnd, PageTap};
 use longhaul_session::{Fetch, Method};
 use longhaul_types::{ByteCount, ContentHash, Technique};
 use longhaul_webcache::{BodyFault, BodyReader, RequesterIdentity};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{
-    pageload::{BodyEnd, PageTap},
-    session::context::SessionContext,
-};
+use crate::session::context::SessionContext;
 
 /// Maximum length of a body whose end is awaited.
 const MAX_READ_AHEAD: ByteCount = ByteCount::mib(4);

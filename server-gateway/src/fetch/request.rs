@@ -2,18 +2,18 @@
 use std::time::Instant;
 
 use http::{HeaderMap, Method, header::AUTHORIZATION};
+use longhaul_gateway_core::{
+    failure::Failure,
+    origin_request::{self, Prepared, RequestLine},
+};
 use longhaul_http::{field_list, limits::HeaderLimits, method::is_safe_bodyless};
 use longhaul_session::{
     FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set, decode_url,
 };
 use longhaul_webcache::{OriginRequest, RequesterIdentity};
 
-pub(super) use crate::origin_request::Arrived;
-use crate::{
-    failure::Failure,
-    origin_request::{self, Prepared, RequestLine},
-    session::context::SessionContext,
-};
+use crate::session::context::SessionContext;
+pub(super) use longhaul_gateway_core::origin_request::Arrived;
 
 /// Number of Longhaul proxies before the gateway in `Via`: the agent.
 const PROXIES_BEFORE: usize = 1;

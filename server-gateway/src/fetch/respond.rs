@@ -7,6 +7,9 @@ use std::{
 use bytes::Bytes;
 use longhaul_delivery::{BodyPipeline, CodeError, Progress, WindowCoding};
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
+use longhaul_gateway_core::{
+    admin::metrics::Outcome, failure::Failure, origin_reports::ResponseCount, quota::reached::Reached,
+};
 use longhaul_session::{Body, ERROR_QUOTA, FailureReason, Message, class, encode};
 use longhaul_types::{BitRate, ContentHash};
 use longhaul_webcache::BodyFault;
@@ -14,10 +17,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::held::{Piece, TappedBody};
-use crate::{
-    admin::metrics::Outcome, failure::Failure, origin_reports::ResponseCount, quota::reached::Reached,
-    session::context::SessionContext,
-};
+use crate::session::context::SessionContext;
 
 /// Coded bytes that are sent together, and that gather at most before the stream is opened.
 const GATHER: usize = 48 * 1024;

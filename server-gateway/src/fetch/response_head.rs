@@ -4,7 +4,14 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_delivery::{DeltaCandidates, DeltaKey};
 use longhaul_driver::SendStream;
+use longhaul_gateway_core::{
+    admin::metrics::Outcome,
+    failure::Failure,
+    origin_reports::{ResponseCount, replaced},
+    response_class::class_of,
+};
 use longhaul_http::policy::{agent_stores, only_if_cached};
+use longhaul_pageload::{BodyEnd, PageTap, registry::PageHead};
 use longhaul_session::{BodyPlace, Delivery, FailureReason, Fetch, FetchKind, class};
 use longhaul_types::ContentHash;
 use longhaul_webcache::{
@@ -16,18 +23,12 @@ use url::Url;
 
 use super::{
     Unanswered,
-    head::{class_of, encode_head},
+    head::encode_head,
     held::{HeldCheck, check_held},
     respond::{Relayed, Responder, relay},
     resume,
 };
-use crate::{
-    admin::metrics::Outcome,
-    failure::Failure,
-    origin_reports::{ResponseCount, replaced},
-    pageload::{BodyEnd, PageTap, registry::PageHead},
-    session::context::SessionContext,
-};
+use crate::session::context::SessionContext;
 
 /// Time after which a short response no longer waits for the turn of its class. Programs give up after a minute without a
 /// head; on a slow hop, all short responses at once would delay what the page needs first.

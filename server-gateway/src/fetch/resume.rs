@@ -1,9 +1,8 @@
 //! Resumed fetches (docs/protocol/session.md section 6): check that the origin's response is still the same
 //! version.
 use http::{HeaderMap, StatusCode, header};
+use longhaul_gateway_core::failure::Failure;
 use longhaul_session::{FailureReason, Resume, Validator};
-
-use crate::failure::Failure;
 
 /// Checks that a response is the same version as the response to resume.
 pub(crate) fn check(resume: &Resume, status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {

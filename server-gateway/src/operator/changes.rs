@@ -2,14 +2,7 @@
 //! gateway.
 use std::time::{Duration, SystemTime};
 
-use longhaul_types::{BitRate, ByteCount, DeviceId, ParseKeyError, PublicKey};
-use serde::{Serialize, de::DeserializeOwned};
-
-use super::messages::{
-    AddRequest, DeviceReply, InviteReply, InviteRequest, QuotaReply, QuotaRequest, RemoveRequest,
-    RenameRequest, RestoreRequest,
-};
-use crate::{
+use longhaul_gateway_core::{
     admission::{
         devices::{Device, Devices, DevicesError},
         invites::{self, DEFAULT_VALIDITY, InviteError, InviteOrder},
@@ -17,6 +10,13 @@ use crate::{
     },
     quota_limits::{Limit, LimitError},
     rfc3339::rfc3339,
+};
+use longhaul_types::{BitRate, ByteCount, DeviceId, ParseKeyError, PublicKey};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::messages::{
+    AddRequest, DeviceReply, InviteReply, InviteRequest, QuotaReply, QuotaRequest, RemoveRequest,
+    RenameRequest, RestoreRequest,
 };
 
 /// Errors of a change.

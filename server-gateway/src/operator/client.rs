@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{Method, Request, StatusCode, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use longhaul_gateway_core::admission::{gateway_lock::published_socket, state::StateError};
 use serde::de::DeserializeOwned;
 use tokio::{net::UnixStream, time::timeout};
 
@@ -18,7 +19,6 @@ use super::{
     orders::Order,
     service::DEVICES,
 };
-use crate::admission::{gateway_lock::published_socket, state::StateError};
 
 /// Longest wait for an answer. Orders wait for those before them.
 const PATIENCE: Duration = Duration::from_secs(30);

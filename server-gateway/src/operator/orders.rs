@@ -1,9 +1,8 @@
 //! Orders to a running gateway that do not change the list of devices.
 use std::time::Duration;
 
+use longhaul_gateway_core::drain::{DEFAULT_LIMIT, MAX_LIMIT};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-
-use crate::drain::{DEFAULT_LIMIT, MAX_LIMIT};
 
 /// An order that only a running gateway carries out.
 pub(crate) trait Order: Serialize + DeserializeOwned + Send + 'static {

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::Router;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use longhaul_gateway_core::port_error::PortError;
 use longhaul_tcp_info::peer;
 use tokio::{
     net::TcpListener,
@@ -15,7 +16,6 @@ use tower_service::Service as _;
 use tracing::{debug, warn};
 
 use super::access::may_connect;
-use crate::port_error::PortError;
 
 /// Connections at the same time; further ones wait in the kernel's queue. Connections of other users count only until the
 /// system has told their user.

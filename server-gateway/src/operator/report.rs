@@ -1,10 +1,7 @@
 //! The device list for the operator: the file, and what a running gateway knows of the devices.
 use std::{collections::BTreeMap, time::SystemTime};
 
-use longhaul_types::{BitRate, ByteCount, PublicKey};
-
-use super::messages::{DeviceEntry, DeviceList};
-use crate::{
+use longhaul_gateway_core::{
     admin::{
         device_usage::{DeviceUsage, Month},
         session_ledger::DeviceActivity,
@@ -13,6 +10,9 @@ use crate::{
     quota_limits::QuotaDefaults,
     rfc3339::{normalised, rfc3339},
 };
+use longhaul_types::{BitRate, ByteCount, PublicKey};
+
+use super::messages::{DeviceEntry, DeviceList};
 
 /// Version of the object; a new version may remove fields or change their meaning.
 const VERSION: u32 = 1;
@@ -105,7 +105,7 @@ mod tests {
     use longhaul_types::SecretKey;
 
     use super::*;
-    use crate::{admin::metrics::LinkBytes, admission::devices::PendingInvite};
+    use longhaul_gateway_core::{admin::metrics::LinkBytes, admission::devices::PendingInvite};
 
     const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 

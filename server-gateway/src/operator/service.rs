@@ -12,6 +12,11 @@ use axum::{
     routing::{get, post},
 };
 use longhaul_driver::Admission;
+use longhaul_gateway_core::{
+    admission::{devices::Devices, state::StateDir},
+    device_register::DeviceRegister,
+    gateway::Gateway,
+};
 use tracing::info;
 
 use super::{
@@ -24,11 +29,6 @@ use super::{
     orders::{AccessReply, AccessRequest, DrainRequest, GatewayStatus, KeepReply, KeepRequest, Order},
     report::{Known, device_list},
     status::status,
-};
-use crate::{
-    admission::{devices::Devices, state::StateDir},
-    device_register::DeviceRegister,
-    gateway::Gateway,
 };
 
 /// Path of the device list.

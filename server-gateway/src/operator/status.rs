@@ -1,10 +1,10 @@
 //! State of the gateway for its operator.
 use std::collections::BTreeMap;
 
+use longhaul_gateway_core::{admin::handshakes, gateway::Gateway, rfc3339::rfc3339};
 use tokio::time::Instant;
 
 use super::orders::GatewayStatus;
-use crate::{admin::handshakes, gateway::Gateway, rfc3339::rfc3339};
 
 /// Version of the object; a new version may remove fields or change their meaning.
 const VERSION: u32 = 1;

@@ -2,10 +2,8 @@
 use std::{fmt, fs, io, path::PathBuf};
 
 use longhaul_carriers::{Identity, IdentityError, PemIdentity};
-
-use crate::{
+use longhaul_gateway_core::{
     admission::state::{StateDir, StateError},
-    clientless::CertificateFiles,
     config::Config,
     file_problem::file_problem,
 };
@@ -196,14 +194,6 @@ impl CarrierFiles {
             files: Box::new(self.clone()),
             source,
         }
-    }
-}
-
-/// The contents of the proxy's files, as the carriers take them.
-pub(super) fn pem(files: &CertificateFiles) -> PemIdentity {
-    PemIdentity {
-        certificate: files.certificate.clone(),
-        key: files.key.clone(),
     }
 }
 

@@ -3,20 +3,23 @@ use std::net::SocketAddr;
 
 pub(super) use longhaul_carriers::any_certificate;
 use longhaul_carriers::{
-    BindError, KeyPin, QuicListener, QuicRenewal, QuicServer, TlsListener, UpgradedLinks, shared_port,
+    BindError, KeyPin, PemIdentity, QuicListener, QuicRenewal, QuicServer, TlsListener, UpgradedLinks,
+    shared_port,
 };
 use longhaul_driver::{Listener, QuicShare};
+use longhaul_gateway_core::{
+    admission::state::StateDir,
+    config::Config,
+    port_error::{PortError, PortProtocol, SettingPort},
+};
 use longhaul_session::Announcement;
 use longhaul_types::PublicKey;
 use tokio::{sync::watch, task::JoinSet};
 use tracing::{info, warn};
 
-use super::carrier_files::{CarrierFileError, CarrierFiles, pem};
-use crate::{
-    admission::state::StateDir,
-    clientless::{CertificateFiles, ClientlessListener, SharedPort},
-    config::Config,
-    port_error::{PortError, PortProtocol, SettingPort},
+use super::{
+    carrier_files::{CarrierFileError, CarrierFiles},
+    clientless::{ClientlessListener, SharedPort},
 };
 
 /// Errors of the carrier.
@@ -66,7 +69,7 @@ pub(super) struct Carriers {
     quic: Option<QuicPort>,
     certificate: Option<KeyPin>,
     /// The certificate of the port that `tls` shares, and its changes.
-    changes: Option<watch::Receiver<CertificateFiles>>,
+    changes: Option<watch::Receiver<PemIdentity>>,
 }
 
 enum TlsPort {
@@ -107,8 +110,7 @@ impl Carriers {
                 return Ok((files.read()?, files));
             };
             let files = CarrierFiles::of_shared(config)?;
-            let contents = pem(&contents.borrow());
-            Ok((files.parse(&contents)?, files))
+            Ok((files.parse(&contents.borrow())?, files))
         };
         let mut certificate = None;
         let tls = match (config.carriers.tls, shared) {
@@ -211,12 +213,12 @@ impl Carriers {
 
 /// Uses the certificate of the shared port for QUIC, too, and announces it, whenever it changes.
 async fn follow(
-    mut changes: watch::Receiver<CertificateFiles>,
+    mut changes: watch::Receiver<PemIdentity>,
     quic: Option<QuicRenewal>,
     announcement: watch::Sender<Announcement>,
 ) {
     while changes.changed().await.is_ok() {
-        let files = pem(&changes.borrow_and_update());
+        let files = changes.borrow_and_update().clone();
         let pin = files.parse().ok().and_then(|identity| identity.pin());
         if let (Some(quic), Ok(identity)) = (&quic, files.parse())
             && let Err(error) = quic.renew(identity)

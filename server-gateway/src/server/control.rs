@@ -2,6 +2,7 @@
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::SendStream;
+use longhaul_gateway_core::admission::shared_keys;
 use longhaul_session::{
     Announcement, Forgotten, Hello, Message, MirrorState, Notice, OriginReport, VersionRange, Welcome, encode,
 };
@@ -9,12 +10,9 @@ use tokio::{sync::watch, time::timeout};
 use tracing::{debug, info, warn};
 
 use super::forget;
-use crate::{
-    admission::shared_keys,
-    session::{
-        context::SessionContext,
-        incoming::{Incoming, IncomingError},
-    },
+use crate::session::{
+    context::SessionContext,
+    incoming::{Incoming, IncomingError},
 };
 
 /// Transport error codes with which a session is closed (docs/protocol/transport.md section 7.4).

@@ -1,9 +1,8 @@
 //! Draining: closes sessions in which nothing is in progress, until none is left or the time is over.
 use std::time::Duration;
 
+use longhaul_gateway_core::gateway::Gateway;
 use tokio::time::Instant;
-
-use crate::gateway::Gateway;
 
 /// Error code with which a session is closed: going away (docs/protocol/transport.md section 7.4).
 const GOING_AWAY: u64 = 1;

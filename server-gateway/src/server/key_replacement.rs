@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, Session, SessionError};
+use longhaul_gateway_core::{admission::devices::DevicesError, device_register::DeviceRegister};
 use longhaul_session::{KeyWanted, Message, MirrorState, encode};
 use longhaul_types::{DeviceId, PublicKey};
 use tokio::time::timeout;
 use tracing::info;
 
 use super::{control::welcome, streams::AGENT_CONTROL};
-use crate::{
-    admission::devices::DevicesError,
-    device_register::DeviceRegister,
-    session::incoming::{Incoming, IncomingError},
-};
+use crate::session::incoming::{Incoming, IncomingError};
 
 /// Time for the replacement, which takes two round trips: enough for the slowest links with losses.
 const TIME: Duration = Duration::from_secs(120);

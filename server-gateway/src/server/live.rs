@@ -2,16 +2,15 @@
 use std::sync::Arc;
 
 use longhaul_driver::Admission;
+use longhaul_gateway_core::{
+    config::Config,
+    extra_ca::{self, OriginSettingsError},
+    gateway::{Gateway, Rules},
+    start::origin_config,
+};
 use longhaul_service::LivenessProbe;
 
-use super::{
-    extra_ca::{self, OriginSettingsError},
-    start::{max_streams, origin_config},
-};
-use crate::{
-    config::Config,
-    gateway::{Gateway, Rules},
-};
+use super::start::max_streams;
 
 /// A handle for a running server.
 #[derive(Clone)]

@@ -13,6 +13,12 @@ use axum::{
     routing::get,
 };
 use futures_util::future::BoxFuture;
+use longhaul_gateway_core::{
+    admin::{handshakes, process},
+    admission::devices::DeviceState,
+    device_register::DeviceRegister,
+    gateway::Gateway,
+};
 use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
     metrics::{
@@ -23,13 +29,6 @@ use prometheus_client::{
     registry::Registry,
 };
 use tokio::time::timeout;
-
-use crate::{
-    admin::{handshakes, process},
-    admission::devices::DeviceState,
-    device_register::DeviceRegister,
-    gateway::Gateway,
-};
 
 /// Media type of the text that `prometheus_client` writes.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -9,6 +9,10 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use longhaul_gateway_core::{
+    connections::{Connections, Standing},
+    port_error::PortError,
+};
 use longhaul_http::captive_portal;
 use longhaul_types::PublicKey;
 use tokio::{
@@ -16,11 +20,6 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tracing::{debug, warn};
-
-use crate::{
-    clientless::{Connections, Standing},
-    port_error::PortError,
-};
 
 /// Lifetime of a connection: a round trip of the slowest links, with a queue.
 const LIFETIME: Duration = Duration::from_secs(10);

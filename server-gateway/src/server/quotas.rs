@@ -1,12 +1,12 @@
 //! Enforcement of quotas, about twice a second.
-use std::time::SystemTime;
-
-use crate::{
+use longhaul_gateway_core::{
     admin::{device_usage::Month, metrics::LinkBytes},
     gateway::Gateway,
     quota::reached::{Holder, Reached},
     quota_limits::QuotaDefaults,
 };
+
+use std::time::SystemTime;
 
 /// Paces each session to the rate of its device, and notes whose bytes of the month are used up.
 pub(super) fn enforce(gateway: &Gateway) {

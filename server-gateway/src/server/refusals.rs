@@ -2,11 +2,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use longhaul_driver::Refusal;
+use longhaul_gateway_core::gateway::Gateway;
 use longhaul_types::{DeviceId, PublicKey};
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, info, warn};
-
-use crate::gateway::Gateway;
 
 /// Interval between two log lines for the same device: its agent tries again every 30 s.
 const AGAIN: Duration = Duration::from_secs(3600);

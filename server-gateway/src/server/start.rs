@@ -1,58 +1,36 @@
 //! Start of the server: the state directory, ports, the cache and the settings of the origin client.
 use std::{net::SocketAddr, path::Path, sync::Arc, time::SystemTime};
 
-use arc_swap::ArcSwap;
-use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
-use longhaul_codec::{MIX_MEMORY, MemoryShares};
-use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
-use longhaul_driver::{
-    EndpointCounters, ListenConfig, ListenError, QuicShare, TransportConfig, listen, listen_sharing,
+use longhaul_driver::{ListenConfig, ListenError, QuicShare, TransportConfig, listen, listen_sharing};
+use longhaul_gateway_core::{
+    admin::{device_usage, session_ledger::SessionLedger},
+    admission::{
+        clients::Clients,
+        devices::DevicesError,
+        gateway_lock::{GatewayLock, LockError},
+        state::{StateDir, StateError},
+    },
+    config::{Config, OverlappingPorts},
+    device_register::{DeviceRecords, DeviceRegister},
+    extra_ca::OriginSettingsError,
+    port_error::PortError,
+    start::{GatewayError, GatewayParts, new_gateway, origin_client},
 };
 use longhaul_http::request_context::CredentialsSecret;
-use longhaul_origin::{Guard, OriginClient, OriginConfig, Timeouts};
 use longhaul_service::liveness_probe;
 use longhaul_session::{Announcement, MAX_UDP_PORTS};
-use longhaul_types::ByteCount;
-use longhaul_webcache::{CpuPool, OverflowLimits, WebCache};
-use parking_lot::Mutex;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
 use tracing::warn;
 
 use super::{
     Server,
     carriers::{self, Carriers},
-    extra_ca::{self, OriginSettingsError},
-    open_files, own_addresses,
+    clientless::{ClientlessError, ClientlessListener},
     portal::PortalListener,
 };
-use crate::{
-    admin::{
-        device_usage, metrics::Metrics, page_load_counters::PageLoadCounters, session_ledger::SessionLedger,
-    },
-    admission::{
-        clients::Clients,
-        devices::DevicesError,
-        gateway_lock::{GatewayLock, LockError},
-        shared_keys::SharedKeys,
-        state::{StateDir, StateError},
-    },
-    association_slots::AssociationSlots,
-    clientless::{ClientlessError, ClientlessListener},
-    config::{Config, OverlappingPorts},
-    device_register::{DeviceRecords, DeviceRegister},
-    drain::Drain,
-    gateway::{Gateway, Rules},
-    images::{
-        Images,
-        picture_workers::{Settings, TranscodeTimeouts},
-    },
-    lessons::Lessons,
-    operator::{
-        port::AdminPort,
-        socket::{AdminSocket, AdminSocketError},
-    },
-    page_parsers::ParserPool,
-    port_error::PortError,
+use crate::operator::{
+    port::AdminPort,
+    socket::{AdminSocket, AdminSocketError},
 };
 
 /// Errors of `Server::bind`.
@@ -65,9 +43,9 @@ pub enum ServerError {
     /// The port of a carrier cannot be opened.
     #[error(transparent)]
     Carrier(#[from] carriers::CarrierError),
-    /// The cache cannot be opened.
-    #[error("[cache] dir: {0}")]
-    Cache(#[from] OpenError),
+    /// The state of the sessions cannot be created.
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
     /// The proxy for clients without an agent cannot be started.
     #[error(transparent)]
     Clientless(#[from] ClientlessError),
@@ -106,8 +84,7 @@ impl Server {
         let mut lock = GatewayLock::acquire(&state).await?;
         let keys = state.keys()?;
         let metrics = open_metrics(config.metrics.listen).await?;
-        let origin = OriginClient::new(origin_config(config)?)
-            .map_err(|error| extra_ca::with_path(error, &config.fetch.extra_ca))?;
+        let origin = origin_client(config)?;
         let loaded = DeviceRegister::load(&state)?;
         let admitted = loaded.0.statuses(SystemTime::now());
         if admitted.is_empty() {
@@ -168,18 +145,17 @@ impl Server {
             .chain(config.carriers.quic)
             .chain(clientless.as_ref().and_then(ClientlessListener::dns_addr))
             .collect();
-        let gateway = Arc::new(Gateway {
+        let parts = GatewayParts {
+            origin,
+            credentials,
+            announcement,
+            handshakes: listener.counters(),
+            ledger: SessionLedger::new(device_usage::load(&state)),
+            own_ports,
             own_udp_ports,
             quic_drops,
-            ledger: Arc::new(SessionLedger::new(device_usage::load(&state))),
-            ..new_gateway(
-                config,
-                origin,
-                own_ports,
-                credentials,
-                (announcement, listener.counters()),
-            )?
-        });
+        };
+        let gateway = Arc::new(new_gateway(config, parts)?);
         if let (Some(clientless), Some(public)) = (&clientless, &config.public_address) {
             // Whom the certificate names does not matter here.
             let tls = carriers::any_certificate().map(Arc::new).ok();
@@ -229,70 +205,6 @@ async fn open_metrics(listen: Option<SocketAddr>) -> Result<Option<TcpListener>,
         .map_err(|source| PortError::tcp("metrics.listen", address, source))
 }
 
-/// Opens the cache, and creates the state of all sessions. `own_ports` are TCP addresses of the gateway itself.
-fn new_gateway(
-    config: &Config,
-    origin: OriginClient,
-    own_ports: Vec<SocketAddr>,
-    credentials: CredentialsSecret,
-    (announcement, handshakes): (Announcement, watch::Receiver<EndpointCounters>),
-) -> Result<Gateway, ServerError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cpu_pool = CpuPool::new(cores);
-    let overflow = OverflowLimits {
-        dir: config.cache.dir.clone(),
-        per_device: config.away.device_size,
-        total: config.away.total_size,
-    };
-    let store = WebCache::new(
-        open_cache(config)?,
-        origin.clone(),
-        Arc::clone(&cpu_pool),
-        overflow,
-    );
-    let images = Images::new(
-        store.cache().cloned(),
-        Arc::clone(&cpu_pool),
-        config.pictures.max_megapixels,
-        Settings {
-            memory: config.pictures.memory,
-            workers: config.pictures.workers,
-            program: config.pictures.program.clone(),
-            timeouts: TranscodeTimeouts::default(),
-        },
-    );
-    let encoded_cache = EncodedCache::new(store.cache().cloned(), Arc::clone(&cpu_pool));
-    Ok(Gateway {
-        origin,
-        store,
-        metrics: Metrics::default(),
-        ledger: Arc::default(),
-        started: SystemTime::now(),
-        quotas: Arc::default(),
-        drain: Drain::default(),
-        handshakes,
-        bundles: PageLoadCounters::default(),
-        clientless: Arc::default(),
-        images,
-        base_memory: MemoryShares::new(DELTA_BASE_MEMORY),
-        mix_memory: MemoryShares::new(MIX_MEMORY),
-        rules: ArcSwap::from_pointee(Rules::of(config)),
-        own_ports,
-        own_udp_ports: Vec::new(),
-        cpu_pool,
-        parser_pool: ParserPool::new(cores),
-        lessons: Lessons::default(),
-        encoded_cache,
-        credentials,
-        devices: Mutex::default(),
-        shared_keys: SharedKeys::default(),
-        association_slots: AssociationSlots::default(),
-        announcement: watch::Sender::new(announcement),
-        quic_drops: None,
-        without: config.without,
-    })
-}
-
 /// Opens the admin socket; `None` if the operator disabled it, or if the system cannot have it there. Without
 /// it the operator's commands change the files of the state directory.
 async fn open_admin_socket(path: Option<&Path>) -> Result<Option<AdminSocket>, ServerError> {
@@ -307,53 +219,6 @@ async fn open_admin_socket(path: Option<&Path>) -> Result<Option<AdminSocket>, S
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Opens the cache; `None` if the operator disabled it.
-fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
-    if config.cache.size == ByteCount::ZERO {
-        return Ok(None);
-    }
-    let mut entropy = [0; 8];
-    getrandom::fill(&mut entropy).map_err(StateError::Random)?;
-    let opened = Cache::open(
-        CacheConfig {
-            dir: config.cache.dir.clone(),
-            file: "gateway.sqlite",
-            quota: config.cache.size,
-        },
-        u64::from_ne_bytes(entropy),
-    )?;
-    if let Some(reason) = opened.reset {
-        warn!(?reason, "the cache starts empty: its file could not be used");
-    }
-    if let Storage::Memory { cause } = opened.storage {
-        warn!(
-            cause,
-            "the cache is in memory only: its directory cannot be written; set [cache] dir"
-        );
-    }
-    Ok(Some(opened.cache))
-}
-
-pub(super) fn origin_config(config: &Config) -> Result<OriginConfig, OriginSettingsError> {
-    Ok(OriginConfig {
-        looks_through_nat64: true,
-        own_addresses: Some(own_addresses::reader(config)),
-        proxy: None,
-        deny_keys: config.fetch.deny_keys.clone(),
-        dns: config.fetch.dns.clone(),
-        extra_ca: extra_ca::read(&config.fetch.extra_ca)?,
-        guard: Guard::new(config.guard.allow.iter().copied(), own_addresses::first(config)),
-        limits: open_files::limits(),
-        resolve: config.fetch.resolve.clone(),
-        timeouts: Timeouts {
-            response_head: config.fetch.response_timeout,
-            body_idle: config.fetch.idle_timeout,
-            host_wait: config.limits.queue_timeout,
-            ..Timeouts::default()
-        },
-    })
 }
 
 /// Streams that an agent may have open in a session.

@@ -2,6 +2,11 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use longhaul_driver::{CloseReason, EarlyData, End, LinkState, OpenOptions, Priority, RecvStream, Session};
+use longhaul_gateway_core::{
+    device_streams::{DeviceStreams, StreamSlot},
+    failure::Failure,
+    gateway::Gateway,
+};
 use longhaul_session::{FailureReason, Message};
 use longhaul_types::{DeviceId, LinkProfile, PublicKey, StreamId};
 use longhaul_webcache::SessionHop;
@@ -14,11 +19,7 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use super::control;
 use crate::{
-    association,
-    device_streams::{DeviceStreams, StreamSlot},
-    failure::Failure,
-    fetch,
-    gateway::Gateway,
+    association, fetch,
     session::{
         context::SessionContext,
         incoming::{Incoming, IncomingError},

@@ -1,6 +1,8 @@
 //! State shared by the tasks of one session.
 use std::sync::{Arc, OnceLock};
 
+use longhaul_gateway_core::{gateway::Gateway, logins::Logins, quota::reached::QuotaState};
+use longhaul_pageload::{context::PageLoadContext, registry::PageLoadRegistry};
 use parking_lot::{Mutex, MutexGuard};
 
 use longhaul_driver::{EarlyData, End, OpenOptions, Session, SessionError};
@@ -10,12 +12,6 @@ use longhaul_types::{LinkProfile, PublicKey, Technique};
 use super::{
     associations::Associations,
     cancellation::{Cancellations, Registration},
-    logins::Logins,
-};
-use crate::{
-    gateway::Gateway,
-    pageload::{context::PageLoadContext, registry::PageLoadRegistry},
-    quota::reached::QuotaState,
 };
 
 /// State shared by the tasks of one session.

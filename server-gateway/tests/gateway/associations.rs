@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use longhaul_driver::{Datagram, EarlyData, End, Priority, SendStream};
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 use longhaul_session::{
     AssociationOpen, FailureReason, FetchId, Message,
     datagram::{DatagramHost, Reassembly, UdpDatagram, part_of, parts},

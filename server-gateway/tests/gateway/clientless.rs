@@ -17,7 +17,7 @@ mod timeouts;
 
 use std::net::SocketAddr;
 
-use longhaul_gateway::{cli::SettingArgs, config::settings};
+use longhaul_gateway_core::config::{SettingArgs, settings};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

@@ -1,16 +1,24 @@
 //! A real gateway with its own state directory.
 use std::net::SocketAddr;
 
-use longhaul_gateway::{
-    Server, ServerControl,
-    cli::SettingArgs,
-    config::{Environment, resolve, settings},
-    devices::Devices,
-    state::{GatewayKeys, StateDir, random_key},
+use longhaul_gateway::{Server, ServerControl};
+use longhaul_gateway_core::{
+    admission::{
+        devices::Devices,
+        state::{GatewayKeys, StateDir, random_key},
+    },
+    config::{Environment, SettingArgs, resolve, settings},
 };
 use longhaul_types::SecretKey;
 use tokio::{sync::oneshot, task::JoinHandle};
 
+#[cfg_attr(
+    not(feature = "clientless"),
+    allow(
+        dead_code,
+        reason = "only tests of clients without an agent use their addresses"
+    )
+)]
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: SocketAddr,

@@ -19,7 +19,10 @@ mod bundles_load;
 mod bundles_revisit;
 mod bundles_taught;
 mod bundles_unused;
+#[cfg(feature = "clientless")]
 mod clientless;
+#[cfg(not(feature = "clientless"))]
+mod clientless_absent;
 mod coalesced_fetches;
 mod coded;
 mod dictionaries;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_driver::{CloseReason, EarlyData, End, LinkState, Refusal, SendStream};
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 use longhaul_session::{FailureReason, Message, Method, TunnelOpen, TunnelSecurity};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -162,12 +162,12 @@ async fn a_wrong_file_changes_nothing() {
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, "no certificate").unwrap();
     let state = gateway.folder().join("state");
-    let flags = longhaul_gateway::cli::SettingArgs::default()
+    let flags = longhaul_gateway_core::config::SettingArgs::default()
         .with(&settings::STATE_DIR, state.to_str().unwrap())
         .with(&settings::TUNNEL_PORTS, "1")
         .with(&settings::FETCH_EXTRA_CA, ca.to_str().unwrap());
-    let environment = longhaul_gateway::config::Environment::new();
-    let (config, _) = longhaul_gateway::config::resolve(&flags, &environment).unwrap();
+    let environment = longhaul_gateway_core::config::Environment::new();
+    let (config, _) = longhaul_gateway_core::config::resolve(&flags, &environment).unwrap();
     let error = gateway.control.reload(&config).await.unwrap_err();
     let words = format!("fetch.extra-ca: {} contains no certificate", ca.display());
     assert!(error.to_string().starts_with(&words), "{error}");
@@ -181,11 +181,11 @@ async fn a_wrong_file_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_main_loop_that_hangs_does_not_answer_the_watchdog() {
     let home = tempfile::tempdir().unwrap();
-    let flags = longhaul_gateway::cli::SettingArgs::default()
+    let flags = longhaul_gateway_core::config::SettingArgs::default()
         .with(&settings::LISTEN, "127.0.0.1:0")
         .with(&settings::STATE_DIR, home.path().to_str().unwrap());
-    let environment = longhaul_gateway::config::Environment::new();
-    let (config, _) = longhaul_gateway::config::resolve(&flags, &environment).unwrap();
+    let environment = longhaul_gateway_core::config::Environment::new();
+    let (config, _) = longhaul_gateway_core::config::resolve(&flags, &environment).unwrap();
     let server = longhaul_gateway::Server::bind(&config).await.unwrap();
     let control = server.control();
     let (hang, hangs) = oneshot::channel::<()>();

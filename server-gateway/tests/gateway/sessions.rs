@@ -2,7 +2,7 @@
 use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_driver::{CloseReason, EarlyData, End, LinkState};
-use longhaul_gateway::devices::Devices;
+use longhaul_gateway_core::admission::devices::Devices;
 use longhaul_session::{
     Announcement, FailureReason, FetchId, Hello, Message, Method, Preferences, VersionRange,
 };
@@ -159,7 +159,7 @@ async fn agents_that_share_a_key_are_told() {
 #[tokio::test]
 async fn unknown_devices_are_refused() {
     let gateway = Gateway::start().await;
-    let stranger = longhaul_gateway::state::random_key().unwrap();
+    let stranger = longhaul_gateway_core::admission::state::random_key().unwrap();
     let (session, _streams) = dial_gateway(&gateway, &stranger, None, Vec::new());
     let mut state = session.state();
     let settled = state

@@ -1,7 +1,7 @@
 //! The cache file of the gateway: after a restart, and if it is damaged or absent.
 use std::path::PathBuf;
 
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 
 use crate::{
     agent::{Agent, BodyEnd},

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use longhaul_gateway::picture_workers::{Made, PictureWorkers, Program, Settings, TranscodeTimeouts};
+use longhaul_images::picture_workers::{Made, PictureWorkers, Program, Settings, TranscodeTimeouts};
 
 use super::{made, pictures::photo, quick, settings};
 

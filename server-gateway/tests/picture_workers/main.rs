@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use longhaul_gateway::picture_workers::{Made, PictureWorkers, Program, Settings, TranscodeTimeouts};
+use longhaul_images::picture_workers::{Made, PictureWorkers, Program, Settings, TranscodeTimeouts};
 use longhaul_transcode::{ImageLevel, Limits, Outcome, Request, TranscodeEffort, inspect, transcode};
 use longhaul_types::{ByteCount, PublicKey, SecretKey};
 use tokio::time::{interval, timeout};

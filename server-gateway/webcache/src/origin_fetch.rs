@@ -1,8 +1,5 @@
 //! The task of a coalesced fetch: fetches from the origin and delivers the response to the coalesced fetch.
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Parts};
@@ -91,8 +88,7 @@ pub(super) struct Received {
 }
 
 pub(super) fn now() -> UnixTime {
-    // With a clock before 1970 every response is stale and is validated.
-    UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    SystemTime::now().into()
 }
 
 /// What is left to do once the head of a response is known. It is not cancelled when the last reader leaves.

@@ -1,7 +1,7 @@
 //! Requests of clients without an agent (`docs/decisions/0045-clients-without-an-agent.md`).
 use bytes::BytesMut;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use longhaul_gateway::{
+use longhaul_clientless::{
     ChunkEvent, ChunkedDecoder, DnsQuestion, HeadError, HeadReader, Reply, RequestTarget, check_http2,
 };
 

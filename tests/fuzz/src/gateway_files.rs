@@ -1,5 +1,6 @@
 //! Files of the gateway that an operator may edit or damage: a backup, and the counts of devices.
-use longhaul_gateway::{reencode_backup, reencode_usage};
+use longhaul_gateway::reencode_backup;
+use longhaul_gateway_core::admin::device_usage::reencode_usage;
 
 /// A key as files write it: 32 bytes in base64.
 const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";

@@ -1,12 +1,11 @@
 //! What the sessions of a device prove and must not repeat: its key, the newest token, the newest stamp.
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use longhaul_session::{Message, NewKey};
-use longhaul_types::UnixTime;
 use tracing::{info, warn};
 
 use super::Dialer;
-use crate::gateway::gateway_session::GatewaySession;
+use crate::{gateway::gateway_session::GatewaySession, wall_clock};
 
 impl Dialer {
     /// Makes a key of the device's own, if it has none, and sends its public half. The gateway then closes the
@@ -38,10 +37,8 @@ impl Dialer {
 
     /// Stores the time of a dial, so that later dials have greater stamps even if the wall clock is set back.
     pub(super) async fn store_stamp(&mut self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let stamp = self
-            .stamp
-            .map_or_else(|| UnixTime::new(now), |last| last.max(UnixTime::new(now)));
+        let now = wall_clock::now();
+        let stamp = self.stamp.map_or(now, |last| last.max(now));
         self.stamp = Some(stamp + Duration::from_millis(1));
         let state_dir = self.config.state_dir.clone();
         let kept = tokio::task::spawn_blocking(move || state_dir.keep_stamp(stamp)).await;

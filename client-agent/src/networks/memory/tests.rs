@@ -1,4 +1,4 @@
-use longhaul_types::BitRate;
+use longhaul_types::{BitRate, UnixTime};
 
 use super::{
     super::{attachment::InterfaceKind, record::NetworkRecord},

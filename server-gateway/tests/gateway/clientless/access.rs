@@ -2,12 +2,14 @@
 use std::{net::SocketAddr, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use longhaul_gateway::{
-    AccessError, ClientlessError, Server, ServerError,
-    cli::SettingArgs,
-    clients::{Clients, PasswordKey},
-    config::{Environment, resolve, settings},
-    state::StateDir,
+use longhaul_clientless::{AccessError, ClientlessError};
+use longhaul_gateway::{Server, ServerError};
+use longhaul_gateway_core::{
+    admission::{
+        clients::{Clients, PasswordKey},
+        state::StateDir,
+    },
+    config::{Environment, SettingArgs, resolve, settings},
 };
 use tempfile::TempDir;
 use tokio::time::{interval, timeout};

@@ -7,7 +7,7 @@ use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

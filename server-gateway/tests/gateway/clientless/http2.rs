@@ -4,7 +4,7 @@ use h2::{Reason, RecvStream, client::SendRequest};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     task::JoinSet,

@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use http::{Method, Request};
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::timeout,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use longhaul_gateway::{RequestTarget, check_http2};
+use longhaul_clientless::{RequestTarget, check_http2};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

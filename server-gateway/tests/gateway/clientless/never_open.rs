@@ -3,11 +3,9 @@ use std::net::SocketAddr;
 
 use http::Request;
 use hyper::body::Incoming;
-use longhaul_gateway::{
-    ClientlessError, Server, ServerError,
-    cli::SettingArgs,
-    config::{Environment, resolve, settings},
-};
+use longhaul_clientless::ClientlessError;
+use longhaul_gateway::{Server, ServerError};
+use longhaul_gateway_core::config::{Environment, SettingArgs, resolve, settings};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpSocket, TcpStream, UdpSocket},

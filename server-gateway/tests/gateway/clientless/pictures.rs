@@ -10,7 +10,7 @@ use http::Request;
 use hyper::body::Incoming;
 use jpeg_encoder::{ColorType, Encoder};
 
-use longhaul_gateway::clients::Clients;
+use longhaul_gateway_core::admission::clients::Clients;
 use longhaul_session::ImageLevel;
 
 use super::{

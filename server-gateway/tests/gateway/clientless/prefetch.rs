@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use bytes::BytesMut;
 use http::{HeaderMap, Request};
 use hyper::body::Incoming;
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

@@ -1,11 +1,9 @@
 //! The proxy inside TLS: certificate, protocols, who is served, and its script.
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use longhaul_gateway::{
-    AccessError, ClientlessError, Server, ServerError,
-    cli::SettingArgs,
-    config::{Environment, resolve, settings},
-};
+use longhaul_clientless::{AccessError, ClientlessError};
+use longhaul_gateway::{Server, ServerError};
+use longhaul_gateway_core::config::{Environment, SettingArgs, resolve, settings};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore,

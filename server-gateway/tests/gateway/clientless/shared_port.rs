@@ -1,11 +1,8 @@
 //! The TLS port of the proxy on which agents open links, too.
 use http::header;
 use longhaul_carriers::upgrade;
-use longhaul_gateway::{
-    Server, ServerError,
-    cli::SettingArgs,
-    config::{Environment, resolve, settings},
-};
+use longhaul_gateway::{Server, ServerError};
+use longhaul_gateway_core::config::{Environment, SettingArgs, resolve, settings};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

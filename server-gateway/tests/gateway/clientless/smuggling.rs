@@ -1,6 +1,6 @@
 //! Requests that two parsers could read differently are refused, and end the connection.
 use bytes::BytesMut;
-use longhaul_gateway::{ChunkEvent, ChunkedDecoder, HeadReader, RequestTarget};
+use longhaul_clientless::{ChunkEvent, ChunkedDecoder, HeadReader, RequestTarget};
 
 use super::{exchange, start, status};
 use crate::store::numbered;

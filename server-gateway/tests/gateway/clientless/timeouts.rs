@@ -6,7 +6,7 @@ use h2::Reason;
 use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use longhaul_gateway::config::settings;
+use longhaul_gateway_core::config::settings;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
