@@ -17,6 +17,7 @@ const PATHS: &[&str] = &[
 /// the gateway is an endpoint with a driver of its own.
 const KNOW_PATHS: &[&str] = &[
     "protocol/src/path.rs",
+    "protocol/src/connection.rs",
     "protocol/src/connection/",
     "protocol/src/endpoint/",
     "protocol/driver/",
@@ -40,17 +41,21 @@ const CARRIERS: &[&str] = &[
 const CHOOSE_CARRIERS: &[&str] = &[
     "protocol/driver/",
     "protocol/carriers/",
-    "client-agent/src/config/",
+    "client-agent/src/config",
     "client-agent/src/gateway/carriers.rs",
-    "client-agent/src/gateway/check/",
+    "client-agent/src/gateway/check",
     "client-agent/src/gateway/dialer",
     "client-agent/src/gateway/gateway_session.rs",
     "client-agent/src/gateway.rs",
     "client-agent/src/gateway/observation.rs",
+    "server-gateway/clientless/src/certificate.rs",
+    "server-gateway/clientless/src/listen.rs",
+    "server-gateway/clientless/src/secure.rs",
     "server-gateway/clientless/src/shared_port.rs",
-    "server-gateway/core/src/config/",
+    "server-gateway/core/src/config",
     "server-gateway/src/server/carrier_files.rs",
     "server-gateway/src/server/carriers.rs",
+    "server-gateway/src/server/clientless.rs",
     "server-gateway/src/server.rs",
 ];
 

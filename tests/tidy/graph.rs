@@ -52,6 +52,7 @@ const RESERVED: &[(&str, &[&str])] = &[
         &[
             "longhaul-agent",
             "longhaul-bulk",
+            "longhaul-clientless",
             "longhaul-fuzz",
             "longhaul-gateway",
         ],

@@ -102,9 +102,9 @@ fn carrier(layers: &mut Layers<'_>, own_port: u16) -> CarrierSettings {
     CarrierSettings {
         carriers: layers.get(&settings::CARRIER),
         tls_port: u16::try_from(layers.get(&settings::CARRIER_TLS_PORT))
-            .unwrap_or(longhaul_carriers::DEFAULT_PORT),
+            .unwrap_or(longhaul_types::CARRIER_PORT),
         quic_port: u16::try_from(layers.get(&settings::CARRIER_QUIC_PORT))
-            .unwrap_or(longhaul_carriers::DEFAULT_PORT),
+            .unwrap_or(longhaul_types::CARRIER_PORT),
         proxy: proxy::resolve(layers, own_port),
         certificates: Certificates::new(layers.get(&settings::CARRIER_PIN)),
     }

@@ -18,9 +18,9 @@ use crate::trouble::{Tried, Trouble};
 pub struct CarrierSettings {
     /// `carrier`: carriers that the agent may use. Default [`Carriers::AUTO`].
     pub carriers: Carriers,
-    /// `carrier.tls-port`: TCP port of the gateway. Default [`longhaul_carriers::DEFAULT_PORT`].
+    /// `carrier.tls-port`: TCP port of the gateway. Default [`longhaul_types::CARRIER_PORT`].
     pub tls_port: u16,
-    /// `carrier.quic-port`: UDP port of the gateway for QUIC. Default [`longhaul_carriers::DEFAULT_PORT`].
+    /// `carrier.quic-port`: UDP port of the gateway for QUIC. Default [`longhaul_types::CARRIER_PORT`].
     pub quic_port: u16,
     /// `carrier.proxy`: HTTP proxy for TLS, and for requests that are sent without the gateway. Default: that of the
     /// environment.
@@ -104,8 +104,8 @@ impl Default for CarrierSettings {
     fn default() -> Self {
         Self {
             carriers: Carriers::default(),
-            tls_port: longhaul_carriers::DEFAULT_PORT,
-            quic_port: longhaul_carriers::DEFAULT_PORT,
+            tls_port: longhaul_types::CARRIER_PORT,
+            quic_port: longhaul_types::CARRIER_PORT,
             proxy: None,
             certificates: Certificates::default(),
         }

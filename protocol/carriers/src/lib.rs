@@ -45,6 +45,3 @@ pub use shared_port::{
     CANDIDATE_TIME, Candidate, FirstRequest, LinkRequest, LinkSocket, LinkUpgrades, UpgradedLinks,
     shared_port,
 };
-
-/// TCP port of `tls` and UDP port of `quic`, unless another one is configured.
-pub const DEFAULT_PORT: u16 = 443;

@@ -32,3 +32,6 @@ pub use technique::{ParseTechniqueError, Technique, Techniques};
 pub use time::{Timestamp, UnixTime};
 pub use units::{BitRate, ByteCount, ParseUnitError, parse_duration};
 pub use version::version_text;
+
+/// TCP port of the carrier `tls` and UDP port of `quic`, unless another one is configured.
+pub const CARRIER_PORT: u16 = 443;

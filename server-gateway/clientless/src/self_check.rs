@@ -22,7 +22,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 
-use super::{access::Access, dns};
+use super::{access::Access, dns::question_for};
 
 /// Time for the question and its answer.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -231,7 +231,7 @@ impl SelfCheck {
         if let Some(own) = as_client(access, socket.local_addr()?) {
             return Ok(Asked::AsClient(own));
         }
-        let question = dns::question_for(&self.host).ok_or(io::ErrorKind::InvalidInput)?;
+        let question = question_for(&self.host).ok_or(io::ErrorKind::InvalidInput)?;
         socket.send(&question).await?;
         let mut answer = [0; 512];
         // Nobody answers a stranger.

@@ -20,9 +20,9 @@ use url::Url;
 pub(crate) use self::visit_result::{Seen, VisitResult};
 use super::{
     learned_records::read,
-    load::UnplannedAnswer,
     publicity::{Disclosure, Publicity},
     shared_lesson::Teacher,
+    unplanned_answer::UnplannedAnswer,
 };
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without

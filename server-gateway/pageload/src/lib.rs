@@ -22,5 +22,6 @@ mod push;
 mod push_body;
 pub mod registry;
 mod shared_lesson;
+mod unplanned_answer;
 
 pub use load::{BodyEnd, PageTap, Promise};

@@ -36,8 +36,8 @@ use tokio::{
 };
 use url::Url;
 
+pub(super) use self::event::LoadResult;
 use self::event::{AgentEvent, BrowserRequest, Event, PushEvent, ResponseEvent};
-pub(super) use self::event::{LoadResult, UnplannedAnswer};
 pub use self::tap::{BodyEnd, PageTap};
 pub(super) use self::{
     state::{LoadState, PageStart},
@@ -51,6 +51,7 @@ use super::{
     plan::{DeliveredBody, PushProgress},
     publicity::Publicity,
     shared_lesson::Teacher,
+    unplanned_answer::UnplannedAnswer,
 };
 
 /// Maximum number of events that wait for the task of a page load; then their senders wait. The task itself

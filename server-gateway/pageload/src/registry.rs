@@ -23,13 +23,11 @@ use url::Url;
 
 use super::{
     context::PageLoadContext,
-    load::{
-        BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, UnplannedAnswer, redirection, run,
-        set_cookies,
-    },
+    load::{BodyEnd, LoadState, PageLoad, PageStart, PageTap, Promise, redirection, run, set_cookies},
     manifest::ManifestWriter,
     memory::ManifestMemory,
     publicity::{Disclosure, Publicity},
+    unplanned_answer::UnplannedAnswer,
 };
 
 /// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the

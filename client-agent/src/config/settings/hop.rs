@@ -90,7 +90,7 @@ pub const CARRIER: Setting<Carriers> = Setting::new(
 
 /// `carrier.tls-port`
 pub const CARRIER_TLS_PORT: Setting<usize> = Setting::count("carrier.tls-port", 65_535, |_| {
-    usize::from(longhaul_carriers::DEFAULT_PORT)
+    usize::from(longhaul_types::CARRIER_PORT)
 })
 .flag("--carrier-tls-port", "PORT")
 .meaning("TCP port of the gateway for the carrier `tls`")
@@ -98,7 +98,7 @@ pub const CARRIER_TLS_PORT: Setting<usize> = Setting::count("carrier.tls-port", 
 
 /// `carrier.quic-port`
 pub const CARRIER_QUIC_PORT: Setting<usize> = Setting::count("carrier.quic-port", 65_535, |_| {
-    usize::from(longhaul_carriers::DEFAULT_PORT)
+    usize::from(longhaul_types::CARRIER_PORT)
 })
 .flag("--carrier-quic-port", "PORT")
 .meaning("UDP port of the gateway for the carrier `quic`")

@@ -95,7 +95,7 @@ fn loopback_or_off(value: &Value, why: &str) -> Result<Option<SocketAddr>, Wrong
 }
 
 pub(super) fn carrier_address(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
-    on_off_or_address(value, longhaul_carriers::DEFAULT_PORT)
+    on_off_or_address(value, longhaul_types::CARRIER_PORT)
 }
 
 pub(super) fn portal_address(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {

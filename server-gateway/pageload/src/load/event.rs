@@ -13,7 +13,7 @@ use crate::{
     learned::{LearnedPlan, VisitResult},
     memory::ManifestMemory,
     plan::{Answer, DeliveredBody, PredictedCookies, PushProgress},
-    publicity::Disclosure,
+    unplanned_answer::UnplannedAnswer,
 };
 
 /// An event of a page load. Events of one sender are handled in their order. A reply that is dropped means
@@ -156,16 +156,6 @@ pub(crate) struct EntryRequest {
     pub(super) previous_hash: Option<ContentHash>,
     /// True if the body may lead to further objects, once it is complete.
     pub(super) awaits_body: bool,
-}
-
-/// The response to a request that no entry answers.
-pub(crate) struct UnplannedAnswer {
-    pub(crate) url: Url,
-    pub(crate) disclosure: Disclosure,
-    /// True if the origin declares the response `public`.
-    pub(crate) is_declared_public: bool,
-    /// Its `Set-Cookie` fields.
-    pub(crate) cookies: HeaderMap,
 }
 
 /// The result of a page load, to be stored.

@@ -10,11 +10,8 @@ use longhaul_page::{
 use longhaul_session::EntryId;
 use url::Url;
 
-use super::{
-    event::{BrowserRequest, UnplannedAnswer},
-    state::LoadState,
-};
-use crate::{plan::Match, publicity::Disclosure};
+use super::{event::BrowserRequest, state::LoadState};
+use crate::{plan::Match, publicity::Disclosure, unplanned_answer::UnplannedAnswer};
 
 /// Maximum number of URLs in [`LoadState::requested_first`]; objects of further URLs may be pushed although they were
 /// requested.
