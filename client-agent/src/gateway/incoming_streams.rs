@@ -3,8 +3,8 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::{Expectation, RecvStream, SendStream, Session};
 use longhaul_session::{
-    Announcement, Continue, FailureReason, FetchId, Head, Message, MessageReader, MirrorState, Promised,
-    ReadEvent, Welcome, encode,
+    Announcement, Continue, FailureReason, FetchId, GatewayControl, GatewayStream, Head, Message,
+    MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
 };
 use longhaul_types::legible;
 use tokio::{
@@ -99,8 +99,11 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
     let Ok(Some(message)) = first else {
         return;
     };
+    let Some(message) = GatewayStream::of(message) else {
+        return debug!("the gateway opened a stream with an unexpected message");
+    };
     match message {
-        Message::Welcome(message) => {
+        GatewayStream::Welcome(message) => {
             // The gateway's control stream lasts as long as the session: no particular data is expected on
             // it.
             drop(expectation);
@@ -117,10 +120,10 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
             };
             read_control(reader, stream, serial, &requests, senders, pages.as_ref()).await;
         }
-        Message::Head(head) => {
+        GatewayStream::Head(head) => {
             deliver_head(&requests, &head, ResponseStream::new(reader, stream, expectation))
         }
-        Message::Failed(failed) => {
+        GatewayStream::Failed(failed) => {
             deliver(
                 &requests,
                 failed.fetch,
@@ -130,21 +133,21 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
                 },
             );
         }
-        Message::TunnelAccept(accept) => {
+        GatewayStream::TunnelAccept(accept) => {
             deliver(
                 &requests,
                 accept.id,
                 GatewayAnswer::Tunnel(ResponseStream::new(reader, stream, expectation)),
             );
         }
-        Message::AssociationAccept(accept) => {
+        GatewayStream::AssociationAccept(accept) => {
             deliver(
                 &requests,
                 accept.id,
                 GatewayAnswer::Tunnel(ResponseStream::new(reader, stream, expectation)),
             );
         }
-        Message::TunnelFailed(failed) => {
+        GatewayStream::TunnelFailed(failed) => {
             deliver(
                 &requests,
                 failed.id,
@@ -154,41 +157,17 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
                 },
             );
         }
-        Message::Manifest(manifest) => {
+        GatewayStream::Manifest(manifest) => {
             let stream = ResponseStream::new(reader, stream, expectation);
             pages.read(serial, PageStream::Manifest(manifest), stream).await;
         }
-        Message::Push(push) => {
+        GatewayStream::Push(push) => {
             let stream = ResponseStream::new(reader, stream, expectation);
             pages.read(serial, PageStream::Push(push), stream).await;
         }
-        Message::Continue(Continue { fetch }) => requests.table().ask_for_body(fetch),
-        Message::Promised(Promised { fetch, page, entry }) => {
+        GatewayStream::Continue(Continue { fetch }) => requests.table().ask_for_body(fetch),
+        GatewayStream::Promised(Promised { fetch, page, entry }) => {
             deliver(&requests, fetch, GatewayAnswer::Promised { page, entry });
-        }
-        Message::Hello(_)
-        | Message::Fetch(_)
-        | Message::Body(_)
-        | Message::Cancel(_)
-        | Message::TunnelOpen(_)
-        | Message::Notice(_)
-        | Message::Want(_)
-        | Message::Ask(_)
-        | Message::Used(_)
-        | Message::Evicted(_)
-        | Message::Holding(_)
-        | Message::Preferences(_)
-        | Message::Dictionaries(_)
-        | Message::AcceleratedHosts(_)
-        | Message::SiteImages(_)
-        | Message::Forget(_)
-        | Message::Forgotten(_)
-        | Message::KeyWanted(_)
-        | Message::NewKey(_)
-        | Message::OriginReport(_)
-        | Message::Announcement(_)
-        | Message::AssociationOpen(_) => {
-            debug!("the gateway opened a stream with an unexpected message")
         }
     }
 }
@@ -224,19 +203,22 @@ async fn read_control(
     pages: &dyn PageStreams,
 ) {
     while let Some(message) = first_message(&mut reader, &mut stream).await {
-        if let Message::Notice(notice) = message {
-            let text = legible(&notice.text, MAX_NOTICE);
-            warn!(%text, "notice from the gateway");
-            senders.notice.send_replace(Some(text));
-        } else if let Message::Forgotten(forgotten) = message {
-            requests.record_forgotten(forgotten.id);
-        } else if let Message::KeyWanted(_) = message {
-            senders.key_wanted.send_replace(true);
-        } else if let Message::Announcement(announced) = message {
-            senders.announcement.send_replace(Some(announced));
-        } else if let Message::OriginReport(report) = message {
-            requests.record_origin_report();
-            pages.origin_report(serial, &report);
+        match GatewayControl::of(message) {
+            Some(GatewayControl::Notice(notice)) => {
+                let text = legible(&notice.text, MAX_NOTICE);
+                warn!(%text, "notice from the gateway");
+                senders.notice.send_replace(Some(text));
+            }
+            Some(GatewayControl::Forgotten(forgotten)) => requests.record_forgotten(forgotten.id),
+            Some(GatewayControl::KeyWanted(_)) => drop(senders.key_wanted.send_replace(true)),
+            Some(GatewayControl::Announcement(announced)) => {
+                senders.announcement.send_replace(Some(announced));
+            }
+            Some(GatewayControl::OriginReport(report)) => {
+                requests.record_origin_report();
+                pages.origin_report(serial, &report);
+            }
+            None => debug!("unexpected message on the gateway's control stream"),
         }
     }
 }

@@ -25,6 +25,7 @@ mod origin_report;
 mod preferences;
 mod reader;
 mod response;
+mod stream_messages;
 mod tunnel;
 mod wire;
 
@@ -55,6 +56,7 @@ pub use origin_report::{Flow, OriginReport, UnchangedEntry};
 pub use preferences::{ImageLevel, Mixing, Preferences, SiteImages};
 pub use reader::{MessageReader, ReadEvent};
 pub use response::{Body, BodyCoding, BodyPlace, Head};
+pub use stream_messages::{AgentControl, GatewayControl, GatewayStream, RequestMessage};
 pub use tunnel::{TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity};
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 use longhaul_driver::SendStream;
 use longhaul_gateway_core::admission::shared_keys;
 use longhaul_session::{
-    Announcement, Forgotten, Hello, Message, MirrorState, Notice, OriginReport, VersionRange, Welcome, encode,
+    AgentControl, Announcement, Forgotten, Hello, Message, MirrorState, Notice, OriginReport, VersionRange,
+    Welcome, encode,
 };
 use tokio::{sync::watch, time::timeout};
 use tracing::{debug, info, warn};
@@ -99,18 +100,31 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
                 continue;
             }
         };
+        let message = match message {
+            Ok(Some(message)) => AgentControl::of(message),
+            Ok(None) | Err(IncomingError::Broken(_)) => break,
+            Err(IncomingError::Malformed(error)) => {
+                // No later message can be parsed: cancellations and evictions would be lost silently.
+                return context.session.close(ERROR_MALFORMED, &error.to_string());
+            }
+        };
+        let Some(message) = message else {
+            debug!("unexpected message on the control stream");
+            continue;
+        };
+        let page_loads = &context.page_loads;
         match message {
-            Ok(Some(Message::Cancel(cancel))) => context.cancel(cancel.fetch),
-            Ok(Some(Message::Want(want))) => context.page_loads.want(want).await,
-            Ok(Some(Message::Ask(ask))) => context.page_loads.ask(ask).await,
-            Ok(Some(Message::Used(used))) => context.page_loads.used(used),
-            Ok(Some(Message::Evicted(evicted))) => context.page_loads.evicted(&evicted).await,
-            Ok(Some(Message::Holding(holding))) => context.page_loads.holding(&holding),
-            Ok(Some(Message::Preferences(preferences))) => context.page_loads.context().prefer(preferences),
-            Ok(Some(Message::Dictionaries(dictionaries))) => context.page_loads.dictionaries(dictionaries),
-            Ok(Some(Message::AcceleratedHosts(hosts))) => context.page_loads.context().accelerates(hosts),
-            Ok(Some(Message::SiteImages(images))) => context.page_loads.context().prefer_for_sites(images),
-            Ok(Some(Message::Forget(wanted))) => {
+            AgentControl::Cancel(cancel) => context.cancel(cancel.fetch),
+            AgentControl::Want(want) => page_loads.want(want).await,
+            AgentControl::Ask(ask) => page_loads.ask(ask).await,
+            AgentControl::Used(used) => page_loads.used(used),
+            AgentControl::Evicted(evicted) => page_loads.evicted(&evicted).await,
+            AgentControl::Holding(holding) => page_loads.holding(&holding),
+            AgentControl::Preferences(preferences) => page_loads.context().prefer(preferences),
+            AgentControl::Dictionaries(dictionaries) => page_loads.dictionaries(dictionaries),
+            AgentControl::AcceleratedHosts(hosts) => page_loads.context().accelerates(hosts),
+            AgentControl::SiteImages(images) => page_loads.context().prefer_for_sites(images),
+            AgentControl::Forget(wanted) => {
                 forget::forget(&context, &wanted).await;
                 let mut wire = Vec::new();
                 // A number fits any envelope.
@@ -118,12 +132,6 @@ pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
                 if answer.write(wire.into()).await.is_err() {
                     break;
                 }
-            }
-            Ok(Some(_)) => debug!("unexpected message on the control stream"),
-            Ok(None) | Err(IncomingError::Broken(_)) => break,
-            Err(IncomingError::Malformed(error)) => {
-                // No later message can be parsed: cancellations and evictions would be lost silently.
-                return context.session.close(ERROR_MALFORMED, &error.to_string());
             }
         }
     }

@@ -7,7 +7,7 @@ use longhaul_gateway_core::{
     failure::Failure,
     gateway::Gateway,
 };
-use longhaul_session::{FailureReason, Message};
+use longhaul_session::{FailureReason, RequestMessage};
 use longhaul_types::{DeviceId, LinkProfile, PublicKey, StreamId};
 use longhaul_webcache::SessionHop;
 use tokio::{
@@ -164,13 +164,11 @@ impl StreamSlots {
 }
 
 /// Fails a request without serving it.
-async fn refuse(context: &SessionContext, message: &Message, failure: Failure) {
-    if let Message::Fetch(refused) = message {
-        fetch::refuse(context, refused, failure).await;
-    } else if let Message::TunnelOpen(refused) = message {
-        tunnel::fail(context, refused.id, failure).await;
-    } else if let Message::AssociationOpen(refused) = message {
-        tunnel::fail(context, refused.id, failure).await;
+async fn refuse(context: &SessionContext, message: &RequestMessage, failure: Failure) {
+    match message {
+        RequestMessage::Fetch(refused) => fetch::refuse(context, refused, failure).await,
+        RequestMessage::TunnelOpen(refused) => tunnel::fail(context, refused.id, failure).await,
+        RequestMessage::AssociationOpen(refused) => tunnel::fail(context, refused.id, failure).await,
     }
 }
 
@@ -183,6 +181,10 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
             debug!(%error, "the first message of a stream is malformed");
             return incoming.refuse();
         }
+    };
+    let Some(message) = RequestMessage::of(message) else {
+        debug!("unexpected first message of a stream");
+        return incoming.refuse();
     };
     let queue_timeout = context.gateway.rules.load().queue_timeout;
     let Some(_slots) = slots.acquire(queue_timeout).await else {
@@ -197,46 +199,14 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, slots: S
         return refuse(&context, &message, reached.failure()).await;
     }
     match message {
-        Message::Fetch(fetch) => Box::pin(fetch::serve(context, fetch, incoming)).await,
-        Message::TunnelOpen(open) => Box::pin(tunnel::serve(context, open, incoming)).await,
-        Message::AssociationOpen(open) => {
+        RequestMessage::Fetch(fetch) => Box::pin(fetch::serve(context, fetch, incoming)).await,
+        RequestMessage::TunnelOpen(open) => Box::pin(tunnel::serve(context, open, incoming)).await,
+        RequestMessage::AssociationOpen(open) => {
             let quota = Arc::clone(&context.quota);
             tokio::select! {
                 () = Box::pin(association::serve(context, open, incoming)) => {}
                 _ = quota.until_reached() => debug!("an association ends, because the quota of its device is reached"),
             }
-        }
-        Message::Hello(_)
-        | Message::Welcome(_)
-        | Message::Head(_)
-        | Message::Body(_)
-        | Message::Failed(_)
-        | Message::Cancel(_)
-        | Message::Continue(_)
-        | Message::TunnelAccept(_)
-        | Message::TunnelFailed(_)
-        | Message::Notice(_)
-        | Message::Manifest(_)
-        | Message::Push(_)
-        | Message::Promised(_)
-        | Message::Want(_)
-        | Message::Ask(_)
-        | Message::Used(_)
-        | Message::Evicted(_)
-        | Message::Holding(_)
-        | Message::Preferences(_)
-        | Message::Dictionaries(_)
-        | Message::AcceleratedHosts(_)
-        | Message::SiteImages(_)
-        | Message::Forget(_)
-        | Message::Forgotten(_)
-        | Message::KeyWanted(_)
-        | Message::NewKey(_)
-        | Message::OriginReport(_)
-        | Message::Announcement(_)
-        | Message::AssociationAccept(_) => {
-            debug!("unexpected first message of a stream");
-            incoming.refuse();
         }
     }
 }

@@ -168,42 +168,13 @@ pub(crate) fn header_set(bytes: &[u8]) {
     let mut sets = HeaderSets::new();
     sets.insert_request(FIRST, "http://site.test/a/b".to_owned(), fields());
     for message in read(&[bytes]) {
-        let (id, set) = match message {
-            Message::Fetch(fetch) => {
-                let _url = decode_url(fetch.url_shared, &fetch.url, &fetch.headers, fetch.id, &sets);
-                (fetch.id, fetch.headers)
-            }
-            Message::Head(head) => (head.fetch, head.headers),
-            Message::Hello(_)
-            | Message::Welcome(_)
-            | Message::Body(_)
-            | Message::Failed(_)
-            | Message::Cancel(_)
-            | Message::Continue(_)
-            | Message::TunnelOpen(_)
-            | Message::TunnelAccept(_)
-            | Message::TunnelFailed(_)
-            | Message::Notice(_)
-            | Message::Manifest(_)
-            | Message::Push(_)
-            | Message::Promised(_)
-            | Message::Want(_)
-            | Message::Ask(_)
-            | Message::Used(_)
-            | Message::Evicted(_)
-            | Message::Holding(_)
-            | Message::Preferences(_)
-            | Message::Dictionaries(_)
-            | Message::AcceleratedHosts(_)
-            | Message::SiteImages(_)
-            | Message::Forget(_)
-            | Message::Forgotten(_)
-            | Message::KeyWanted(_)
-            | Message::NewKey(_)
-            | Message::OriginReport(_)
-            | Message::Announcement(_)
-            | Message::AssociationOpen(_)
-            | Message::AssociationAccept(_) => continue,
+        let (id, set) = if let Message::Fetch(fetch) = message {
+            let _url = decode_url(fetch.url_shared, &fetch.url, &fetch.headers, fetch.id, &sets);
+            (fetch.id, fetch.headers)
+        } else if let Message::Head(head) = message {
+            (head.fetch, head.headers)
+        } else {
+            continue;
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {

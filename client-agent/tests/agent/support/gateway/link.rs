@@ -5,8 +5,8 @@ use bytes::Bytes;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, Coding};
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
 use longhaul_session::{
-    BodyCoding, Failed, FailureReason, Fetch, HeaderSets, Message, MessageReader, MirrorState, VersionRange,
-    Welcome, decode_header_set, decode_url, encode,
+    AgentControl, BodyCoding, Failed, FailureReason, Fetch, HeaderSets, Message, MessageReader, MirrorState,
+    RequestMessage, VersionRange, Welcome, decode_header_set, decode_url, encode,
 };
 use parking_lot::Mutex;
 
@@ -60,45 +60,22 @@ impl Link {
     pub(super) async fn stream(self: Arc<Self>, mut stream: RecvStream) {
         let mut reader = MessageReader::new();
         while let Some(message) = next(&mut reader, &mut stream).await {
-            match message {
-                Message::Hello(_)
-                | Message::Cancel(_)
-                | Message::Want(_)
-                | Message::Ask(_)
-                | Message::Used(_)
-                | Message::Evicted(_)
-                | Message::Holding(_)
-                | Message::Preferences(_)
-                | Message::Dictionaries(_)
-                | Message::AcceleratedHosts(_)
-                | Message::SiteImages(_)
-                | Message::Forget(_)
-                | Message::NewKey(_) => {
+            match RequestMessage::of(message.clone()) {
+                Some(RequestMessage::Fetch(fetch)) => return self.fetch(fetch, reader, stream).await,
+                Some(RequestMessage::TunnelOpen(open)) => {
+                    return self.tunnel(open.id, &open.host, reader, stream).await;
+                }
+                Some(RequestMessage::AssociationOpen(open)) => {
+                    return self.association(open.id, stream).await;
+                }
+                None => {
+                    let is_control = AgentControl::of(message.clone()).is_some()
+                        || matches!(message, Message::Hello(_) | Message::NewKey(_));
+                    assert!(is_control, "an agent sent {message:?}");
                     if let Some(script) = &self.shared.script {
                         let _ended = script.controls.send(message);
                     }
                 }
-                Message::Fetch(fetch) => return self.fetch(fetch, reader, stream).await,
-                Message::TunnelOpen(open) => {
-                    return self.tunnel(open.id, &open.host, reader, stream).await;
-                }
-                Message::AssociationOpen(open) => return self.association(open.id, stream).await,
-                Message::Manifest(_)
-                | Message::Continue(_)
-                | Message::Push(_)
-                | Message::Promised(_)
-                | Message::Welcome(_)
-                | Message::Announcement(_)
-                | Message::AssociationAccept(_)
-                | Message::Head(_)
-                | Message::Body(_)
-                | Message::Failed(_)
-                | Message::TunnelAccept(_)
-                | Message::TunnelFailed(_)
-                | Message::Notice(_)
-                | Message::Forgotten(_)
-                | Message::KeyWanted(_)
-                | Message::OriginReport(_) => panic!("an agent sent {message:?}"),
             }
         }
     }
