@@ -273,8 +273,8 @@ impl RequestTask {
                 ManifestProgress::Planned | ManifestProgress::Complete(_) | ManifestProgress::Broken => {
                     return self.handle_unannounced(PhaseExit::ManifestNotFound).await;
                 }
-                // The manifest's stream begins before the page's: a manifest that does not arrive shortly
-                // after the page does not exist.
+                // The manifest's stream begins before the first window of the page, shortly after its head: a manifest
+                // that does not arrive shortly after the head does not exist.
                 ManifestProgress::Awaited => {
                     if let Some(at) = load.document().answered_at() {
                         until = until.min(at + time);

@@ -29,6 +29,9 @@ use crate::{
 /// Wait of the response's head for the `Body` message, which contains the length. Without a length the
 /// response is chunked and the browser shows no progress; an event stream must not be delayed for long.
 const LENGTH_TIME: Duration = Duration::from_millis(200);
+/// The same for a document: the browser prepares its display once it has the head, and the gateway sends the head ahead of
+/// the body (docs/protocol/session.md section 7.1). The wait is for an end that comes with the head.
+const DOCUMENT_LENGTH_TIME: Duration = Duration::from_millis(5);
 /// Buffered windows per response, 32 KiB each.
 const WINDOWS_AHEAD: usize = 2;
 
@@ -70,13 +73,19 @@ pub(super) enum OpenedBody {
 }
 
 impl ResponseBody {
-    /// Opens a body on a response stream.
+    /// Opens a body on a response stream. A navigation does not wait for its length.
     pub(super) async fn gateway(
         store: &Store,
         session: Arc<GatewaySession>,
         mut stream: ResponseStream,
+        is_navigation: bool,
     ) -> OpenedBody {
-        let body = match timeout(LENGTH_TIME, stream.body()).await {
+        let wait = if is_navigation {
+            DOCUMENT_LENGTH_TIME
+        } else {
+            LENGTH_TIME
+        };
+        let body = match timeout(wait, stream.body()).await {
             Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return OpenedBody::Broken,
             Ok(Ok(None)) => return OpenedBody::EndedAtOrigin,
             Ok(Err(_)) | Err(_) => None,

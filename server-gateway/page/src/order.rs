@@ -77,13 +77,15 @@ impl PushClass {
     }
 
     /// Returns the class of a body that the browser requested: one class higher, or `Paint` for a destination
-    /// that may block.
+    /// that may block. Images wait for what blocks, also if the browser requested them: within a class the shortest
+    /// body is sent first, and images are short.
     #[must_use]
     pub fn asked(self, destination: Destination) -> Self {
         match (self, destination) {
             (_, Destination::Document | Destination::Frame | Destination::Style | Destination::Script) => {
                 Self::Paint
             }
+            (Self::Content, Destination::Image | Destination::Icon) => Self::Content,
             (Self::Paint | Self::Content, _) => Self::Paint,
             (Self::Lazy, _) => Self::Content,
             (Self::Bulk, _) => Self::Lazy,
@@ -221,7 +223,8 @@ mod tests {
     fn requested_objects_move_up() {
         assert_eq!(PushClass::Bulk.asked(Destination::Image), PushClass::Lazy);
         assert_eq!(PushClass::Lazy.asked(Destination::Image), PushClass::Content);
-        assert_eq!(PushClass::Content.asked(Destination::Image), PushClass::Paint);
+        assert_eq!(PushClass::Content.asked(Destination::Image), PushClass::Content);
+        assert_eq!(PushClass::Content.asked(Destination::Other), PushClass::Paint);
         assert_eq!(PushClass::Bulk.asked(Destination::Script), PushClass::Paint);
     }
 }

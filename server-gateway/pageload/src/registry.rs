@@ -244,8 +244,8 @@ impl PageLoadRegistry {
             .observe_response(url, response);
     }
 
-    /// Called with a page's response before its `Head` is sent, so that messages of this function precede it;
-    /// a returned tap gets the body. Called only for GET without resumption, with any status.
+    /// Called with a page's response before its `Head` is sent, so that what a browser requests because of the head is
+    /// announced before it; a returned tap gets the body. Called only for GET without resumption, with any status.
     pub async fn page(&self, fetch: &Fetch, outgoing: &OriginRequest, head: PageHead<'_>) -> Option<PageTap> {
         if fetch.kind != FetchKind::Page {
             return None;
@@ -326,24 +326,30 @@ impl PageLoadRegistry {
         };
         let mut state = LoadState::new(Arc::clone(&load), start);
         let viewport = context.viewport();
-        let tap = if let Some(target) = target {
+        let (tap, precedes_head) = if let Some(target) = target {
             state.plan_redirect(Reference {
                 cross_origin: CrossOrigin::None,
                 ..Reference::new(target, Destination::Document)
             });
-            None
+            (None, true)
         } else {
-            state.found(discover_link_header(head.headers, &url, viewport), None);
+            let preloads = discover_link_header(head.headers, &url, viewport);
+            let has_preloads = !preloads.is_empty();
+            state.found(preloads, None);
             state.plan_extras();
             let discovery = Discovery::of(initiator, media.charset.as_deref(), viewport);
             state.set_markup(discovery.markup());
-            Some(PageTap::new(Arc::clone(&load), &url, discovery, head.headers))
+            let tap = PageTap::new(Arc::clone(&load), &url, discovery, head.headers);
+            (Some(tap), has_preloads)
         };
         let manifest = ManifestWriter::new(context.session.clone(), page, base);
         let task = tokio::spawn(run(state, manifest, events).in_current_span());
         self.add(&load, task.abort_handle());
         context.counters().page();
-        load.flush().await;
+        // A browser requests the target of a redirection, and what `Link` fields name, once it has the head.
+        if precedes_head {
+            load.flush().await;
+        }
         tap
     }
 

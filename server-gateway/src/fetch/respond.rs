@@ -168,7 +168,7 @@ impl Responder {
         Ok(())
     }
 
-    /// Sends the head of a document, whose first bytes have still to be coded.
+    /// Sends the head of a document, whose first bytes have still to be searched and coded.
     async fn send_head(&mut self) -> Result<(), Gone> {
         if self.stream.is_some() || self.class != class::PAGE {
             return Ok(());
@@ -350,10 +350,12 @@ impl Relay<'_> {
                     () = self.responder.stopped() => return Err(Gone.into()),
                 },
             };
-            body.show(&piece, shown).await;
             if let Piece::Chunk(_) = piece {
+                // The references of the chunk precede the chunk, not the head: a browser requests them once it has read
+                // them.
                 self.responder.send_head().await?;
             }
+            body.show(&piece, shown).await;
             match piece {
                 Piece::Chunk(chunk) => {
                     held_since.get_or_insert_with(Instant::now);

@@ -144,11 +144,15 @@ fn a_body_that_the_cache_lost_is_fetched_again_once() {
 
 #[test]
 fn a_class_that_rises_reaches_the_open_push() {
-    let mut plan = plan_of(&[("http://a.test/1.png", Destination::Image)]);
+    let mut plan = plan_of(&[("http://a.test/1.json", Destination::Other)]);
     fetch_all(&mut plan);
     plan.answered(id(0), answer(known(b"x")), nothing_held);
     let attempt = plan.next_push().unwrap();
-    for (entry, class) in plan.requested(&[id(0)]) {
+    assert_eq!(*attempt.class.borrow(), 3);
+    let risen = plan.requested(&[id(0)]);
+    assert_eq!(risen, [(id(0), 2)]);
+    assert_eq!(plan.requested(&[id(0)]), [], "an entry rises once");
+    for (entry, class) in risen {
         plan.set_push_class(entry, class);
     }
     assert_eq!(*attempt.class.borrow(), 2);
