@@ -1,7 +1,7 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, answers the operator's
 //! commands, serves metrics, shuts down.
 //!
-//! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `carrier_files` reads their certificate, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
+//! `start` reads the state and opens ports and the cache, `carriers` opens the ports of the carriers, `carrier_files` reads their certificate, `clientless` has the ports of clients without an agent if the gateway is built with them, `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's
 //! data, `metrics_server` serves counters to Prometheus and answers whether the gateway is alive, `portal` answers questions about captive portals, `key_replacement` serves the first session of a one-time invite, `refusals` logs refused devices,
 //! `quotas` enforces quotas, `draining` ends a gateway that drains.
 mod carrier_files;

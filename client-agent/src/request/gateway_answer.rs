@@ -148,8 +148,8 @@ impl RequestTask {
             }
             (BodyPlace::Follows, _) => {
                 let session = Arc::clone(exchange.session());
-                let is_navigation = self.request.is_navigation;
-                match ResponseBody::gateway(&store, session, stream, is_navigation).await {
+                let is_document = self.request.is_navigation && response::is_html(&fields);
+                match ResponseBody::gateway(&store, session, stream, is_document).await {
                     OpenedBody::ResponseBody(source) => {
                         if let ResponseBody::Gateway(_, _, start) = &source
                             && let Some(name) = start.body.as_ref().and_then(|body| body.base)

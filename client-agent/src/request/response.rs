@@ -73,14 +73,14 @@ pub(super) enum OpenedBody {
 }
 
 impl ResponseBody {
-    /// Opens a body on a response stream. A navigation does not wait for its length.
+    /// Opens a body on a response stream. A document does not wait for its length.
     pub(super) async fn gateway(
         store: &Store,
         session: Arc<GatewaySession>,
         mut stream: ResponseStream,
-        is_navigation: bool,
+        is_document: bool,
     ) -> OpenedBody {
-        let wait = if is_navigation {
+        let wait = if is_document {
             DOCUMENT_LENGTH_TIME
         } else {
             LENGTH_TIME
@@ -223,6 +223,21 @@ fn response(status: StatusCode, headers: HeaderMap, body: ProxyBody) -> Response
     response
 }
 
+/// True for a response that a browser displays as it arrives, and not for a download, which shows its progress.
+pub(super) fn is_html(fields: &HeaderMap) -> bool {
+    let media = fields
+        .get(header::CONTENT_TYPE)
+        .map_or(&b""[..], |value| value.as_bytes());
+    let media = media
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    [&b"text/html"[..], b"application/xhtml+xml"]
+        .iter()
+        .any(|html| media.eq_ignore_ascii_case(html))
+}
+
 /// Validator by which the gateway identifies the representation for a resumption: a strong entity tag, the
 /// content hash, or the modification time.
 fn validator(headers: &HeaderMap, content_hash: Option<ContentHash>) -> Option<Validator> {
@@ -239,6 +254,22 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
+
+    #[test]
+    fn only_html_is_displayed_as_it_arrives() {
+        for (media, expected) in [
+            ("text/html", true),
+            ("Text/HTML ; charset=utf-8", true),
+            ("application/xhtml+xml", true),
+            ("text/html2", false),
+            ("application/zip", false),
+            ("", false),
+        ] {
+            let fields = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(media))]);
+            assert_eq!(is_html(&fields), expected, "{media}");
+        }
+        assert!(!is_html(&HeaderMap::new()));
+    }
 
     #[test]
     fn only_strong_validators_name_a_representation() {

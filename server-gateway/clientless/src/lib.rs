@@ -1,6 +1,6 @@
 //! The clientless gateway: an HTTP proxy for browsers without an agent (docs/decisions/0045 and 0047).
 //!
-//! `listen` owns the ports (`entrance` and `connections`, and `secure`, `certificate` and `shared_port` for TLS), `access` decides who is served (`recent_logins` and
+//! `listen` owns the ports (`entrance` and `admission`, and `secure`, `certificate` and `shared_port` for TLS), `access` decides who is served (`recent_logins` and
 //! `password_failures` are its memory),
 //! `socket` tunes their connections, `connection` reads the requests of an HTTP/1.1 connection (`head`, `chunked`, `request_body`, `body_time`) and `writer` writes the
 //! responses in their order; `idle_read` waits for bytes without memory for them; `http2` does both for HTTP/2. `transparent` takes the connections of clients that know of no proxy, which `dns` may lead there. `fetch` answers a request with the

@@ -5,7 +5,7 @@
 //!   tasks of their own; they, the page's parser (`tap`) and the agent's messages send events to the task.
 //! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
 //! * `learned` loads and updates the learned plans. `shared_lesson` is the part that other devices may use, by the rules
-//!   of `publicity` and `public_words`.
+//!   of `publicity` and `public_words`; `unplanned_answer` is what a request outside of the plan teaches.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

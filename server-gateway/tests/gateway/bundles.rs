@@ -134,16 +134,14 @@ async fn entries_are_sent_before_the_html_that_refers_to_them() {
         &[],
     );
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
+    reader.until(|load| !load.body.is_empty()).await;
+    assert_eq!(reader.load.urls(), ["/1.png"], "announced before the bytes");
     reader
         .until(|load| {
-            !load.body.is_empty()
-                && load
-                    .pushes
-                    .get(&EntryId::FIRST)
-                    .is_some_and(|push| push.end == StreamEnd::Complete)
+            let push = load.pushes.get(&EntryId::FIRST);
+            push.is_some_and(|push| push.end == StreamEnd::Complete)
         })
         .await;
-    assert_eq!(reader.load.urls(), ["/1.png"]);
     assert_eq!(reader.load.body_of("/1.png"), b"abc");
     assert!(!reader.load.is_planned());
 }
